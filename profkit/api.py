@@ -124,9 +124,9 @@ def profile(target: str | os.PathLike[str] | Callable[..., Any] | Target, *argum
     profkit.record.profile.profile.
     """
     if isinstance(target, (str, os.PathLike)) and not arguments:
-        progress = options.pop("progress", lambda _: None)
+        progress, answer = (options.pop(name, lambda _: None) for name in ("progress", "answer"))
         request = options.pop("request", None) or Request(**options)
-        return Run.of(measure_folder(Path(target), request, progress))
+        return Run.of(measure_folder(Path(target), request, progress, answer))
     return Run(record_target(target, *arguments, **options))
 
 

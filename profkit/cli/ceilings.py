@@ -30,7 +30,7 @@ def command(kind: str, only_list: bool, as_json: bool) -> int:
     \b
     profkit ceilings                 once a device and driver
     profkit ceilings --list          what is kept of this one
-    profkit ceilings --device cpu    to look at: a run on a CPU measures its own each time
+    profkit ceilings --device cpu    again; the first run on a quiet CPU keeps its own
 
     The table shows measured, derived (SMs x rate x the clock of the measurement) and datasheet side by side.
     """
@@ -54,8 +54,8 @@ def _known(kind: str) -> Measured | None:
     if kind == "cpu" or not device:
         none = "" if device else "no NVIDIA GPU here; "
         raise CannotProfileError(
-            f"{none}a CPU's ceilings are not kept, each run measures its own",
-            fix="`profkit ceilings --device cpu` measures them now",
+            f"{none}a CPU's ceilings stand in the runs that they were measured for",
+            fix="`profkit ceilings --device cpu` measures and keeps them",
         )
     return ceilings.known(device)
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from profkit.cli import options as shared
-from profkit.cli.screen import show
+from profkit.cli.terminal.screen import show
 from profkit.report import ladder as view
 from profkit.report.messages import LANGUAGES, speaking
 from profkit.report.writers.junit import Case, document

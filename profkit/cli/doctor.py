@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from profkit.cli import options as shared
-from profkit.cli.screen import show
+from profkit.cli.terminal.screen import show
 
 if TYPE_CHECKING:
     from profkit.doctor import Finding

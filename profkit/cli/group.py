@@ -21,12 +21,13 @@ import click
 
 from profkit import contests
 from profkit._version import __version__
-from profkit.cli import screen
+from profkit.cli.terminal import screen
 from profkit.errors import ProfkitError
 from profkit.rundir import harmless
 
 VERBS = {
     "profile": "Measure a sample: is it right, how fast, how far from what the machine allows.",
+    "watch": "Measure a sample again each time it is saved: the line, and what changed.",
     "import": "Read exports of ncu, nsys, nvprof, trtexec, rocprof or torch.profiler into a run directory.",
     "roofline": "Draw the kernels of one run or several under the ceilings of their device.",
     "explain": "Why it is slow, how much could be won, and what to try next.",

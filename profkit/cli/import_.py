@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from profkit.cli.group import complain
-from profkit.cli.progress import progress
-from profkit.cli.screen import show
+from profkit.cli.terminal.progress import progress
+from profkit.cli.terminal.screen import show
 
 
 @click.command("import", short_help="Read somebody's exports.")

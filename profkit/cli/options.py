@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from profkit.launch import warm
+from profkit.launch import resident, warm
 from profkit.launch.environment import environment, sharing
 from profkit.record.request import NARROW, Request
 from profkit.vendor.nvidia.sanitizer import TOOLS
@@ -168,11 +168,14 @@ FIELDS = {
         "Time get_inputs() alone, or all of get_more_inputs() too.",
         settings={"type": click.Choice(["first", "all"])},
     ),
-    "budget": Field(TIMING, "Time spent on timing, at most.", "SECONDS"),
+    "budget": Field(
+        TIMING,
+        "Timing in all processes; none is added after six times as long. Builds, stress cases and counters come on top.",
+        "SECONDS",
+    ),
     "processes": Field(
         TIMING,
-        "Fresh processes the budget is spread over.  [default: up to 5 on a CPU, 3 on a GPU, a second each; of a campaign "
-        "one where that tells]",
+        "Fresh processes the budget is spread over.  [default: one where that tells, else up to 5 on a CPU, 3 on a GPU]",
         "N",
     ),
     "timeout": Field(
@@ -232,6 +235,12 @@ _COUNTERS = {
 json_ = option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 reader = option("--for", "reader", type=click.Choice(["agent"]), help="One short JSON document; docs/agent.md.")
 quiet = option("-q", "--quiet", is_flag=True, help="No progress.")
+server = option(
+    "--server/--no-server",
+    default=None,
+    callback=lambda _ctx, _param, asked: resident.wanted(asked),
+    help="Keep torch imported for the next command: a process that leaves after 15 idle minutes.  [default: yes, not in CI]",
+)
 force = option("--force", is_flag=True, help="Overwrite an existing output.")
 runs = option(
     "--runs",

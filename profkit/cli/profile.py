@@ -16,10 +16,12 @@ import msgspec
 from profkit.cli import options as shared
 from profkit.cli.group import complain, failed_for
 from profkit.cli.options import Runners, Sectioned, option
-from profkit.cli.progress import Progress, progress
-from profkit.cli.screen import show
+from profkit.cli.terminal.answer import Answer
+from profkit.cli.terminal.progress import Progress, progress
+from profkit.cli.terminal.screen import show
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import warm
+from profkit.launch.environment import environment, sharing
 from profkit.record.request import Request, refuse
 from profkit.targets.program import Program
 
@@ -66,6 +68,7 @@ class WithProgram(Sectioned):
 @shared.json_
 @shared.reader
 @option("-v", "--verbose", is_flag=True, help="Print the exact commands and the seconds of each.")
+@shared.server
 @shared.quiet
 def command(
     sample: Path | None,
@@ -88,12 +91,15 @@ def command(
     Exit code 1 when a candidate is wrong, crashes or hangs, or the command fails; 3 when this machine cannot do what
     was asked.
     """
-    from profkit.record.profile import plan
-
     if as_json and reader:
         raise click.UsageError("--json holds everything, --for agent what matters: one of them")
     ctx = click.get_current_context()
-    verbose, quiet = options.pop("verbose"), options.pop("quiet")
+    verbose, quiet, server = options.pop("verbose"), options.pop("quiet"), options.pop("server")
+    if sample is not None and sample.is_dir() and not (dry_run or jobs is not None or dask):
+        # torch is imported beside what is imported here.
+        ctx.with_resource(warm.runners(environment({} if options["trust"] else sharing()), lasting=server))
+    from profkit.record.profile import plan  # pandas
+
     targets = _targets(sample, ctx.meta.get("program"))
     request = _request(ctx, sample, options)
     if dry_run:
@@ -166,18 +172,22 @@ def _one(target: Path | Program, request: Request, form: str, *, verbose: bool, 
     from profkit.report.writers import terminal
 
     with progress(quiet) as now:
-        run = profile(target, progress=now, request=request)
+        answer = Answer(now, people=not form)
+        run = profile(target, progress=now, answer=answer, request=request)
+        answer(run.run)
         now("writing the report")
         files = write(run)
     if verbose:
         for step in run.manifest.commands:
-            click.echo(f"  $ {shlex.join(step.argv)}    # {step.wall:.2f} s", err=True)
+            click.echo(
+                f"  $ {shlex.join(step.argv)}    # {step.wall:.2f} s{', ' * bool(step.note)}{step.note}", err=True
+            )
     if form == "agent":
         click.echo(run.report(form))
     elif form:
         click.echo(json.dumps(document(run), ensure_ascii=False, allow_nan=False))
     else:
-        show(terminal.summary(run))
+        show(terminal.summary(run, answer.told))
         click.echo(terminal.next_steps(run, files), err=True)
     if run.manifest.program and exit_code(run):
         click.echo(_ending(run), err=True)

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from profkit.cli import options as shared
-from profkit.cli.screen import show
+from profkit.cli.terminal.screen import show
 from profkit.report.dialect import Dialect, Written
 from profkit.report.dialects import DIALECTS
 from profkit.report.messages import LANGUAGES

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profkit.contests.sources import Sources
-from profkit.record.profile import profile
+from profkit.record.profile import Answer, profile
 from profkit.rundir.files import temporary
 from profkit.study.study import Study
 
@@ -22,15 +22,17 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 
 
-def measure(target: Path | Sources, request: Request, progress: Progress = lambda _: None) -> Study:
-    """Profile a sample's folder, or sources, as files of the run's directory.
+def measure(
+    target: Path | Sources, request: Request, progress: Progress = lambda _: None, answer: Answer = lambda _: None
+) -> Study:
+    """Profile a sample's folder, or sources, as files of the run's directory; `answer`: see record.profile.
 
     Raises ProfkitError when it is no sample, for instance when a candidate does not parse.
     """
     if isinstance(target, Path):
-        return Study(profile(target, request=request, progress=progress))
+        return Study(profile(target, request=request, progress=progress, answer=answer))
     with as_sample(target) as folder:
-        run = profile(folder, request=request, progress=progress)
+        run = profile(folder, request=request, progress=progress, answer=answer)
         target.write(run.path)
     run.manifest.caveats += target.caveats
     run.manifest.sample.path = str(run.path)

@@ -14,6 +14,7 @@ from profkit.contests.kernelbot import task as kernelbot
 from profkit.contests.sol_execbench import problem as sol_execbench
 from profkit.contests.sources import Sources
 from profkit.launch.gpu import gpu_present
+from profkit.record.profile import Answer
 from profkit.targets.sample import find_samples, is_sample
 
 if TYPE_CHECKING:
@@ -59,9 +60,11 @@ def read(path: Path, device: str) -> Path | Sources:
     return form.read(path, device)
 
 
-def measure(path: Path, request: Request, progress: door.Progress = lambda _: None) -> Study:
+def measure(
+    path: Path, request: Request, progress: door.Progress = lambda _: None, answer: Answer = lambda _: None
+) -> Study:
     """Profile a sample's folder, or a task in another format. Raises ProfkitError."""
-    return door.measure(read(path, request.device), request, progress)
+    return door.measure(read(path, request.device), request, progress, answer)
 
 
 @contextmanager

@@ -65,6 +65,7 @@ CHECKS: dict[str, Check] = {
     "nsys": lambda asked: tools.check_nsys(asked.machine),
     "disk": lambda asked: place.disks(asked.runs, builds()),
     "walls": lambda asked: [place.walls()],
+    "server": lambda asked: [place.servers()],
     "fonts": lambda asked: software.check_fonts(),
 }
 """Every check, in the order of the report."""

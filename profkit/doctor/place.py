@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -10,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from profkit.doctor.finding import Finding, Status
-from profkit.launch import landlock
+from profkit.launch import resident
+from profkit.launch.walls import landlock
 
 _GVISOR_VERSION = "Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016"
 """What gVisor gives as /proc/version, whatever the host runs."""
@@ -100,6 +102,22 @@ def walls() -> Finding:
         return Finding("walls", "ok", f"Landlock {landlock.version()}: candidates write only into folders of their own")
     said = landlock.caveat() or {}
     return Finding("walls", "warn", f"the kernel does not keep candidates in: {', '.join(lacks)}", said.get("fix", ""))
+
+
+def servers() -> Finding:
+    """The process that keeps torch imported for the next command."""
+    found = []
+    for name in resident.running():
+        if (line := resident.joined(name)) is not None:
+            with contextlib.closing(line):
+                found.append(resident.peer(line)[0])
+    if found:
+        many = ", ".join(map(str, found))
+        return Finding(
+            "server", "ok", f"process {many} keeps torch imported; it leaves after 15 idle minutes (or kill it)"
+        )
+    why = "the next `profkit profile` starts one" if resident.wanted() else "none is started here, --server asks for it"
+    return Finding("server", "ok", f"torch is not kept imported: {why}")
 
 
 def injections(environ: Mapping[str, str]) -> Finding:

@@ -168,7 +168,11 @@ class Asking:
         return inputs.clone(self.answer(inputs.clone(arguments), alive))
 
     def ask_reference(self, arguments: list[Any]) -> Any:
-        return self.answer_at(0, arguments, frozenset(self.live.live))
+        try:
+            return self.answer_at(0, arguments, frozenset(self.live.live))
+        except Exception as error:
+            self.refuse_lost(error)
+            raise
 
     @contextlib.contextmanager
     def weights_as(self, values: Mapping[str, torch.Tensor]) -> Iterator[None]:

@@ -114,9 +114,15 @@ class Knowing(Asking):
             facts.settle(self.device)
         except Exception as error:
             self._unknown("whether the reference keeps anything from call to call is not known", error)
-        if self._state.tells:
-            values = self._state.values
-            self._afresh = model.register_forward_pre_hook(lambda asked, _: state.put(asked, values))
+        self._begin_afresh(True)
+
+    def _begin_afresh(self, yes: bool) -> None:
+        """Whether the reference's calls begin with the same state, where its answer tells; its timed ones do not."""
+        if self._afresh is not None:
+            self._afresh.remove()
+        self._afresh, values = None, self._state.values
+        if yes and self._state.tells:
+            self._afresh = self.reference.model.register_forward_pre_hook(lambda asked, _: state.put(asked, values))
 
     def _caveat_weights(self, why: str) -> None:
         self.events.send(
@@ -133,8 +139,8 @@ class Knowing(Asking):
         self.events.phase("work", reference.subject.name, factor=3.0)
         try:
             loading.use(reference.lock)
-            if self._job.again:
-                self._own = None
+            self._own = None
+            if self._job.again or self._job.probe:
                 reference.probe = probe.known(self._job.probe)
             else:
                 reference.probe = replace(self._probed(reference), keeps=self._state.tells, varied=self._varied)

@@ -23,8 +23,9 @@ from profkit.judge.events import Events
 from profkit.judge.implementation import Implementation, RemoteImplementation
 from profkit.judge.modes import Modes
 from profkit.judge.weight_checks import WeightChecks
-from profkit.launch import landlock
+from profkit.launch import cache
 from profkit.launch.protocol import PATIENT, Job, Subject
+from profkit.launch.walls import landlock
 
 
 def run(job: Job, events: Events) -> None:
@@ -70,22 +71,23 @@ class Session(Modes):
         self._vary()
         self._enliven()
         self._remember()
-        if not self._job.again:
+        if not (self._job.again or self._job.probe):
             self._work()
-            self._own = None
         self._probe()
         sound = [candidate for candidate in candidates if self._check(candidate)]
         again = self._job.again
-        sound = sound if again else self._hold(sound, cases.VALUES)
+        judge.let_go(c for c in candidates if c not in sound)
+        self._begin_afresh(False)
+        # First of all the answer; what may amend it comes after.
+        self.events.send("checked", sound=[one.subject.name for one in sound])
+        sound = self._time([self.reference, *sound])[1:]
+        if not again:
+            sound = self._stressed(sound)
         if self._spared:
-            # Nothing can be timed of who is gone: all begin anew, and these are not asked for that again.
+            # Who is gone is asked for nothing more: all begin anew, and these are not asked for that again.
             judge.let_go(candidates)
             self._company.leave()
             return
-        judge.let_go(c for c in candidates if c not in sound)
-        if self._afresh is not None:
-            self._afresh.remove()
-        sound = self._time([self.reference, *sound])[1:]
         if self._job.shapes and not again:
             sound = self._more_shapes(sound)
         if (self._job.backward or getattr(self.reference.module, "backward", False) is True) and not again:
@@ -99,8 +101,18 @@ class Session(Modes):
         self.events.send("written", digest=timing.digest(Path(self._job.timings)), others=others)
         judge.let_go(candidates)
         self._company.leave()
-        if self._job.ceilings and self.device.type == "cpu" and not again:
+        if self.device.type == "cpu" and not (again or cache.ceilings(facts.device_facts(self.device)).exists()):
             self._ceilings()
+
+    def _stressed(self, timed: list[Implementation]) -> list[Implementation]:
+        """Those that bear other values as well; the samples of the others go."""
+        self._begin_afresh(True)
+        left = self._hold(timed, cases.VALUES)
+        self._begin_afresh(False)
+        wrong = [one for one in timed if one not in left]
+        judge.let_go(wrong)
+        self.forget(wrong)
+        return left
 
     def _load(self) -> list[Implementation] | None:
         """The candidates that could be built; None when the reference could not."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from collectors.caveat import Caveat
 
@@ -54,3 +57,10 @@ def _wanted() -> Path:
 def builds() -> Path:
     """Build directories of samples, one a source's hash."""
     return root() / "build"
+
+
+def ceilings(device: Mapping[str, Any]) -> Path:
+    """Where the ceilings of a device lie: its UUID and driver decide, of a CPU its name, threads, cache and memory."""
+    names = ("uuid", "driver") if device.get("uuid") else ("name", "driver", "threads", "l2_bytes", "memory_bytes")
+    key = "-".join(f"{device.get(name, 'none')}" for name in names)
+    return root() / "ceilings" / (re.sub(r"[^A-Za-z0-9.]+", "-", key) + ".json")

@@ -14,7 +14,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,8 +55,14 @@ class JudgeFollower(Follower):
     `overdue`: candidate -> (phase, its limit [s]); `lost`: candidate -> phase.
     """
 
-    def __init__(self, path: Path, limits: dict[str, float], progress: Progress) -> None:
-        super().__init__(path, limits, progress)
+    def __init__(
+        self,
+        path: Path,
+        limits: dict[str, float],
+        progress: Progress,
+        known: Callable[[Sequence[Event]], None] = lambda _: None,
+    ) -> None:
+        super().__init__(path, limits, progress, known)
         self.overdue: dict[str, tuple[str, float]] = {}
         self.lost: dict[str, str] = {}
         self._seen = 0
@@ -210,7 +216,7 @@ def _sitting(
     """One judge and its candidates from start to end."""
     number = sum(1 for argv, _, _ in outcome.exits if any(word.endswith("events.jsonl") for word in argv))
     names = _Names(logs, f"{stem}-{number + 1}" if number else stem)
-    follower = JudgeFollower(names.of("events.jsonl"), {**LIMITS, **job.limits}, progress)
+    follower = JudgeFollower(names.of("events.jsonl"), {**LIMITS, **job.limits}, progress, outcome.known)
     with _private_directory() as folder, contextlib.ExitStack() as stack:
         lines = _Lines(subjects, door)
         stack.callback(lines.close)

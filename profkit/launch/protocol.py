@@ -64,7 +64,6 @@ class Job(msgspec.Struct):
     timings: str = ""
     cache: str = ""
     limits: dict[str, float] = {}
-    ceilings: bool = True
     precision: str = ""
     model_mode: str = ""
     channels: dict[str, int] = {}
@@ -88,7 +87,7 @@ class Event(msgspec.Struct, omit_defaults=True):
     """One line from the child.
 
     kind: facts, allowed (precisions that the sample names), task (types of inputs, weights and outputs), probe (what would pass by accident), phase (with
-    `limit` seconds until the next event is due), impl, check, fragile (an unusual input on which an
+    `limit` seconds until the next event is due), impl, check, checked (who is to be timed), fragile (an unusual input on which an
     implementation is wrong), perturbed (seconds by condition), properties (those inputs are tried), timing, shape and pass (what else was timed), written (the digest of what was timed), work, ceilings, corrupt, caveat,
     done; of a
     judge also seeds, lost (a candidate's process has ended), overdue (it has not answered in time and is to be

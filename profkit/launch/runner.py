@@ -25,13 +25,15 @@ Progress = Callable[[str], None]
 class Outcome:
     """What one or more starts of the runner gave, in the order it happened.
 
-    `fallen`: implementation -> (status, reason, last lines) for those that brought the runner down.
+    `fallen`: implementation -> (status, reason, last lines) for those that brought the runner down. `known`: called with the
+    events so far when everything has been timed or is wrong, before it is stressed.
     """
 
     events: list[Event] = field(default_factory=list)
     fallen: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     exits: list[tuple[list[str], process.Exit, Path]] = field(default_factory=list)
     finished: bool = False
+    known: Callable[[Sequence[Event]], None] = lambda _: None
 
     def of(self, kind: str) -> list[Event]:
         return [event for event in self.events if event.kind == kind]
@@ -46,10 +48,16 @@ class Follower:
     `limit`: the seconds that the phase it is in may take.
     """
 
-    def __init__(self, path: Path, limits: Mapping[str, float], progress: Progress) -> None:
+    def __init__(
+        self,
+        path: Path,
+        limits: Mapping[str, float],
+        progress: Progress,
+        known: Callable[[Sequence[Event]], None] = lambda _: None,
+    ) -> None:
         self._path = path
         self._offset = 0
-        self._progress = progress
+        self._progress, self._known = progress, known
         self._told: set[tuple[str, str]] = set()
         self._deadline = self.limit = limits["start"]
         self.events: list[Event] = []
@@ -62,6 +70,8 @@ class Follower:
                 if (event.impl, event.phase) not in self._told:
                     self._told.add((event.impl, event.phase))
                     self._progress(f"{DOING.get(event.phase, event.phase)} {event.impl}".strip())
+            elif event.kind == "timing" or (event.kind == "checked" and not event.data["sound"]):
+                self._known([*self.events])
         return self._deadline
 
     def _new(self) -> Iterable[Event]:
@@ -168,7 +178,7 @@ def _start(
     argv = planned(logs, stem, prefix)
     job_file, events, log = Path(argv[-2]), Path(argv[-1]), logs / f"{stem}.log"
     write_job(msgspec.structs.replace(job, subjects=list(subjects)), job_file)
-    follower = Follower(events, {**LIMITS, **job.limits}, progress)
+    follower = Follower(events, {**LIMITS, **job.limits}, progress, outcome.known)
     try:
         with temporary() as place:
             told = environment({"TMPDIR": place, **(env or {})})

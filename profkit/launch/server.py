@@ -1,8 +1,8 @@
 """A process with torch imported that forks a child for every request.
 
-    python -m profkit.launch.server FD PARENT MODULE...
+    python -m profkit.launch.server FD PARENT NAME MODULE...
 
-It touches no GPU and starts no thread of its own. A child is a fork with its own session, directory, environment,
+With a NAME it serves others of this user too, and outlives who started it (profkit.launch.resident). It touches no GPU and starts no thread of its own. A child is a fork with its own session, directory, environment,
 descriptors and output, under a warden, and runs a module as `python -m` does; see profkit.launch.warm, which asks.
 """
 
@@ -30,37 +30,85 @@ from collections.abc import Sequence
 
 import msgspec
 
-from profkit.launch import warden
+from profkit.launch import resident, warden
 from profkit.launch.process import FAMILY
 from profkit.launch.warm import MOST_FDS, NUMBER, UNMARKED, Request
 
 _HIGH = 200
 
 
-def _serve(control: socket.socket) -> Request | None:
-    """Fork a child for every message: in a child its request; None after the last message."""
-    woken, wake = os.pipe()
-    os.set_blocking(wake, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wake)
-    lines: dict[int, socket.socket] = {}
-    heard = select.poll()
-    for one in (control.fileno(), woken):
-        heard.register(one, select.POLLIN)
-    while True:
-        ready = [descriptor for descriptor, _ in heard.poll()]
-        if woken in ready:
-            os.read(woken, 1 << 12)
-            _reap(lines, heard)
-        for pid, line in lines.items():
-            if line.fileno() in ready:
-                heard.unregister(line)
-                os.kill(pid, signal.SIGTERM)
-        if control.fileno() not in ready:
-            continue
-        word, given, _, _ = socket.recv_fds(control, 1, MOST_FDS)
-        if not word:
+class _Served:
+    """Who may ask (`controls`), where others come in (`door`), and the lines of the children that run."""
+
+    def __init__(self, control: socket.socket, door: socket.socket | None) -> None:
+        self.controls, self.door = {control.fileno(): control}, door
+        self.lines: dict[int, socket.socket] = {}
+        self.heard = select.poll()
+        self._woken, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake)
+        for one in (control.fileno(), self._woken, *([door.fileno()] if door is not None else [])):
+            self.heard.register(one, select.POLLIN)
+
+    def serve(self) -> Request | None:
+        """Fork a child for every message: in a child its request; None when nobody can ask any more."""
+        while self.controls or self.lines or self.door is not None:
+            idle = not (self.controls or self.lines)
+            ready = [descriptor for descriptor, _ in self.heard.poll(resident.IDLE * 1e3 if idle else None)]
+            if idle and not ready:
+                return None
+            if self._woken in ready:
+                os.read(self._woken, 1 << 12)
+                _reap(self.lines, self.heard)
+            for pid, line in self.lines.items():
+                if line.fileno() in ready:
+                    self.heard.unregister(line)
+                    os.kill(pid, signal.SIGTERM)
+            if self.door is not None and self.door.fileno() in ready:
+                self._let_in(self.door)
+            for descriptor in self.controls.keys() & ready:
+                request = self._asked(self.controls[descriptor])
+                if request is not None:
+                    return request
+                if not self.controls and self.door is None:
+                    # At once: its children end with it.
+                    return None
+        return None
+
+    def _let_in(self, door: socket.socket) -> None:
+        try:
+            line, _ = door.accept()
+        except BlockingIOError:
+            return
+        if not resident.trusted(line):
+            line.close()
+            return
+        self.controls[line.fileno()] = line
+        self.heard.register(line, select.POLLIN)
+
+    def _asked(self, control: socket.socket) -> Request | None:
+        """Do what one message says: in a child its request."""
+        try:
+            word, given, _, _ = socket.recv_fds(control, 1, MOST_FDS, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            # The number of a line that has just ended.
             return None
+        except ConnectionError:
+            word, given = b"", []
+        if word == resident.LEAVE and self.door is not None:
+            self.heard.unregister(self.door)
+            self.door.close()
+            self.door = None
+        elif word and given:
+            return self._fork(given)
+        elif not word:
+            self.heard.unregister(control)
+            del self.controls[control.fileno()]
+            control.close()
+        return None
+
+    def _fork(self, given: Sequence[int]) -> Request | None:
         line, me = socket.socket(fileno=given[0]), os.getpid()
         try:
             pid = os.fork()
@@ -70,18 +118,19 @@ def _serve(control: socket.socket) -> Request | None:
         if not pid:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            foreign = [control.detach(), woken, wake, *(other.detach() for other in lines.values())]
-            return _become(me, line, given[1:], foreign)
+            others = [*self.controls.values(), *self.lines.values(), *([self.door] if self.door is not None else [])]
+            return _become(me, line, given[1:], [self._woken, self._wake, *(other.detach() for other in others)])
         for descriptor in given[1:]:
             os.close(descriptor)
         if pid < 0:
             line.close()
-            continue
+            return None
         with contextlib.suppress(OSError):
             line.sendall(NUMBER.pack(pid))
-        lines[pid] = line
+        self.lines[pid] = line
         # What is said on it is for the child; here, that who asked has ended.
-        heard.register(line, select.POLLRDHUP)
+        self.heard.register(line, select.POLLRDHUP)
+        return None
 
 
 def _reap(lines: dict[int, socket.socket], heard: select.poll) -> None:
@@ -152,7 +201,11 @@ def _touched_a_gpu() -> bool:
     return any(os.readlink(link).startswith("/dev/nvidia") for link in links if os.path.lexists(link))
 
 
-def _main(control: str, parent: str, *preload: str) -> None:
+def _main(control: str, parent: str, name: str, *preload: str) -> None:
+    door = resident.listening(name) if name else None
+    if door is not None:
+        # It outlives the folder that it was started in.
+        os.chdir("/")
     # While it imports it cannot hear that nobody wants it any more; later its parent's threads may come and go.
     warden.with_parent(signal.SIGKILL)
     if os.getppid() != int(parent):
@@ -169,7 +222,7 @@ def _main(control: str, parent: str, *preload: str) -> None:
     warden.with_parent(0)
     if _touched_a_gpu():
         sys.exit("a library opens the GPU while it is imported")
-    request = _serve(socket.socket(fileno=int(control)))
+    request = _Served(socket.socket(fileno=int(control)), door).serve()
     if request is None:
         # At once: its children end when it does, and what torch does at an orderly end takes long on a busy machine.
         os._exit(0)

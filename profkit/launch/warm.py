@@ -23,12 +23,12 @@ import socket
 import struct
 import subprocess
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import msgspec
 
-from profkit.launch import process
+from profkit.launch import process, resident
 from profkit.launch.process import FAMILY, Child, guarded
 from profkit.launch.protocol import BARE, LIMITS
 
@@ -37,7 +37,6 @@ PRELOAD = (
     "torch",
     "numpy.random",
     "torch.utils.flop_counter",
-    "torch.fx.experimental.symbolic_shapes",
     "profkit.judge.session",
     "profkit.guest.candidate",
 )
@@ -117,8 +116,14 @@ class Warm:
         modules: Collection[str] = MODULES,
         env: Mapping[str, str] | None = None,
         lent: int = -1,
+        *,
+        lasting: bool = False,
     ) -> None:
-        """lent: a descriptor of another process's `Lent`, whose servers are used first."""
+        """lent: a descriptor of another process's `Lent`, whose servers are used first. lasting: servers that this user's next
+        command finds too (profkit.launch.resident).
+        """
+        self._lasting = lasting
+        self.told: Callable[[str], None] = lambda _: None
         self._preload, self._modules, self._env = tuple(preload), modules, dict(env or {})
         self._servers: dict[object, _Server] = {}
         self._lock = threading.Lock()
@@ -135,6 +140,9 @@ class Warm:
                 # From now on by servers of one's own, which nobody else can bring down.
                 self._lent = None
             server = self._server(options["env"])
+            if not (server.served or server.announced):
+                server.announced = True
+                self.told("importing torch")
             forked = server.fork(asked, options)
             if forked is None and server.served and server.ended:
                 # Somebody killed it. One that had no room for one more process goes on for those that it has.
@@ -151,7 +159,7 @@ class Warm:
     def pass_on(self, env: Mapping[str, str], given: Sequence[int]) -> bool:
         """Pass a request of another process to the server for this environment; False if it ended."""
         try:
-            socket.send_fds(self._server(env).control, [b"?"], given)
+            socket.send_fds(self._server(env).control, [resident.FORK], given)
         except OSError:
             return False
         return True
@@ -174,8 +182,18 @@ class Warm:
             if self._servers.get(key) is instead_of:
                 if instead_of is not None:
                     instead_of.close()
-                self._servers[key] = _Server({**env, **self._env}, self._preload)
+                self._servers[key] = self._found(key, env)
             return self._servers[key]
+
+    def _found(self, key: object, env: Mapping[str, str]) -> _Server:
+        """A server that a command before has left, or a new one."""
+        if not self._lasting:
+            return _Server({**env, **self._env}, self._preload)
+        name = resident.name((key, self._preload))
+        if (line := resident.joined(name)) is not None:
+            return _Joined(line)
+        resident.others_leave(name)
+        return _Server({**env, **self._env}, self._preload, name)
 
 
 class Lent:
@@ -216,13 +234,16 @@ class Lent:
 
 
 class _Server:
-    """One server and the socket for its requests. `served`: whether it has ever given a child."""
+    """One server and the socket for its requests. `served`: whether it has ever given a child. With a `name` others find it,
+    and it outlives this process.
+    """
 
-    def __init__(self, env: Mapping[str, str], preload: Sequence[str]) -> None:
-        self.served = False
+    def __init__(self, env: Mapping[str, str], preload: Sequence[str], name: str = "") -> None:
+        self.served = self.announced = False
+        self._lasts = bool(name)
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._process = subprocess.Popen(
-            [*BARE, "profkit.launch.server", str(theirs.fileno()), str(os.getpid()), *preload],
+            [*BARE, "profkit.launch.server", str(theirs.fileno()), str(os.getpid()), name, *preload],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -234,7 +255,7 @@ class _Server:
 
     def fork(self, argv: Sequence[str], options: Mapping[str, Any]) -> Forked | None:
         """A child; None when this server cannot serve: a start of its own then shows why."""
-        forked = _fork(self.control, b"?", argv, options)
+        forked = _fork(self.control, resident.FORK, argv, options)
         self.served = self.served or forked is not None
         return forked
 
@@ -246,10 +267,22 @@ class _Server:
         return bool(end.poll(_MOMENT))
 
     def close(self) -> None:
-        """End it at once, also while it imports; its children end when it does."""
+        """End it at once, also while it imports; its children end when it does. One that lasts is left to others."""
         self.control.close()
-        self._process.kill()
-        self._process.wait()
+        if not self._lasts:
+            self._process.kill()
+            self._process.wait()
+
+
+class _Joined(_Server):
+    """A server that another command has started."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self.served = self.announced = True
+        self.control = line
+
+    def close(self) -> None:
+        self.control.close()
 
 
 def _fork(control: socket.socket, asks: bytes, argv: Sequence[str], options: Mapping[str, Any]) -> Forked | None:
@@ -281,29 +314,35 @@ def _fork(control: socket.socket, asks: bytes, argv: Sequence[str], options: Map
 
 
 @contextlib.contextmanager
-def servers() -> Iterator[Warm]:
-    """The servers of this process's runners, or others that end with the block."""
+def servers(*, lasting: bool = False) -> Iterator[Warm]:
+    """The servers of this process's runners, or others that end with the block unless they are `lasting`."""
     if isinstance(process.start, Warm):
         yield process.start
         return
-    with contextlib.closing(Warm()) as own:
+    with contextlib.closing(Warm(lasting=lasting)) as own:
         yield own
 
 
 @contextlib.contextmanager
-def runners(begun: Mapping[str, str] | None = None) -> Iterator[None]:
+def runners(
+    begun: Mapping[str, str] | None = None, told: Callable[[str], None] | None = None, *, lasting: bool = False
+) -> Iterator[None]:
     """Make runners forks inside the block, unless it is settled already how they start.
 
     torch is imported once for all of them. begun: the server for this environment imports at once, before it is known what
-    will be asked for.
+    will be asked for. told: called with what a child waits for. lasting: by the server that stays for the next command.
     """
+    if isinstance(process.start, Warm) and told is not None:
+        process.start.told = told
     if process.start is not process.guarded:
         yield
         return
-    with servers() as process.start:
+    with servers(lasting=lasting) as process.start:
         try:
             if begun is not None:
                 process.start.prepare(begun)
+            if told is not None:
+                process.start.told = told
             yield
         finally:
             process.start = process.guarded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 
 from collectors.caveat import Caveat
-from profkit.launch import runner
+from profkit.launch import process, runner
 from profkit.record import ceilings
 from profkit.rundir.directory import Run
 from profkit.rundir.manifest import Check, Command, Impl, PassInfo, ShapeInfo, Timing
@@ -37,7 +38,7 @@ def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = Tru
     if outcome.of("work"):
         manifest.work = [event.data for event in outcome.of("work")]
     measured = ceilings.known(manifest.device)
-    if measured is not None and manifest.device.get("kind") == "cuda":
+    if measured is not None:
         manifest.ceilings = measured.ceilings
     if outcome.of("shape"):
         manifest.shapes = [msgspec.convert(event.data, ShapeInfo) for event in outcome.of("shape")]
@@ -45,12 +46,14 @@ def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = Tru
         manifest.passes = [msgspec.convert(event.data, PassInfo) for event in outcome.of("pass")]
     if outcome.of("ceilings"):
         manifest.ceilings = outcome.of("ceilings")[-1].data["ceilings"]
+        if not outcome.of("load"):
+            ceilings.keep(manifest.device, manifest.ceilings)
     if outcome.of("timing"):
         manifest.timing = msgspec.convert(_finite(outcome.of("timing")[-1].data), Timing)
         _note_load(manifest.timing, outcome)
-        reference = manifest.reference
-        if reference is not None and reference.status == "skipped":
-            reference.status = "ok"
+    reference = manifest.reference
+    if reference is not None and reference.status == "skipped" and (outcome.of("timing") or outcome.of("checked")):
+        reference.status = "ok"
 
 
 def absorb_again(run: Run, outcome: runner.Outcome, step: str) -> None:
@@ -98,8 +101,18 @@ def _caveats(outcome: runner.Outcome) -> list[Caveat]:
     return [caveat for number, caveat in enumerate(found) if caveat not in found[:number]]
 
 
+_MOMENT = 0.5
+
+
 def commands(run: Run, outcome: runner.Outcome, step: str) -> list[Command]:
     """Every start of the runner, as the manifest lists it."""
+    ran = outcome.events[-1].at if outcome.finished and outcome.events else math.inf
+
+    def note(argv: Sequence[str], ended: process.Exit) -> str:
+        before = ended.wall - ran if argv and argv[-1].endswith("events.jsonl") else 0.0
+        late = f"{before:.1f} s of it importing torch" if before > _MOMENT else ""
+        return "hung" if ended.hung else "over its memory" if ended.memory else late
+
     return [
         Command(
             step,
@@ -107,7 +120,7 @@ def commands(run: Run, outcome: runner.Outcome, step: str) -> list[Command]:
             ended.code,
             round(ended.wall, 3),
             str(log.relative_to(run.logs)),
-            "hung" if ended.hung else "over its memory" if ended.memory else "",
+            note(argv, ended),
         )
         for argv, ended, log in outcome.exits
     ]

@@ -1,10 +1,9 @@
-"""The measured ceilings of this machine's GPU: kept per UUID and driver, copied into runs."""
+"""The measured ceilings of this machine's devices: kept per device, copied into runs."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -40,16 +39,10 @@ class Measured:
         return (datetime.now(timezone.utc) - made).total_seconds()
 
 
-def cache_file(device: Mapping[str, Any]) -> Path:
-    """Where the ceilings of a device lie: its UUID (else its name) and the driver decide."""
-    key = f"{device.get('uuid') or device.get('name', 'unknown')}-{device.get('driver', 'none')}"
-    return cache.root() / "ceilings" / (re.sub(r"[^A-Za-z0-9.]+", "-", key) + ".json")
-
-
 def known(device: Mapping[str, Any]) -> Measured | None:
     """The kept measurement of a device, None when there is none (or it cannot be read)."""
     try:
-        data = json.loads(cache_file(device).read_text("utf-8"))
+        data = json.loads(cache.ceilings(device).read_text("utf-8"))
         return Measured(data["device"], data["ceilings"], data["refused"], data["created"])
     except (OSError, ValueError, KeyError):
         return None
@@ -75,8 +68,13 @@ def measure(kind: str = "auto") -> Measured:
                 fix="`profkit doctor` checks the device",
             )
         data = json.loads(out.read_text("utf-8"))
-    found = Measured(data["device"], data["ceilings"], data["refused"], now())
-    file = cache_file(found.device)
+    return keep(data["device"], data["ceilings"], data["refused"])
+
+
+def keep(device: Mapping[str, Any], rows: list[dict[str, Any]], refused: Sequence[str] = ()) -> Measured:
+    """Keep what was measured just now for later runs."""
+    found = Measured(device, rows, list(refused), now())
+    file = cache.ceilings(device)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(file, json.dumps({"schema": SCHEMA, **found.__dict__}, indent=1).encode())
     return found

@@ -37,7 +37,6 @@ def of(job: Job) -> Iterator[tuple[Job, str]]:
                 subjects=[*reference, *some],
                 budget=job.budget * share,
                 timings=str(place),
-                ceilings=job.ceilings and not first,
             ),
             f"-{number}" if first else "",
         )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import functools
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -15,7 +18,7 @@ from collectors.caveat import Caveat
 from profkit.errors import ProfkitError
 from profkit.launch import gpu, isolation, runner
 from profkit.launch.alone import Door
-from profkit.launch.protocol import Job
+from profkit.launch.protocol import Event, Job
 from profkit.record import groups, settled
 from profkit.record.absorb import absorb, absorb_again, together
 from profkit.record.job import job
@@ -34,8 +37,8 @@ _TRUSTED = Caveat(
     "trusted",
 )
 _NOWHERE = Path(os.devnull)
-PATIENCE = 30.0
-"""Seconds, builds apart, that one process of everybody may take if nobody asked for several and there are to be more."""
+PATIENCE = 6.0
+"""Times the budget that checks and timing may take, builds apart, before a process is started that nobody asked for."""
 
 
 class Measure:
@@ -58,25 +61,27 @@ class Measure:
             run.manifest.caveats.append(_TRUSTED)
         many = wanted.sittings(session.device)
         made = job(self.name, run, wanted, session.device, session.parts)
-        sparing = bool(run.manifest.campaign) and many > 1 and not wanted.processes
-        first = msgspec.structs.replace(made, budget=wanted.budget / many)
+        sparing = many > 1 and not wanted.processes
+        first = msgspec.structs.replace(made, budget=wanted.budget / many, probe=_known(session))
         if sparing and "target" not in wanted.given:
             first.target = max(first.target, settled.TARGET)
-        outcome = _start(session, first, self.name, absorb)
-        took = max((ended.wall for _, ended, _ in outcome.exits), default=0.0) - _waited(outcome)
-        took -= max((impl.build_seconds or 0.0 for impl in run.manifest.impls), default=0.0)
+        spread = settled.SPREAD[session.device] if sparing else 0.0
+        outcome = _start(session, first, self.name, absorb, spread)
+        took = _took(outcome) - max((impl.build_seconds or 0.0 for impl in run.manifest.impls), default=0.0)
         _list_activities(session)
         _leave_out(run, [impl.name for impl in run.manifest.candidates if not impl.ok])
         if many > 1 and outcome.finished:
-            if not wanted.processes and took > PATIENCE:
-                how = f"checking and timing took {took:.0f} s in it; what another process would give is not in the interval"
-                run.manifest.caveats.append(_one_process(how, many))
-            elif sparing and _settled(session):
-                run.manifest.timing.spread = spread = settled.SPREAD[session.device]
-                how = f"they told the verdict, so the campaign went on; that another differs by {spread:.0%} is in the interval"
+            # The heaviest load counts for all of them: under it no other makes the word clear.
+            known, busy = sparing and _settled(session), run.manifest.timing.load
+            if known or (sparing and (busy or took > PATIENCE * wanted.budget)):
+                run.manifest.timing.spread = spread
+                slow = "the machine is busy" if busy else f"checking and timing took {took:.0f} s in it"
+                why = "they told the verdict" if known else slow
+                how = f"{why}; that another differs by {spread:.0%} is in the interval"
                 run.manifest.caveats.append(_one_process(how, many))
             else:
-                _again(session, many, first.target, sparing=sparing)
+                _again(session, many, first.target, took, sparing=sparing)
+                session.answer(run)
         if not outcome.finished and not outcome.fallen:
             _ended_early(session, outcome)
         run.save()
@@ -92,12 +97,22 @@ class Measure:
 
 
 def _start(
-    session: Session, made: Job, stem: str, absorbing: Callable[[Run, runner.Outcome, str], None]
+    session: Session,
+    made: Job,
+    stem: str,
+    absorbing: Callable[[Run, runner.Outcome, str], None],
+    spread: float = 0.0,
 ) -> runner.Outcome:
-    """Run the judge with one group of candidates after the other, or one process for all."""
+    """Run the judge with one group of candidates after the other, or one process for all.
+
+    spread: what goes into the interval of the first answer.
+    """
     found, logs = runner.Outcome(finished=True), session.run.logs
-    for number, (some, suffix) in enumerate([(made, "")] if session.request.trust else groups.of(made), 1):
+    many = [(made, "")] if session.request.trust else [*groups.of(made)]
+    for number, (some, suffix) in enumerate(many, 1):
         outcome = runner.Outcome()
+        if len(many) == 1 and not made.again:
+            outcome.known = functools.partial(_first_answer, session, stem, spread)
         try:
             if session.request.trust:
                 runner.run_job(some, logs, stem=stem, progress=session.progress, outcome=outcome)
@@ -118,6 +133,32 @@ def _start(
         if reference is not None and reference.status not in ("ok", "skipped"):
             break
     return found
+
+
+def _known(session: Session) -> dict[str, Any]:
+    """What an earlier run found out about this reference, where nothing of it has to be said again; {} without."""
+    if session.known is None:
+        return {}
+    before, run = session.known.manifest, session.run.manifest
+    told = {*before.probe} - {"precision", "required"}
+    remarkable = any(before.probe[name] for name in told) or before.probe.get("precision", {}).get("noise")
+    if remarkable or not (before.probe and before.work) or any(one.code == "inputs-fixed" for one in before.caveats):
+        return {}
+    run.probe, run.work = before.probe, before.work
+    return before.probe
+
+
+def _first_answer(session: Session, stem: str, spread: float, events: Sequence[Event]) -> None:
+    """Tell what is known once everything was timed or is wrong: of a copy, for all of it is absorbed later."""
+    known = Run(session.run.path, copy.deepcopy(session.run.manifest))
+    absorb(known, runner.Outcome([*events]), stem)
+    known.manifest.timing.spread = spread
+    session.answer(known)
+
+
+def _took(outcome: runner.Outcome) -> float:
+    """Seconds of the longest process, without those that the judge waited for others."""
+    return max((ended.wall for _, ended, _ in outcome.exits), default=0.0) - _waited(outcome)
 
 
 def _joined(one: runner.Outcome, other: runner.Outcome) -> runner.Outcome:
@@ -161,10 +202,11 @@ def _settled(session: Session) -> bool:
     return settled.settled(read_rows(run.timings_csv), reference.name, names, session.device)
 
 
-def _again(session: Session, many: int, target: float, *, sparing: bool) -> None:
+def _again(session: Session, many: int, target: float, took: float, *, sparing: bool) -> None:
     """Compare and time the sound implementations in more processes, to the first one's `target`.
 
-    many: processes in all; two where those suffice and it is to be `sparing`. timings.csv then says which is of which.
+    many: processes in all; where it is to be `sparing` two, if those suffice, and no more once they `took` too long.
+    timings.csv then says which is of which.
     """
     run, wanted = session.run, session.request
     # What is kept here no later process can change.
@@ -197,7 +239,9 @@ def _again(session: Session, many: int, target: float, *, sparing: bool) -> None
             how = f"{number - 1} of {many} did"
             run.manifest.caveats.append(Caveat(what, how, f"see logs/process-{number}.log"))
             break
-        if sparing and number == 2 and _settled(session):
+        took += _took(outcome)
+        enough = (number == 2 and _settled(session)) or run.manifest.timing.load or took > PATIENCE * wanted.budget
+        if sparing and enough:
             break
 
 

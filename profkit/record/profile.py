@@ -28,18 +28,23 @@ from profkit.targets.sample import Sample, resolve
 from profkit.targets.target import Target
 
 Progress = Callable[[str], None]
+Answer = Callable[[Run], None]
 
 
 def profile(
     target: str | os.PathLike[str] | Callable[..., Any] | Target,
     *arguments: Any,
     progress: Progress = lambda _: None,
+    answer: Answer = lambda _: None,
     request: Request | None = None,
+    known: Run | None = None,
     **options: Any,
 ) -> Run:
     """Measure a sample's folder, a callable with its arguments, or a Program, and return its run.
 
-    Keyword options are Request's fields. A callable is timed in this process on the arguments as they are. Raises
+    Keyword options are Request's fields. `answer` is called with what is known once the verdicts are, and again when they may
+    have changed; the run that is returned has the last word. `known`: a run of the same reference, whose findings about it
+    stand. A callable is timed in this process on the arguments as they are. Raises
     ProfkitError for a folder that is no sample and for an option that cannot apply, CannotProfileError when what was
     insisted on cannot be had, ProgramFailedError when a program ended badly before a kernel was captured; the run
     directory is there once anything was started. A candidate that is wrong or crashes is a result, not an exception,
@@ -51,10 +56,10 @@ def profile(
     prepared = prepare(found, wanted)
     run = create_run(info(found), wanted.runs)
     session = opened(prepared, run, progress)
-    session.company = _company(session, prepared.recorders)
+    session.company, session.answer, session.known = _company(session, prepared.recorders), answer, known
     run.manifest.caveats += cache.caveats()
     try:
-        with warm.runners(), _alone(session):
+        with warm.runners(told=progress), _alone(session):
             if wanted.wait_quiet:
                 quiet.wait(session.device, wanted.wait_quiet, progress)
             trouble = _record(session, prepared.recorders)

@@ -29,7 +29,7 @@ class Request:
 
     A sample's: perturb: time it under other conditions, to infer what binds it. device: auto, cuda, cpu. only: the candidates to run, all by default. trials: correctness trials;
     budget: seconds of timing, at most; processes: fresh ones of every implementation that it is spread over, 0 for as many as
-    it gives a second each, up to MOST, and in a campaign for no more than it takes to tell; target: relative half-width of the interval of the median at which timing stops;
+    it gives a second each, up to MOST, and no more than it takes to tell; target: relative half-width of the interval of the median at which timing stops;
     timeout: scales the limit of every phase. mode: train (modules as they are constructed) or eval, "" as the sample says, else eval. precision: "" (as the sample is written), or fp32, fp16, bf16: floating
     inputs and weights of both sides are cast to it. allow: precisions below the task's own in which a candidate may
     compute all the same (tf32, bf16, ...). trust: the candidates in the judge's own process, each in a process of its

@@ -73,7 +73,8 @@ class Session:
 
     device: the one expected, "cuda" or "cpu"; the runner has the last word for "auto". frames: the launches that were captured,
     by tool. hot: the ranking of the kernels. chosen: the candidates to run. company: others may use the device while nothing
-    is timed; else it is this run's alone.
+    is timed; else it is this run's alone. answer: called with what is known of the run as soon as its verdicts are, and
+    again when they may have changed. known: an earlier run of this reference.
     """
 
     target: Target
@@ -85,6 +86,8 @@ class Session:
     frames: dict[str, pd.DataFrame] = field(default_factory=dict)
     hot: Hot | None = None
     company: bool = False
+    answer: Callable[[Run], None] = lambda _: None
+    known: Run | None = None
 
     @property
     def cc(self) -> str:

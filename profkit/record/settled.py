@@ -1,4 +1,4 @@
-"""Whether one process of each implementation is enough, or two: fewer starts for a campaign.
+"""Whether one process of each implementation is enough, or two: fewer starts, and an answer sooner.
 
 One process cannot tell how far another lies from it. It is not left out: `SPREAD` goes into the interval, and the
 verdict has to stand with it. So nothing is called the same after one process, and what is near the threshold, has a wide
@@ -27,7 +27,7 @@ three processes of an H200, it would have held for seven; the others (a call of 
 were faster or slower by more than that.
 """
 TARGET = 0.01
-"""Relative half-width of the medians to which a campaign's processes time, unless another was asked for."""
+"""Relative half-width of the medians to which they time where one may be enough, unless another was asked for."""
 
 
 def settled(table: Sequence[Sequence[str]], reference: str, names: Collection[str], device: str) -> bool:

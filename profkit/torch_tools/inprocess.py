@@ -23,6 +23,7 @@ from profkit.judge.precision.bits import Precision
 from profkit.judge.precision.oracle import Oracle
 from profkit.judge.precision.probe import task_type
 from profkit.judge.timing import engine
+from profkit.launch import cache
 from profkit.launch.protocol import Job
 from profkit.torch_tools import work
 
@@ -68,7 +69,7 @@ def measure(functions: Mapping[str, Callable[..., Any]], arguments: Sequence[Any
     right = [name for number, name in enumerate(functions) if not number or _checked(functions, name, arguments, out)]
     calls = {name: cast(TimedCall, Repeated(functions[name], arguments)) for name in right}
     out.send("timing", **engine.time_all(job, calls, device, out, lambda _: None))
-    if job.ceilings and device.type == "cpu":
+    if device.type == "cpu" and not cache.ceilings(found).exists():
         _ceilings(out)
     out.send("done")
 

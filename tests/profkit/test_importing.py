@@ -393,7 +393,7 @@ def test_the_readers_tell_how_far_they_are(tmp_path, ops):
 def test_a_long_step_draws_a_bar_of_bytes_on_a_terminal(tmp_path):
     """On a terminal of its own; a plain stderr gets one line a step (above)."""
     code = (
-        "import time\nfrom profkit.cli.progress import progress\n"
+        "import time\nfrom profkit.cli.terminal.progress import progress\n"
         "with progress(False) as now:\n    now('reading big.csv')\n"
         "    for done in range(10):\n        now.moved(done * 10**6, 10**7)\n        time.sleep(0.05)\n"
     )

@@ -1,4 +1,4 @@
-"""When a campaign does with one process of each implementation, and what its interval says then."""
+"""When one process of each implementation is enough, and what its interval says then."""
 
 from __future__ import annotations
 
@@ -116,6 +116,8 @@ def _asked(monkeypatch, tmp_path, campaign, quotient=3.0, noise=0.002, **options
         request = Request(device="cpu", runs=tmp_path, **options)
         progress = staticmethod(lambda _: None)
         run = planned(tmp_path, campaign)
+        answer = staticmethod(lambda _: None)
+        known = None
 
     run = Here.run
     run.manifest.impls = [
@@ -124,7 +126,7 @@ def _asked(monkeypatch, tmp_path, campaign, quotient=3.0, noise=0.002, **options
     ]
     started = []
 
-    def start(session, made, stem, absorbing):
+    def start(session, made, stem, absorbing, spread=0.0):
         started.append(made)
         measure.write_rows(made_file(made), table(quotient, noise, seed=len(started)))
         return measure.runner.Outcome(finished=True)
@@ -157,10 +159,10 @@ def made_file(made):
         ("id/piece", {"target": 0.002}, (1, 0.002, settled.SPREAD["cpu"], ["one-process"])),
         ("id/piece", {"processes": 3}, (3, 0.005, 0.0, [])),
         ("id/piece", {"budget": 1.0}, (1, 0.005, 0.0, [])),
-        ("", {}, (5, 0.005, 0.0, [])),
+        ("", {}, (1, settled.TARGET, settled.SPREAD["cpu"], ["one-process"])),
     ],
 )
-def test_a_campaign_asks_no_more_processes_than_it_takes_unless_it_is_told_how_many(
+def test_no_more_processes_are_asked_than_it_takes_unless_it_is_told_how_many(
     tmp_path, monkeypatch, campaign, options, found
 ):
     assert _asked(monkeypatch, tmp_path, campaign, **options) == found
@@ -172,12 +174,12 @@ def test_a_campaign_asks_no_more_processes_than_it_takes_unless_it_is_told_how_m
         ("id/piece", 1.0, 0.0002, 2),
         ("id/piece", 1.04, 0.0002, 2),
         ("id/piece", 1.0, 0.05, 5),
-        ("", 1.0, 0.0002, 5),
+        ("", 1.0, 0.0002, 2),
     ],
 )
 def test_what_two_processes_tell_no_third_is_asked(tmp_path, monkeypatch, campaign, quotient, noise, started):
     count, target, spread, codes = _asked(monkeypatch, tmp_path, campaign, quotient, noise)
     assert (count, spread, codes) == (started, 0.0, [])
-    assert target == (settled.TARGET if campaign else 0.005)
+    assert target == settled.TARGET
     tables = settled.frame(measure.read_rows(next(tmp_path.glob("runs/*/*/timings.csv"))))
     assert tables["process"].nunique() == started

@@ -15,7 +15,7 @@ from rich.console import Console
 from synthetic_runs import two_parts
 
 from profkit.cli.group import ALL, cli
-from profkit.cli.progress import Drawn, progress
+from profkit.cli.terminal.progress import Drawn, progress
 from profkit.doctor.finding import Finding
 from profkit.report import sections
 from profkit.report.layout import Column, Table, folded, on_screen, terminal_table
@@ -207,7 +207,7 @@ def test_a_pipe_gets_a_line_a_step_and_quiet_none(capsys):
 def test_a_real_terminal(study, wish):
     """A line that is drawn again ends up gone; with --plain or NO_COLOR nothing is drawn again."""
     code = (
-        "import sys, time\nfrom profkit.cli import progress, screen\nimport click\n"
+        "import sys, time\nfrom profkit.cli.terminal import progress, screen\nimport click\n"
         "@click.command()\ndef run():\n"
         "    screen.settle(click.get_current_context())\n"
         "    with progress.progress(False) as now:\n        now('timing cuda')\n        time.sleep(0.4)\n"

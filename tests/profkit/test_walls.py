@@ -13,14 +13,14 @@ import pytest
 from candidates import write_sample
 from test_isolation import HEAD, RELU, impl, measure
 
-from profkit.launch import landlock, priorities
+from profkit.launch.walls import landlock, priorities
 
 walled = pytest.mark.skipif(bool(landlock.missing()), reason="no Landlock of this kind in this kernel")
 
 TRIES = """
 import os, socket, sys
 from pathlib import Path
-from profkit.launch import landlock
+from profkit.launch.walls import landlock
 
 def tried(what, act):
     try:
@@ -71,7 +71,7 @@ def test_what_is_outside_is_read_and_not_changed(tmp_path):
 
 OTHERS = """
 import os, resource, subprocess
-from profkit.launch import priorities
+from profkit.launch.walls import priorities
 
 other = subprocess.Popen(["sleep", "60"])
 now = os.getpriority(os.PRIO_PROCESS, other.pid)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from profkit.cli import options as shared
-from profkit.cli.progress import progress
+from profkit.cli.terminal.progress import progress
 from profkit.rundir.files import write_atomic
 
 

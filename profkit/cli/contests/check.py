@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from profkit.cli import options as shared
-from profkit.cli.screen import show
+from profkit.cli.terminal.screen import show
 from profkit.contests.gpucodeforces.form import Checked, check, submissions
 from profkit.rundir import harmless
 

@@ -16,7 +16,7 @@ import click
 from profkit.cli import options as shared
 from profkit.cli.group import complain
 from profkit.cli.options import PATH, Runners, Verb, option, request_of
-from profkit.cli.progress import progress
+from profkit.cli.terminal.progress import progress
 from profkit.contests.json_files import read_json
 from profkit.contests.kernelbench import files, kernelbook, models, official, wrapper
 from profkit.contests.kernelbench.files import Generated, Problem, chosen_problems, own_of, write_json

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from profkit.cli import options as shared
-from profkit.cli.screen import show
+from profkit.cli.terminal.screen import show
 from profkit.rundir import harmless
 
 if TYPE_CHECKING:

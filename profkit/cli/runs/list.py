@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from analyzers.verdicts.verdict import WORDS
 from profkit.campaign.ledger import Seen, unfinished
 from profkit.cli import options as shared
-from profkit.cli.screen import show
+from profkit.cli.terminal.screen import show
 from profkit.errors import ProfkitError
 from profkit.report import units
 from profkit.report.layout import UNLIMITED, Column, Table, cut, room, terminal_table

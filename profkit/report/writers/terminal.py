@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +13,7 @@ import click
 from analyzers.verdicts.verdict import WORDS
 from profkit.report import sections
 from profkit.report.layout import terminal_table
+from profkit.report.messages import say
 from profkit.report.sections import tried
 
 if TYPE_CHECKING:
@@ -26,10 +28,10 @@ def tone(word: str) -> str | None:
     return _COLOURS.get(word, "red" if word in WORDS and word != "skipped" else None)
 
 
-def summary(study: Study) -> str:
-    """The whole answer in a screenful, verdicts in colour."""
+def summary(study: Study, told: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The whole answer in a screenful, verdicts in colour. told: sentences that were shown before, by candidate."""
     tones = {name: tone(one.word) for name, one in study.verdicts.items()}
-    blocks = [sections.title(study), "", *_first_lines(study, tones), ""]
+    blocks = [*answer(study, told, [name for name, _ in sections.sentences(study)]), ""]
     parts = sections.parts_table(study)
     blocks += [terminal_table(parts, tones=[tones.get(row[0]) for row in parts.rows])] if parts.rows else []
     for more in (sections.shapes_table(study), sections.passes_table(study)):
@@ -42,16 +44,20 @@ def summary(study: Study) -> str:
     blocks += sections.inferred_lines(study)
     blocks += sections.timeline_lines(study)
     blocks += _listed("compute-sanitizer:", sections.sanitizer_lines(study))
-    told = [_caveat(one) for one in sections.that_matter(study)]
-    blocks += _listed("caveats:", [line for line in (*told, sections.more_caveats(study)) if line])
+    weak = [_caveat(one) for one in sections.that_matter(study)]
+    blocks += _listed("caveats:", [line for line in (*weak, sections.more_caveats(study)) if line])
     for impl, tail in sections.last_lines(study):
         blocks += [f"last lines of {impl.name}:", *("  | " + line for line in tail.splitlines()[-LAST_LINES:])]
     return "\n".join(blocks)
 
 
-def _first_lines(study: Study, tones: Mapping[str, str | None]) -> list[str]:
-    """First lines in the colours of their verdicts."""
-    return [click.style(line, fg=tones.get(name), bold=True) for name, line in sections.sentences(study)]
+def answer(study: Study, told: Mapping[str, str], names: Collection[str]) -> list[str]:
+    """First lines about these, in the colours of their verdicts, under the title; of what was told, what is new or amended."""
+    tones = {name: tone(one.word) for name, one in study.verdicts.items()}
+    lines = [(name, line) for name, line in sections.sentences(study) if name in names and told.get(name) != line]
+    shown = [(name, say("amended", line=line) if name in told else line) for name, line in lines]
+    head = [] if told else [sections.title(study), ""]
+    return head + [click.style(line, fg=tones.get(name), bold=True) for name, line in shown]
 
 
 def _listed(head: str, lines: Sequence[str]) -> list[str]:

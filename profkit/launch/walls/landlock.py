@@ -58,6 +58,12 @@ def caveat() -> dict[str, str] | None:
     }
 
 
+def gain_no_rights() -> None:
+    """Never get rights again that a program may give, nor may what this process starts. Raises OSError."""
+    if _libc().prctl(_NO_NEW_PRIVS, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "PR_SET_NO_NEW_PRIVS")
+
+
 def put_up(folders: Iterable[str | Path]) -> None:
     """Let this thread, and what it starts, write only into these folders and into devices.
 
@@ -73,8 +79,7 @@ def put_up(folders: Iterable[str | Path]) -> None:
     try:
         for place in (*folders, *_devices()):
             _allow(rules, place, files)
-        if _libc().prctl(_NO_NEW_PRIVS, 1, 0, 0, 0):
-            raise OSError(ctypes.get_errno(), "PR_SET_NO_NEW_PRIVS")
+        gain_no_rights()
         _called(_RESTRICT, ctypes.c_int(rules), ctypes.c_uint32(0))
     finally:
         os.close(rules)

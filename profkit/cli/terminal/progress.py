@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from profkit.cli.screen import redrawn
+from profkit.cli.terminal.screen import redrawn
 from profkit.rundir import harmless
 
 LONG = 1.0
@@ -42,6 +42,11 @@ class Progress:
 
     def moved(self, done: int, total: int) -> None:
         pass
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Nothing is drawn inside: what is printed there stays as it is."""
+        yield
 
     def fails(self, text: str) -> None:
         """An error of one of many things, also where no progress is wanted."""
@@ -97,6 +102,12 @@ class Drawn(Progress):
 
     def stays(self, text: str) -> None:
         self._console.print(harmless.lines(text), soft_wrap=True)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        self.live.stop()
+        yield
+        self.live.start()
 
     def end(self) -> None:
         """Nothing is drawn from now on."""

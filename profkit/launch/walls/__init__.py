@@ -1,0 +1,1 @@
+"""Walls of the kernel round a candidate: Landlock and a seccomp filter."""
