@@ -87,7 +87,7 @@ def test_usage(arguments):
     [
         (["--for", "pr", "--notes", "x.toml"], "--notes goes with --for tensorrt"),
         (["--name", "ratio"], "--name goes with --for pr"),
-        (["--for", "html", "--eval", "x.txt"], "--eval goes with --for tensorrt"),
+        (["--for", "html", "--notes", "x.toml"], "--notes goes with --for tensorrt"),
     ],
 )
 def test_an_option_of_another_dialect_is_refused_by_name(folder, arguments, named):
