@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from collectors import Format, Role, guarded
+from collectors import Format, Role
 from collectors.caveat import Caveat
 from collectors.errors import CollectError, NoLaunchesError, torn
 from collectors.nsys import sqlite
@@ -61,7 +61,6 @@ def sniff(head: str, path: Path) -> bool:
     )
 
 
-@guarded
 def read(
     path: str | Path,
     *,

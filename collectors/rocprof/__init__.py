@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from collectors import Format, guarded, text_of
+from collectors import Format, text_of
 from collectors.caveat import Caveat
 from collectors.counters import evaluate_columns, metric_names
 from collectors.errors import CollectError, torn
@@ -68,7 +68,6 @@ def sniff(head: str, path: Path) -> bool:
     return "kernel" in names and bool(told) and bool(names & {"launch", "start", "queue"})
 
 
-@guarded
 def read(path: str | os.PathLike[str], *, partial: bool = False, progress: object = None) -> pd.DataFrame:
     """The launches frame of an export: times, and the counters that have a counterpart.
 

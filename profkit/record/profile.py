@@ -13,14 +13,13 @@ from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import cache, gpu, quiet, warm
 from profkit.launch.alone import alone
 from profkit.record import ceilings
-from profkit.record.call import InProcess
-from profkit.record.device import device_of
-from profkit.record.measure import Measure
+from profkit.record.ceilings import device_of
+from profkit.record.measure import InProcess, Measure
 from profkit.record.prepare import info, opened, prepare
-from profkit.record.ranking import tracer_of
 from profkit.record.request import Request, refuse
 from profkit.record.sanitizer import Sanitizer
 from profkit.record.session import Recorder, Session
+from profkit.record.timeline import tracer_of
 from profkit.rundir.directory import Run, create_run, now, planned_run
 from profkit.targets.call import Call
 from profkit.targets.program import Program
