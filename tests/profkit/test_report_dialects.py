@@ -69,14 +69,6 @@ def test_paddle_57835_is_made_from_its_inputs():
     assert "old / new - 1" in paddle.report(cases)
 
 
-def test_paddle_flags_what_the_device_cannot_do():
-    """The published rows move 12 GB if their source is complex: more than the card's bandwidth."""
-    text = paddle.report(
-        [paddle.Case("Tesla V100", "complex64", "[1000000,10,10,10]", 28.013e-3, 10.893e-3, bytes=12e9, peak=900e9)]
-    )
-    assert "1.1 TB/s, above the device's 0.9 TB/s" in text
-
-
 def test_paddle_from_runs_leaves_gaps(run):
     chosen = [Chosen(run, "reference", "a"), Chosen(run, "cuda", "b")]
     text = paddle.report(paddle.cases_of(chosen))
