@@ -58,7 +58,7 @@ class View:
 
 @dataclass(frozen=True)
 class Metric:
-    """One computed column: `unit` SI ("1" a fraction), `needs` counters or metrics of rows above."""
+    """Computed column: `unit` SI ("1" a fraction), `needs` counters or metrics above it."""
 
     name: str
     unit: str
@@ -100,7 +100,7 @@ def _compute_fraction(view: View) -> Array:
 
 
 def _roof_time(view: View) -> Array:
-    """Seconds at the binding ceiling by arithmetic and DRAM; cache peaks are port counts no kernel reaches."""
+    """Seconds at the binding ceiling by arithmetic and DRAM; caches have unreachable peaks."""
     units = view.binding.drop(columns=["l2", "l1"])
     times = units.max(axis=1).to_numpy(dtype="float64")
     return np.where(view.use.complete, times, np.nan)

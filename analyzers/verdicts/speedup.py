@@ -15,7 +15,7 @@ _SHOWN = {"ratio": "{:.3g}x", "gain": "{:.1%}"}
 
 
 def speedup(old: float, new: float, convention: str = "ratio") -> float:
-    """Return how much faster `new` is than `old` (times of one unit); NaN when one is not above 0."""
+    """Return how much faster `new` is than `old` (one unit); NaN if one is not above 0."""
     if not (old > 0 and new > 0):
         return math.nan
     return old / new - (1 if convention == "gain" else 0)

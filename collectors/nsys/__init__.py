@@ -152,7 +152,7 @@ def _complaints(export: Export, partial: bool) -> list[Caveat]:
 
 
 def _missing_share(path: Path, frame: pd.DataFrame, partial: bool) -> list[Caveat]:
-    """Caveats of a summary whose shares do not add up; raises CollectError unless `partial`."""
+    """Caveats of a summary with shares that do not add up; raises CollectError unless `partial`."""
     if "share" not in frame or frame["share"].isna().any():
         return []
     lost = 1 - float(frame["share"].sum())

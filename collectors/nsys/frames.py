@@ -171,7 +171,7 @@ def _exact(export: Export, table: Table, columns: Sequence[Field], wanted: Seque
 
 
 def _decimal_mark(export: Export, table: Table, columns: Sequence[Field], cells: Sequence[Sequence[str]]) -> str:
-    """ "." unless the cells of the table say otherwise; CollectError where "1,234" could be read two ways."""
+    """ "." unless the cells say otherwise; CollectError where "1,234" is ambiguous."""
     numeric = [at for at, field in enumerate(columns) if field.type in NUMERIC]
     if not any("," in row[at] for row in cells for at in numeric) and not table.spans:
         return "."

@@ -124,7 +124,7 @@ def open_export(path: str | Path) -> Export:
 
 
 def scan(export: Export, recognise: Recognise) -> Export:
-    """Fill in the tables whose header `recognise` knows, the SKIPPED and the ERROR lines."""
+    """Fill in the tables with a header that `recognise` knows, SKIPPED and ERROR lines."""
     position, line, previous, unit = 3 if export.data[:3] == b"\xef\xbb\xbf" else 0, 1, "", ""
     while position < len(export.data):
         stop = export.data.find(b"\n", position)

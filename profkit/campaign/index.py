@@ -151,7 +151,7 @@ class Index(contextlib.AbstractContextManager["Index"]):
 
 
 def moment(text: str) -> str:
-    """`--since`: a date, the beginning of an ISO time in UTC. Raises ProfkitError for another text."""
+    """Check a `--since`: a date, or the beginning of an ISO time in UTC. Raises ProfkitError."""
     if text and not _is_date(text):
         raise ProfkitError(f"--since {text}: no date", fix="give a date as in 2026-11-22 or 2026-11-22T08:00")
     return text

@@ -28,7 +28,8 @@ LIMIT = 180.0
 
 @dataclass(frozen=True)
 class Measured:
-    """One measurement. `device`: facts of roofline.Device; `ceilings`: rows of roofline.Ceiling, SI;
+    """Measured ceilings. `device`: facts of roofline.Device; `ceilings`: rows of Ceiling, SI.
+
     `refused`: probes that gave no ceiling, and why; `created`: UTC, ISO 8601.
     """
 

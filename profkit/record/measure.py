@@ -1,4 +1,4 @@
-"""The measuring step: check and time the candidates of a sample in groups, or a callable in this process."""
+"""Measuring step: check and time candidates in groups, or a callable in this process."""
 
 from __future__ import annotations
 

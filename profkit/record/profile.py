@@ -36,7 +36,7 @@ def profile(
     request: Request | None = None,
     **options: Any,
 ) -> Run:
-    """Measure a sample's folder, a callable with its arguments, or a Program, and return its run.
+    """Measure a sample's folder, a callable with its arguments, or a Program.
 
     Keyword options are Request's fields. A callable is timed in this process on the arguments as they are. Raises
     ProfkitError for a folder that is no sample and for an option that cannot apply, CannotProfileError when what was

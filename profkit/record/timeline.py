@@ -1,4 +1,4 @@
-"""Recorders of a timeline: Nsight Systems, else CUPTI by torch's profiler; the ranking of --hot."""
+"""Recorders of a timeline: Nsight Systems or CUPTI; the ranking of --hot."""
 
 from __future__ import annotations
 

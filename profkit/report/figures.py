@@ -47,7 +47,7 @@ def draw(study: Study, *, theme: str = "light") -> Figure:
 
 
 def steps_of(study: Study) -> Steps | None:
-    """Waterfall of the best implementation, a program's step or the longest range; None if untimed."""
+    """Waterfall of the best implementation, a step or the longest range; None if untimed."""
     wall = next((one for one in study.budgets.items() if one[1].window > 0), None)
     if wall is not None:
         return _wall_steps(study, *wall)

@@ -36,7 +36,7 @@ def check_baseline(results: Results, baseline: Baseline, problems: Iterable[Prob
 
 
 def lines(found: Document) -> list[str]:
-    """Problems whose baseline is contradicted by their rows, the furthest apart first."""
+    """Problems with a baseline that their rows contradict, the furthest apart first."""
     worst = sorted(found["disagree"], key=lambda one: abs(math.log(one["ratio"])), reverse=True)
     if not worst:
         return []

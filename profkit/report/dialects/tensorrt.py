@@ -91,7 +91,7 @@ def read_notes(path: Path) -> dict[str, str]:
 
 
 def _expanded(names: Sequence[str | Study]) -> list[Chosen]:
-    """Of one run alone the reference, then the candidates that are not slower, from slow to fast."""
+    """Expand one run to its reference and the candidates that are not slower, slowest first."""
     if len(names) != 1 or (isinstance(names[0], str) and ":" in names[0]):
         return choose(names)
     study = choose(names)[0].study
@@ -286,7 +286,7 @@ class _Writer:
         return [impl.name, str(len(impl.checks)), *cells, sections.correctness(impl)]
 
     def _place(self, impl: str) -> int:
-        """Where an implementation stands among the steps; those that are no step come last."""
+        """Position of an implementation among the steps; all others come last."""
         steps = [one.impl for one in self.inputs.chosen]
         return steps.index(impl) if impl in steps else len(steps)
 
