@@ -170,11 +170,6 @@ _ROWS = (
 METRICS: dict[str, Metric] = {one.name: one for one in _ROWS}
 
 
-def derive(frame: pd.DataFrame, roofline: Roofline) -> pd.DataFrame:
-    """The frame with a float column for every metric with any of its counters; `attrs` are kept."""
-    return View(frame, roofline).derive()
-
-
 def as_markdown() -> str:
     """The reference table of all metrics."""
     lines = ["| metric | unit | meaning | computed from |", "| --- | --- | --- | --- |"]

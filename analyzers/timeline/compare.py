@@ -30,7 +30,6 @@ _KINDS = {"repeating": STEPS, "after": STEPS, "range": PASSAGES, "all": RECORD}
 APPEARED, GONE = "appeared", "gone"
 SHARED = 0.5
 """Share of the time of two programs' work that has the same names in two forms of one program; convention."""
-NAN = math.nan
 UNKNOWN = Ratio()
 
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TOP_KERNELS = 12
-LEVELS = ("dram", "l2", "l1")
 ROOFS = {
     "fp64": ("fp64", "tensor_fp64"),
     "fp32": ("fp32", "tensor_tf32"),

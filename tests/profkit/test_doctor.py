@@ -523,28 +523,6 @@ def report(monkeypatch):
     return run
 
 
-def test_the_report_is_aligned_lines(report):
-    code, text = report()
-    assert code == 3
-    assert text.splitlines()[:3] == [
-        "ok    torch  2.13.0",
-        "FAIL  ncu    not found",
-        "             fix: install it",
-    ]
-    assert "hardware counters: no" in text.splitlines()[-1]
-    assert "\x1b" not in text
-
-
-def test_colour_only_where_wanted(report, monkeypatch):
-    assert "\x1b" in report(color=True)[1]
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b" not in report(color=True)[1]
-    monkeypatch.delenv("NO_COLOR")
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    assert "\x1b" in report()[1]
-    assert "\x1b" not in report("--plain")[1]
-
-
 def test_json_is_one_document(report):
     code, text = report("--json")
     document = json.loads(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
@@ -148,18 +147,6 @@ def test_since_shows_later_changes_alone_and_looks_at_all_runs(tmp_path):
     assert len(of(tmp_path, since="2026-01-02")[0].changes) == 1
     assert of(tmp_path, since="2026-01-03")[0].changes == ()
     assert len(of(tmp_path, since="2026-01-03")[0].rows) == 40
-
-
-def test_a_library_shows_what_changed(tmp_path, capsys):
-    series(tmp_path, noisy(40, at=25, step=0.05))
-    series(tmp_path, noisy(20), sample="ICVXKH")
-    code, out, _ = run(capsys, "history", "--runs", tmp_path)
-    assert code == 0
-    assert "ICFSMX cuda on NVIDIA H200: 40 runs" in out
-    assert "1 series without a change" in out
-    assert "slower? Measure it again: profkit profile ICFSMX" in out
-    document = json.loads(run(capsys, "history", "--runs", tmp_path, "--json")[1])
-    assert [one["regression"] for one in document["series"]] == ["suspected", ""]
 
 
 def test_nothing_to_show_is_an_error(tmp_path, capsys):

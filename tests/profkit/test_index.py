@@ -120,19 +120,6 @@ def test_filters_and_ranks(runs):
     assert speed == sorted(speed, reverse=True)
 
 
-def test_a_bracket_in_a_name_is_a_letter(tmp_path, capsys):
-    run_json, metrics = recorded("ICVXKH")
-    for name in ("IC[1]", "IC1", "IC\n2"):
-        write(tmp_path / "runs", run_json | {"sample": run_json["sample"] | {"id": name}}, metrics)
-    assert {row.sample for row in rows(tmp_path / "runs", sample="IC[1]")} == {"IC[1]"}
-    assert len({row.sample for row in rows(tmp_path / "runs", sample="IC?[?]")}) == 0
-    assert {row.sample for row in rows(tmp_path / "runs", sample="*[*")} == {"IC[1]"}
-    code, out, _ = run(capsys, "history", "IC[1]", "--runs", tmp_path / "runs")
-    assert (code, out.startswith("IC[1] cuda on ")) == (0, True)
-    code, out, _ = run(capsys, "history", "IC\n2", "--runs", tmp_path / "runs")
-    assert (code, out.startswith("IC\\n2 cuda on ")) == (0, True)
-
-
 def test_a_win_that_counts_as_none_stands_behind_those_that_count(tmp_path):
     run_json, metrics = recorded("ICVXKH")
     said = {"impl": "cuda", "word": "faster", "speedup": 99.0, "low": 98.0, "high": 99.5, "conditions": ["unexplained"]}
@@ -163,18 +150,6 @@ def test_a_damaged_index_is_made_again(runs, content):
     assert rows(runs) == before
 
 
-@pytest.mark.parametrize("version", [7, None])
-def test_an_index_of_other_columns_is_made_again(runs, version):
-    before = rows(runs)
-    with sqlite3.connect(file_of(runs)) as base:
-        base.execute("drop table runs")
-        base.execute("create table runs (other)")
-        if version is not None:
-            base.execute(f"pragma user_version = {version}")
-    base.close()
-    assert rows(runs) == before
-
-
 @pytest.mark.parametrize("asked", ["refresh", "rows", "facts", "damaged"])
 @pytest.mark.parametrize("filling", [b"\xff", b"A"])
 def test_pages_that_are_damaged_are_found_out_and_made_again(runs, asked, filling):
@@ -194,26 +169,6 @@ def test_pages_that_are_damaged_are_found_out_and_made_again(runs, asked, fillin
         assert answer(index) == whole
     assert len(rows(runs)) == 30
     assert file_of(runs).read_bytes()[4096:] != filling * (len(content) - 4096)
-
-
-@pytest.mark.parametrize(
-    "change",
-    ["rows = 'quick'", "rows = x'ff'", "rows = null", "facts = x'c1'", "facts = x'90'", "damage = x'ff'", "path = 5"],
-)
-def test_cells_of_another_type_are_found_out_and_made_again(runs, change):
-    def answers(index):
-        index.refresh()
-        return index.rows(), index.facts("ICVXKH")
-
-    with Index(runs) as index:
-        whole = answers(index)
-    with sqlite3.connect(file_of(runs)) as base:
-        base.execute(f"update runs set {change} where path = (select min(path) from runs)")
-    base.close()
-    for _ in range(2):
-        with Index(runs) as index:
-            assert answers(index) == whole
-            assert index.damaged() == []
 
 
 def test_it_lies_in_the_cache_and_the_runs_are_only_read(runs, tmp_path):

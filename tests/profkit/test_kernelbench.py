@@ -195,19 +195,6 @@ def test_other_errors(tmp_path, checkout):
         kernelbench.problems(checkout, 1)
 
 
-def test_candidates_by_name(tmp_path):
-    for name in (
-        "level_1_problem_10_sample_0_kernel.py",
-        "level_1_problem_2_sample_1_kernel.py",
-        "level_2_problem_1_sample_0_kernel.py",
-        "level_1_problem_2_sample_0_prompt.txt",
-        "notes.md",
-    ):
-        (tmp_path / name).write_text("")
-    assert [(g.problem, g.sample) for g in kernelbench.candidates(tmp_path, 1)] == [(2, 1), (10, 0)]
-    assert kernelbench.candidate_name(2, 1, 0) == "level_2_problem_1_sample_0_kernel.py"
-
-
 def measured(pid, runtime, reference, *, correct=True):
     own = {"reference_time": reference}
     row = {"sample_id": 0, "compiled": True, "correctness": correct, "runtime": runtime, "metadata": {"profkit": own}}
