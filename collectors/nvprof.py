@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from collectors import Format, text_of
 from collectors.caveat import Caveat
-from collectors.errors import CollectError, torn
+from collectors.errors import CollectError, cut, torn, uneven
 from collectors.frame import build, role_of
 from collectors.nsys.launches import api_facts, memop_kind, moved_bytes, shapes
 
@@ -121,10 +121,7 @@ def _lines(path: Path, partial: bool) -> tuple[list[str], list[Caveat]]:
     if not last.strip() or re.search(r"[,\s]\"?\[CUDA mem[^\]]*\]\"?\s*$", last):
         return [*lines, last], []
     if not partial:
-        raise CollectError(
-            f"{path}, line {len(lines) + 1}: the last row does not end in a newline: the file was cut",
-            fix="export again, or read what is whole (--partial; partial=True in Python); if only the newline was lost, add it",
-        )
+        raise cut(path, len(lines) + 1)
     return lines, [Caveat(f"{path.name} was cut: its last row is left out", f"{len(last)} characters", "export again")]
 
 
@@ -185,10 +182,7 @@ def _split(path: Path, number: int, line: str, width: int) -> list[str]:
     except csv.Error as error:
         raise CollectError(f"{path}, line {number}: not CSV: {error}", fix="export again") from error
     if len(cells) != width:
-        raise CollectError(
-            f"{path}, line {number}: {len(cells)} fields, expected {width}",
-            fix="the row is cut or two files run into each other; export again",
-        )
+        raise uneven(path, number, len(cells), width)
     return cells
 
 

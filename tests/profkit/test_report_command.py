@@ -86,7 +86,7 @@ def test_usage(arguments):
     ("arguments", "named"),
     [
         (["--for", "pr", "--notes", "x.toml"], "--notes goes with --for tensorrt"),
-        (["--name", "ratio"], "--name goes with --for pr"),
+        (["--notes", "x.toml"], "--notes goes with --for tensorrt"),
         (["--for", "html", "--notes", "x.toml"], "--notes goes with --for tensorrt"),
     ],
 )

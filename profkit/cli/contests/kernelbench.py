@@ -291,7 +291,6 @@ _COLUMNS = {
     "fast_2": ("fast_2", ".3g", 1),
     "prompt_tokens": ("tokens in", "d", 5),
     "completion_tokens": ("out", "d", 5),
-    "cost": ("cost", ".4g", 4),
 }
 """Key of a row of models -> its head, how it is written, the rank of its column."""
 
