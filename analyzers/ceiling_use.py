@@ -49,14 +49,14 @@ class Use:
 
     @property
     def flops_lower(self) -> NDArray[np.bool_]:
-        """Mask of rows whose FLOP are a lower bound: a pipe of the chip was not collected whole."""
+        """Mask of rows with a lower bound of FLOP: a pipe of the chip was not collected whole."""
         return self._misses & (self.flops > 0)
 
     @cached_property
     def roof_times(self) -> dict[str, Array]:
-        """Seconds each launch needs at each ceiling, by pipe and level; NaN where unknown, 0 for no work. At L1
-        nothing is known of traffic that passes it by. Where DRAM's bytes or its ceiling are not known, ncu's own share
-        of DRAM's peak says it.
+        """Seconds each launch needs at each ceiling, by pipe and level; NaN unknown, 0 for no work.
+
+        Traffic that passes L1 by is unknown there. Without DRAM's bytes or ceiling, ncu's own share of DRAM's peak stands in.
         """
         amounts = {pipe: self.known[pipe] for pipe in PIPES}
         amounts |= {level: column(self.frame, counter) for level, counter in LEVELS.items()}
@@ -75,11 +75,9 @@ class Use:
 
     @property
     def complete(self) -> NDArray[np.bool_]:
-        """Launches whose placement is decided: FLOP and memory traffic collected, and every ceiling that matters
-        known.
+        """Mask of launches with FLOP and memory traffic collected and their ceilings known.
 
-        A pipe with less than AGREE of the FLOP may lack its ceiling. Where the chip has no DRAM counters L2 stands
-        in.
+        A pipe with less than AGREE of the FLOP may lack its ceiling. On chips without DRAM counters L2 stands in.
         """
         times, flops = self.roof_times, self.flops
         little = np.where(np.isnan(flops), 0.0, AGREE * flops)
@@ -89,7 +87,7 @@ class Use:
 
 
 def binding_times(use: Use) -> pd.DataFrame:
-    """Seconds at each ceiling, one column a unit: tensor paths share one, their sum is the longest's."""
+    """Return seconds at each ceiling, one column a unit; tensor paths share one as their sum."""
     times: dict[str, Array] = dict(use.roof_times)
     paths = [name for name in times if name.startswith(TENSOR)]
     tensor = np.array([times[name] for name in paths])

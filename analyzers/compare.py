@@ -77,7 +77,7 @@ class Told(Protocol):
 
 @dataclass(frozen=True)
 class Step:
-    """One measured implementation: its row of Analysis.impls, longest kernel, run facts, file hashes."""
+    """Measured implementation: row of Analysis.impls, longest kernel, run facts, file hashes."""
 
     label: str
     impl: str
@@ -95,7 +95,7 @@ class Step:
         return number(self.row if name in self.row else self.kernel, name)
 
     def time_beside(self, other: Step) -> float:
-        """Seconds to compare: of a launch where both are sums over launches of one kernel, else of a call."""
+        """Seconds of a launch where both are sums over launches of one kernel, else of a call."""
         return self.number("time") / (self.number("kernels") if self.counted_unlike(other) else 1.0)
 
     def counted_unlike(self, other: Step) -> bool:
@@ -116,10 +116,9 @@ class Moved:
 
 @dataclass(frozen=True)
 class Rung:
-    """One step of the ladder against the step before (`step_*`) and the first (`total`), speed-up old / new.
+    """Step of a ladder against the one before (`step_*`) and the first (`total`): old / new.
 
-    `low`, `high`: interval of `step` from the intervals of both medians; verdict as in statistics.py. `kernel`: the one
-    with the longest time; what moved in it is told where both steps have the same.
+    `low`, `high`: interval of `step` from the intervals of both medians. `kernel`: the longest; `moved` needs the same one.
     """
 
     label: str
@@ -140,7 +139,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Ladder:
-    """Rungs in order; `convention`: meaning of the speed-ups; `apart`: facts that differ and matter."""
+    """Rungs in order; `convention` of the speed-ups; `apart`: facts that differ and matter."""
 
     rungs: tuple[Rung, ...]
     caveats: tuple[Caveat, ...]

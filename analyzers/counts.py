@@ -82,7 +82,7 @@ def _weight(kind: str, frame: pd.DataFrame, counts: Array, keys: Groups) -> Arra
 
 
 def _combined(kind: str, values: Array, weight: Array, keys: Groups) -> Array:
-    """Counters of one kind added up: rows are counters, columns launches before and groups after."""
+    """Counters of one kind added up: rows are counters, columns groups of launches."""
     if kind == "fact":
         return np.asarray(pd.DataFrame(values.T).groupby(keys).max().to_numpy().T)
     total = _sums(values * weight, keys)
@@ -126,7 +126,7 @@ def _coded(values: pd.Series[str]) -> tuple[NDArray[np.integer[Any]], pd.Index[A
 
 
 def inside(launches: pd.DataFrame) -> dict[str, NDArray[np.intp]]:
-    """Part -> positions of its launches, those of ranges inside it ("a/b" in "a") included; outer first."""
+    """Part -> positions of its launches, inner ranges ("a/b" in "a") included; outer first."""
     codes, paths = pd.factorize(launches["impl"])
     if len(paths) == 1 and "/" not in str(paths[0]):
         return {str(paths[0]): np.arange(len(launches))}
@@ -140,8 +140,9 @@ def inside(launches: pd.DataFrame) -> dict[str, NDArray[np.intp]]:
 
 
 def by_part(launches: pd.DataFrame) -> pd.DataFrame:
-    """The launches with impl = part: those inside a range once more for each range round it, as `inside` orders them.
-    Of one part alone the frame that was given: of a million launches a copy is a fifth of a gigabyte.
+    """Launches with impl = part, repeated for each range around an inner one; see `inside`.
+
+    Of one part alone the frame itself: a copy of a million launches is a fifth of a gigabyte.
     """
     parts = inside(launches)
     if len(parts) == 1:
@@ -152,8 +153,9 @@ def by_part(launches: pd.DataFrame) -> pd.DataFrame:
 
 
 def at_least(hottest: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
-    """`hottest` (a kernel a row) where a launch is counted in every part round it, as `kernels` (by part) has them: of each
-    kernel what lies in no part and what lies in the part that holds most of it, which is the least there was.
+    """`hottest` where launches are counted in several nested parts: the least there was.
+
+    Of each kernel what lies in no part, plus what lies in the part that holds most of it (`kernels`: by part).
     """
     outside = kernels["impl"] == ""
     told = hottest.copy()
@@ -165,7 +167,7 @@ def at_least(hottest: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
 
 
 def pipe_counts(frame: pd.DataFrame) -> pd.DataFrame:
-    """Operations by pipe, one column a pipe; NaN not collected, 0 where the chip has no such pipe."""
+    """Operations by pipe, one column each; NaN not collected, 0 where the chip has no such pipe."""
     result: pd.DataFrame = pd.DataFrame(by_pipe(frame), index=frame.index)
     return result
 
@@ -199,7 +201,7 @@ def known_by_pipe(frame: pd.DataFrame, counts: Mapping[str, Array]) -> dict[str,
 
 
 def beyond_l1(frame: pd.DataFrame) -> NDArray[np.bool_]:
-    """Mask of rows whose traffic bypasses L1 (TMA): more bytes crossed L2 or DRAM than L1."""
+    """Mask of rows with traffic that bypasses L1 (TMA): more bytes crossed L2 or DRAM than L1."""
     crossed = np.fmax(column(frame, "l2_write"), column(frame, LEVELS["dram"]))
     return (crossed > 2 * column(frame, LEVELS["l1"])) & (crossed > BEYOND)
 
@@ -209,11 +211,11 @@ BEYOND = 2.0**20
 
 
 def without_half_moves(frame: pd.DataFrame, works: Mapping[str, Sequence[Work]]) -> tuple[pd.DataFrame, list[Caveat]]:
-    """The frame with flop_fp16 at 0 where there is no FP16 arithmetic, and the caveats that say so.
+    """Set flop_fp16 to 0 where there is no FP16 arithmetic; returns the frame and its caveats.
 
-    HFMA2 and HADD2 also load constants and convert halves, in any kernel; the counter cannot tell. The instruction
-    counts inst_fp16_* stay. works: by part, "" for all launches; a part without halves in its works has none, unless it
-    declares no FLOP among others. Where nothing is declared, kernels have none whose arguments are of wider types alone.
+    HFMA2 and HADD2 also load constants and convert halves, and the counter cannot tell; inst_fp16_* stay. works: by part,
+    "" for all launches. A part without halves in its declared FLOP has none; without a declaration, neither has a kernel
+    with arguments of wider types alone.
     """
     if "flop_fp16" not in frame:
         return frame, []
@@ -255,7 +257,7 @@ _WIDE = re.compile(
 
 
 def _of_wider_arguments(frame: pd.DataFrame) -> _Chosen:
-    """Kernels whose demangled arguments are FP32, FP64 and integers alone, with a float array."""
+    """Kernels with demangled arguments of FP32, FP64 and integers alone, one a float array."""
 
     def plain(kernel: str) -> bool:
         head, _, arguments = kernel.rpartition("(")
@@ -277,7 +279,7 @@ def _half_moves(share: float) -> Caveat:
 
 
 def lacks(frame: pd.DataFrame, counter: str) -> NDArray[np.bool_]:
-    """Mask of rows whose chip lacks a counter."""
+    """Mask of rows on a chip without a counter."""
     return _lacks(frame, counter, _chips(frame))
 
 
@@ -321,7 +323,7 @@ def column(frame: pd.DataFrame, name: str) -> NDArray[np.float64]:
 
 
 def counted(added: pd.DataFrame) -> list[Work | None]:
-    """Work of each row as counted; None without FLOP and DRAM bytes, NaN FLOP where a pipe is missing."""
+    """Counted work of each row; None without FLOP and DRAM bytes, NaN without some pipe."""
     given, moved, counts = has_operations(added), column(added, LEVELS["dram"]), pipe_counts(added)
     exact = given & counts.notna().all(axis=1).to_numpy()
     found: list[Work | None] = []
@@ -333,7 +335,7 @@ def counted(added: pd.DataFrame) -> list[Work | None]:
 
 
 def as_counters(work: Work) -> dict[str, float]:
-    """Counter columns of a work; pipes it does not name are 0. Raises AnalyzeError on unknown pipes."""
+    """Counter columns of a work; pipes it does not name are 0. Raises AnalyzeError."""
     strange = sorted(set(work.flops) - set(PIPES))
     if strange:
         raise AnalyzeError(f"{work.source} work: no pipe {strange[0]!r}", fix=f"name one of {', '.join(PIPES)}")

@@ -27,12 +27,11 @@ SLACK = 0.02
 
 
 class Work(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is done: FLOP by pipe (named as the compute ceilings; integer paths in OP) and bytes moved to and
-    from DRAM.
+    """Work: FLOP by pipe (names of the compute ceilings; integers in OP) and DRAM bytes.
 
-    `source`: declared (by the sample), modelled (from the reference's operations) or counted (by hardware:
-    what an implementation did, which is no lower bound). `written`: the part of `bytes` that is output, NaN
-    unknown. An unknown count is NaN. Raises AnalyzeError on a negative or infinite number or another source.
+    `source`: declared (by the sample), modelled (from the reference's operations) or counted (by hardware, which is no
+    lower bound). `written`: the part of `bytes` that is output. NaN unknown. Raises AnalyzeError on a negative or infinite
+    number or another source.
     """
 
     flops: Mapping[str, float]
@@ -116,11 +115,10 @@ class LowerBound:
 
 
 def lower_bound_time(work: Work, roofline: Roofline, *, l2_bytes: float = NAN, l2: str = "cold") -> LowerBound:
-    """The least time for `work` under a roofline: max(FLOP/peak, bytes/bandwidth, an empty kernel's time if known).
+    """Least time for `work`: max(FLOP / peak, bytes / bandwidth, an empty kernel's time).
 
-    Different pipes and the memory work side by side, the tensor paths share one unit and add up. `l2_bytes`:
-    size of the cache (NaN unknown); `l2`: whether the timed calls found it "cold" or "warm"; both matter to
-    `hard` alone: what is written may still be in the cache at the end, and a warm cache may hold everything.
+    Different pipes and the memory work side by side, the tensor paths share one unit and add up. `l2_bytes`: size of the
+    cache (NaN unknown); `l2`: "cold" or "warm". Both matter to `hard` alone: written data may still be in the cache.
     """
     times = pipe_times(work.flops, {name: roofline.peak(name) for name in work.flops})
     byte_time = _quotient(work.bytes, roofline.peak("dram"))
@@ -177,7 +175,7 @@ def _highest(roofline: Roofline, name: str) -> float:
 
 
 def gate(time: float, lower_bound: LowerBound, impl: str = "") -> Caveat | None:
-    """Caveat about a time [s] below the lower bound: impossible, or explained by the cache; None above."""
+    """Caveat about a time [s] below the lower bound: impossible, or explained by the cache."""
     who = f"{impl}: " if impl else ""
     if lower_bound.forbids(time):
         return Caveat(

@@ -58,7 +58,7 @@ class View:
 
 @dataclass(frozen=True)
 class Metric:
-    """One computed column: `unit` SI ("1" a fraction), `needs` counters or metrics of rows above."""
+    """Computed column: `unit` SI ("1" a fraction), `needs` counters or metrics above it."""
 
     name: str
     unit: str
@@ -100,7 +100,7 @@ def _compute_fraction(view: View) -> Array:
 
 
 def _roof_time(view: View) -> Array:
-    """Seconds at the binding ceiling by arithmetic and DRAM; cache peaks are port counts no kernel reaches."""
+    """Seconds at the binding ceiling by arithmetic and DRAM; caches have unreachable peaks."""
     units = view.binding.drop(columns=["l2", "l1"])
     times = units.max(axis=1).to_numpy(dtype="float64")
     return np.where(view.use.complete, times, np.nan)
@@ -168,11 +168,6 @@ _ROWS = (
     _ratio("store_conflict_share", "shared_store_conflicts", "shared_store_wavefronts"),
 )
 METRICS: dict[str, Metric] = {one.name: one for one in _ROWS}
-
-
-def derive(frame: pd.DataFrame, roofline: Roofline) -> pd.DataFrame:
-    """The frame with a float column for every metric with any of its counters; `attrs` are kept."""
-    return View(frame, roofline).derive()
 
 
 def as_markdown() -> str:

@@ -51,8 +51,9 @@ SAYS: dict[str, tuple[str, str]] = {
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """Times as long as usual by condition, NaN where it was not tried; `uses`: share of each ceiling by the task's work;
-    `left`: the share of the work that half of the data leaves; `time` [s].
+    """Times as long as usual by condition; NaN where not tried.
+
+    `uses`: share of each ceiling by the task's work; `left`: share of the work that half of the data leaves; `time` [s].
     """
 
     time: float
@@ -114,7 +115,7 @@ class Inferred(msgspec.Struct, frozen=True):
 def evidence(
     time: float, uses: Mapping[str, float], seconds: Mapping[str, Sequence[float]], left: Mapping[str, float]
 ) -> Evidence:
-    """Evidence from samples by condition. time [s]: of one call; left: see Perturbed in the manifest."""
+    """Evidence from samples by condition. time [s]: of a call; left: see manifest.Perturbed."""
     usual = median(seconds["usual"]) if seconds.get("usual") else math.nan
     times = {
         name: median(samples) / usual if samples else math.nan

@@ -53,7 +53,7 @@ _KEPT = {
 
 
 def keeps(pipe: str) -> tuple[int, ...]:
-    """Significand and exponent bits of a pipe or type, comparable: fp32 > tf32 > fp16 > bf16; () unknown."""
+    """Significand and exponent bits of a type: fp32 > tf32 > fp16 > bf16; () unknown."""
     return _KEPT.get(pipe.removeprefix(TENSOR), ())
 
 

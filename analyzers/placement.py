@@ -70,7 +70,7 @@ IDLE_ISSUE = 0.8
 
 
 def causes(result: pd.DataFrame) -> list[str]:
-    """The name in CAUSES of what keeps each launch from its ceilings, "" where nothing that was collected shows it.
+    """Name in CAUSES of what keeps each launch from its ceilings; "" where nothing shows it.
 
     `output`: bytes that the task writes, where the launch writes them all.
     """
@@ -99,13 +99,11 @@ def causes(result: pd.DataFrame) -> list[str]:
 
 
 def place(frame: pd.DataFrame, roofline: Roofline) -> pd.DataFrame:
-    """The frame with every metric and the columns `compute`, `bound_by`, `evidence`, `cause`, `roof` (text), `roof_share`,
-    `flops_lower`.
+    """Add every metric and where each launch stands under the ceilings.
 
-    `compute`: the pipe with the longest time at its peak, "" without operations. `bound_by`: a ceiling's
-    name, "latency" or "unknown". `cause`: of latency, as `causes`; else "". `roof`: the nearest one, which is what it is
-    bound by where anything binds; `roof_share`: the time at it over the time. `flops_lower`: the FLOP are a lower bound.
-    Works on launches and on rows of counts.add_up alike.
+    `compute`: the pipe with the longest time at its peak, "" without operations. `bound_by`: a ceiling's name, "latency" or
+    "unknown"; `evidence` of it; `cause`: of latency, see `causes`. `roof`: the nearest ceiling; `roof_share`: time at it over
+    the time. `flops_lower`: the FLOP are a lower bound. Works on launches and on rows of counts.add_up alike.
     """
     view = View(frame, roofline)
     result = view.derive()
@@ -221,7 +219,7 @@ def _short(kernel: str) -> str:
 
 
 def launch_bound(span: float, busy: float, kernels: float) -> str:
-    """Evidence that launching, not running kernels, takes the time of a call; "" when there is none.
+    """Evidence that launching, not running kernels, takes the time of a call; "" without.
 
     span: time of the call on the device [s]; busy: sum of its kernels' times [s]; kernels: how many. Gaps
     that take more than half of the span count, or many kernels that start about as fast as kernels can be

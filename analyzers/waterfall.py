@@ -1,4 +1,4 @@
-"""Waterfall of a call: lower bound, work beyond it, excess of kernels over their ceilings, gaps."""
+"""Waterfall of a call: lower bound, extra work, excess of kernels, gaps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SAME = 0.1
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """Seconds of a call of one kind; cause: a ceiling's name, one of CAUSES, "" unknown."""
+    """Slice of a call [s]; cause: a ceiling's name, one of CAUSES, "" unknown."""
 
     kind: str
     seconds: float
@@ -41,10 +41,9 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 class Waterfall(msgspec.Struct, frozen=True):
-    """One call of an implementation: `slices` add up to `time` [s]. `lower bound` [s] is NaN, and 0 of it a slice, if unknown.
-    `kernels`: seconds of the call in each.
+    """Call of an implementation: `slices` add up to `time` [s]; `kernels`: seconds of each.
 
-    The lower bound is the task's, or that of the implementation's own precision where that is lower.
+    `lower_bound` [s] is the task's, or that of the implementation's own precision where lower; NaN unknown.
     """
 
     impl: str
@@ -85,7 +84,7 @@ def waterfalls(analysis: Analysis) -> dict[str, Waterfall]:
 
 
 def least(task: float, own: float) -> float:
-    """Lower of the task's lower bound and that of the implementation's precision [s]; NaN unknown."""
+    """Lower bound [s] of the task or of the implementation's precision; NaN unknown."""
     return min((float(one) for one in (task, own) if not math.isnan(one)), default=math.nan)
 
 
@@ -104,9 +103,10 @@ def _waterfall(
     alone: bool = False,
     recorded: float = math.nan,
 ) -> Waterfall:
-    """`alone`: one launch is all that the call is. recorded [s]: how long kernels run in a call, where a record tells, each as it
-    did there (`call_time`); else what a kernel took longer while it was counted is scaled away; where the ceilings of all kernels
-    lie below the lower bound (it may be a launch's cost), the rest of it is taken from everything else in proportion.
+    """Waterfall of one call. `alone`: the call is one launch; recorded [s]: kernel time.
+
+    Without a record, what a kernel took longer while it was counted is scaled away. Where the ceilings of all kernels lie
+    below the lower bound (a launch's cost), the rest is taken from everything else in proportion.
     """
     counted = np.array([row["time"] for row in kernels], dtype=np.float64)
     busy = float(counted.sum())

@@ -6,18 +6,14 @@
 from __future__ import annotations
 
 import codecs
-import mmap
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from collectors.caveat import Caveat
 from collectors.errors import CollectError
 
 if TYPE_CHECKING:
@@ -65,34 +61,6 @@ _OTHERS = (
 _PACKED = re.compile(r"\A(?:SQLite format 3|PK\x03\x04|.{0,3}\ufffd)")
 """The beginning of a file that is no text."""
 
-_LOG = "what trtexec printed"
-_BEGINS = {
-    "ncu's CSV": r'ID"?,"?Process ID',
-    "ncu's text page": r"(?:Section: [^\n]+\n[ \t]*-{3,} +-{3,}|Metric Name +Metric Unit +Metric Value)",
-    "nsys' tables": r'(?:Time ?\(%\)"?[, ]+"?(?:Total|Instances|Num)|API Start[ (,]|NVTX Range"?[, ]+"?Style'
-    r'|Start[^,\n]{0,9}[, ]+"?(?:Duration|End)[^,\nG]{0,9}[, ]+"?[A-FH-Z]|Total[^,\n]{0,9}[, ]"?(?:Count|Operations)'
-    r'|Name"?[, ]+"?Projected|Range"?[, ]+"?Style|PID"?[, ]+"?TID)',
-    "nvprof's summary": r'(?:Type"?[, ]+"?)?Time\(%\)"?[, ]+"?Time"?[, ]+"?Calls',
-    "nvprof's trace": r'Start"?[, ]+"?Duration"?[, ]+"?Grid [XS]',
-    "nvprof's metrics": r'(?:Invocations +(?:Metric|Event) Name|Device"?,"?Kernel"?,"?Invocations)',
-    _LOG: r"(?:\[[^]\n]*\] ?)*(?:=== Profile \(\d+ iter|=== Performance summary ===|&&&& \w+ TensorRT\.trtexec)",
-    "trtexec's JSON": r'(?:\[\s*\{\s*"(?:count|name|latencyMs|start\w+Ms)"\s*:'
-    r'|\{\s*"(?:Layers|Bindings)"\s*:)',
-    "torch.profiler's trace": r'\{\s*"(?:schemaVersion|traceEvents|deviceProperties|trace_id)"\s*:',
-    "torch.profiler's table": r"Name {2,}[^\n]*Self CPU",
-    "rocprof's CSV": r'(?:Index"?,"?KernelName|Correlation_Id"?,"?Dispatch_Id|Kind"?,"?Agent_Id|Name"?,"?Calls"?,"?Total)',
-    "profkit's own table": r"(?:range|impl),kernel,launch,start,time,",
-    "a database, a report or an archive": r"(?:SQLite format 3\0|NVR\0|\x1f\x8b\x08|PK\x03\x04)",
-}
-"""What a line begins with at which a table begins, by whose it is; marks of byte order, blanks and a quote aside."""
-_BEGIN = re.compile(
-    rb'\n(?!"?[\d,])(?:\xef\xbb\xbf)?[ \t"]*(?:'
-    + "|".join(f"({one})" for one in _BEGINS.values()).encode("ascii")
-    + b")"
-)
-_NO_TEXT = (b"SQLite format 3", b"NVR\0", b"\x1f\x8b", b"PK\x03\x04")
-_NAMES = tuple(_BEGINS)
-
 _CLOTHES = (
     ("padded with blanks", ' *([",\\n]) *', r"\1"),
     ("parted by semicolons", ";", ","),
@@ -101,7 +69,6 @@ _CLOTHES = (
 )
 """How other programs write an export again: what they did, and how to undo it for a look."""
 
-_Reads = TypeVar("_Reads", bound="Callable[..., pd.DataFrame]")
 Groups = dict[Path, dict[str, Path]]
 """Files that are read together: the one that leads, and its companions by the option of `read` that takes them."""
 
@@ -121,8 +88,7 @@ class Role(NamedTuple):
 class Format:
     """One format of exports.
 
-    sniff(head, path): whether a file is one. read(path, *, partial, progress, **companions): its launches frame, by a
-    function that is `guarded`. role(frame): the use of the file. companions(heads): which files are read together.
+    sniff(head, path): whether a file is one. read(path, *, partial, progress, **companions): its launches frame. role(frame): the use of the file. companions(heads): which files are read together.
     says: how its times were taken, by language. vendor: a column of counters.Counter.recipes. remedy: what to import
     beside times to have counters. options: of `read` for a run's files.
     """
@@ -136,58 +102,6 @@ class Format:
     vendor: str = "nvidia"
     remedy: str = "import an ncu export of the same program beside them"
     options: Mapping[str, Any] = field(default_factory=dict)
-
-
-def guarded(reads: _Reads) -> _Reads:
-    """A reader that raises CollectError on a second tool's tables; with `partial` a caveat."""
-
-    @wraps(reads)
-    def read(path: str | os.PathLike[str], *others: Any, partial: bool = False, **options: Any) -> pd.DataFrame:
-        try:
-            frame = reads(path, *others, partial=partial, **options)
-        except CollectError:
-            # That two files run into each other says more than what a reader makes of them.
-            list(_others(Path(path), partial))
-            raise
-        frame.attrs["caveats"] = [*frame.attrs.get("caveats", ()), *_others(Path(path), partial)]
-        return frame
-
-    return cast("_Reads", read)
-
-
-def _others(path: Path, partial: bool) -> Iterator[Caveat]:
-    """Caveats of a second tool's tables in a file; raises CollectError where it matters."""
-    found = _beginnings(path)
-    first, name = next(iter(found), ""), shlex.quote(path.name)
-    for what in list(found)[1:]:
-        line = found[what]
-        said = f"{path}, line {line}: {what} in a file that begins with {first}: one of them is not read"
-        fix = f"give each in a file of its own: `head -n {line - 1} {name}` and `tail -n +{line} {name}`"
-        if not partial and _LOG not in (what, first):
-            raise CollectError(said, fix=f"{fix}; --partial (partial=True in Python) reads one of them")
-        yield Caveat(said, "", fix)
-
-
-def _beginnings(path: Path) -> dict[str, int]:
-    """The line where each kind of _BEGINS first begins in a file; none where it is no text."""
-    with _existing(path).open("rb") as file:
-        head = file.read(1 << 12)
-        if not head or head.startswith(_NO_TEXT):
-            return {}
-        if encoding := wide(head):
-            file.seek(0)
-            return _lines(b"\n" + file.read().decode(encoding, "replace").encode("utf-8", "replace"), 0)
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            begins = _BEGIN.match(b"\n" + head)
-            first = {_NAMES[(begins.lastindex or 1) - 1]: 1} if begins else {}
-            return first | {name: line for name, line in _lines(data, 1).items() if name not in first}
-
-
-def _lines(data: bytes | mmap.mmap, before: int) -> dict[str, int]:
-    places: dict[str, int] = {}
-    for match in _BEGIN.finditer(data):
-        places.setdefault(_NAMES[(match.lastindex or 1) - 1], match.start() + 1)
-    return {name: before + data[:place].count(b"\n") for name, place in places.items()}
 
 
 def formats() -> Iterator[Format]:

@@ -374,7 +374,7 @@ def planned_passes(names: Iterable[str], cc: str) -> int | None:
 
 
 def evaluate_columns(columns: Mapping[str, Column], cc: str, vendor: str = "nvidia") -> dict[str, Column]:
-    """Every counter whose metrics are there, by launch; where a recipe gives NaN, by the next."""
+    """Every counter with its metrics collected, by launch; a NaN falls back to the next recipe."""
     found: dict[str, Column] = {}
     for name, counter in COUNTERS.items():
         for recipe in counter.recipes[vendor]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from collectors import Format, guarded
+from collectors import Format
 from collectors.caveat import SLOWED, Caveat
 from collectors.errors import CollectError
 from collectors.frame import build, role_of, set_host
@@ -41,7 +41,6 @@ def sniff(head: str, path: Path) -> bool:
     return head.startswith((",".join(TRACE), ",".join(ACTIVITY)))
 
 
-@guarded
 def read(path: str | os.PathLike[str], *, partial: bool = False, progress: object = None, **facts: str) -> pd.DataFrame:
     """The launches frame: kernels and memory operations with their times [s], no counters.
 

@@ -39,6 +39,22 @@ def torn(path: Path, what: str) -> CollectError:
     )
 
 
+def cut(path: Path, line: int) -> CollectError:
+    """The error to raise for an export with a last row that does not end in a newline."""
+    return CollectError(
+        f"{path}, line {line}: the last row does not end in a newline: the file was cut",
+        fix="export again, or read what is whole (--partial; partial=True in Python); if only the newline was lost, add it",
+    )
+
+
+def uneven(path: Path, line: int, got: int, expected: int | str) -> CollectError:
+    """The error to raise for a row with another number of fields than its header."""
+    return CollectError(
+        f"{path}, line {line}: {got} fields, expected {expected}",
+        fix="the row is cut or two files run into each other; export again",
+    )
+
+
 class NoLaunchesError(CollectError):
     """A whole export that lists no launches; `rows` is how many rows it has of something else."""
 

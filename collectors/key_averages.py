@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from collectors import Format, guarded, text_of
+from collectors import Format, text_of
 from collectors.caveat import Caveat
 from collectors.errors import CollectError
 from collectors.frame import build, role_of
@@ -46,7 +46,6 @@ def sniff(head: str, path: Path) -> bool:
     return not head.startswith("SQLite format 3") and bool(_HEADER.search(head))
 
 
-@guarded
 def read(path: str | os.PathLike[str], *, partial: bool = False, progress: object = None) -> pd.DataFrame:
     """The launches frame: a row a kernel with its `instances`, `time` the mean of one [s].
 

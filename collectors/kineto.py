@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from collectors import Format, guarded
+from collectors import Format
 from collectors.caveat import Caveat
 from collectors.cupti import ONE_PROCESS, RAN_ALONG
 from collectors.errors import CollectError
@@ -64,7 +64,6 @@ def _has_mark(path: Path) -> bool:
     return False
 
 
-@guarded
 def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:
     """The launches frame; raises CollectError for a damaged file and for one without GPU work."""
     file = Path(path)

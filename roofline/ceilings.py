@@ -41,8 +41,7 @@ NAN = math.nan
 class Ceiling(msgspec.Struct, frozen=True, omit_defaults=True):
     """One ceiling: a compute peak [FLOP/s], a bandwidth [B/s] or a least time [s].
 
-    Times: `launch` (an empty kernel), `gap` (end of a kernel to begin of the next in its stream, both queued),
-    `dram_latency`, `l2_latency` (one dependent load). Optional: SM clock [Hz], power [W], kernel variant, relative
+    Times: `launch` (an empty kernel), `gap` (end of a kernel to begin of the next in its stream, both queued). Optional: SM clock [Hz], power [W], kernel variant, relative
     spread of the repeats, time of measuring (ISO 8601). Raises RooflineError when the peak is not a number above 0.
     """
 
@@ -100,14 +99,14 @@ class Roofline(msgspec.Struct, frozen=True):
         return NAN if ceiling is None else ceiling.peak
 
     def attainable(self, intensity: float, compute: str = "fp32", level: str = "dram") -> float:
-        """The most FLOP/s a kernel of that intensity [FLOP/B] can reach; NaN when a ceiling is unknown."""
+        """Attainable FLOP/s at an intensity [FLOP/B]; NaN when a ceiling is unknown."""
         peak, bandwidth = self.peak(compute), self.peak(level)
         if math.isnan(peak) or math.isnan(bandwidth) or not intensity >= 0:
             return NAN
         return min(peak, intensity * bandwidth)
 
     def ridge(self, compute: str = "fp32", level: str = "dram") -> float:
-        """The intensity [FLOP/B] where bandwidth and compute ceiling meet; NaN for an unknown ceiling."""
+        """Ridge point [FLOP/B] of bandwidth and compute ceiling; NaN for an unknown ceiling."""
         return self.peak(compute) / self.peak(level)
 
     def with_(self, ceilings: Iterable[Ceiling]) -> Roofline:

@@ -16,7 +16,6 @@ from profkit.cli.group import ALL, cli
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "examples" / "README.md"])
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-VERB = re.compile(r"profkit ([a-z]+)((?: +[^\n#]*)?)")
 
 
 def names(pages):

@@ -21,9 +21,7 @@ EXEMPT: dict[str, dict[str, str]] = {
         "profkit/launch/process.py:run": "options of a child, by keyword",
         "profkit/cli/runs/list.py:command": "one parameter an option of the command",
     },
-    "files of a folder": {
-        "profkit/record": "one file a recorder, all of one protocol",
-    },
+    "files of a folder": {},
 }
 """By limit: name -> reason of what may be larger; five names a limit at most."""
 

@@ -18,7 +18,6 @@ from analyzers.rules.findings import examine
 from analyzers.rules.rule import HINT, TIME
 from analyzers.rules.subjects import WHOLE, program_subjects
 from analyzers.timeline.budget import budget
-from analyzers.waterfall import GAPS, LOWER_BOUND, WORK
 from collectors.frame import host_of
 from collectors.kineto import read
 from profkit.cli.group import invoke
@@ -29,7 +28,7 @@ from profkit.report.explain import text as explained
 from profkit.report.messages import in_each, speaking
 from profkit.report.page.data import shown_of
 from profkit.report.page.run import page
-from profkit.report.waterfall import blocks, wall_blocks
+from profkit.report.waterfall import wall_blocks
 from profkit.report.writers import terminal
 from profkit.report.writers.markdown import report
 from profkit.study.study import open_study
@@ -60,17 +59,6 @@ def test_a_kernel_as_short_as_a_launch_is_not_hundreds_of_lower_bounds_away():
         if one.impl == "cuda" and one.severity == TIME:
             assert one.upper_bound <= row["time"] - row["lower_bound_time"]
     assert not [caveat for caveat in study.analysis.caveats if caveat.code == "lower-bound-without-launch"]
-
-
-def test_the_best_transformer_step_is_bound_by_what_holds_most_of_its_time():
-    """Said before: bound by latency, of a step whose products run near the tensor ceiling for most of it."""
-    study = opened(LADDER / "batch8")
-    best = study.best
-    assert best is not None
-    row = study.analysis.impl(best.name)
-    assert row["bound_by"] == "tensor_bf16"
-    assert row["bound_split"].startswith("57% tensor_bf16, 33% latency")
-    assert first_line(study, best.name).endswith("bound by tensor_bf16")
 
 
 def test_stores_that_take_eight_sectors_for_one_are_named():
@@ -211,34 +199,6 @@ def resnet(tmp_path_factory):
     return open_study(run)
 
 
-def test_a_hole_before_the_next_batch_is_no_launching(resnet):
-    """Said before, of a ResNet in training on an H100: launch-bound, a CUDA graph wins up to 53.6 % of a step."""
-    study = resnet
-    copy = "Memcpy HtoD (Pageable -> Device)"
-    line, *_ = sections.first_lines(study)
-    assert line.startswith("steady state, 4 steps of 78.3 ms as recorded (70.8 to 83.6 ms): GPU idle 73.0%")
-    assert f"the host did something else before {copy} 51.9%" in line
-    first, second, *_ = study.findings()
-    assert (first.rule, first.variant, second.rule, second.variant) == ("host-away", "load", "gpu-idle", "chain")
-    assert gain(first).startswith("up to 54.8% of a step's wall time as recorded (42.9 ms; 73.0% at most where nobody")
-    assert "719 kernels a step, 28% of them shorter than launching takes; copies and fills: 19.2" in second.title
-    graphs = [one for one in study.findings() if one.severity == TIME and "as a CUDA graph" in one.next_step]
-    assert [one.rule for one in graphs] == ["gpu-idle"]
-    # The timeline, the page and the data for a program say the same.
-    (said,) = [one for one in sections.timeline_lines(study) if "longest" in one]
-    assert f"longest 44.6 ms, after foreach (ATen) and before {copy}" in said
-    codes = {one.code for one in study.analysis.caveats}
-    assert {"recorded-slower", "few-steps"} <= codes
-    fall = json.loads(agent.write([study]).text)["waterfall"]
-    assert (fall["of"], fall["slices"][0]["kind"], fall["slices"][0]["s"]) == ("a step", "away", 0.04066)
-    assert sum(one["s"] for one in fall["slices"]) + fall["rest"] == pytest.approx(fall["time"], rel=1e-3)
-    text = page(study)
-    assert "The host did something else" in text or "the host did something else" in text
-    assert "718 gaps a step" in text
-    for absent in ("place on the roofline", "ceilings still demand", "other implementations", 'href="#roofline"'):
-        assert absent not in re.sub(r"<script.*?</script>", "", text, flags=re.S), absent
-
-
 def test_a_programs_times_are_of_one_step_and_its_shares_of_one_whole(resnet):
     """Said before: step 75.6 ms, of four steps, below one step of 78.3 ms; 10.7 % and 10.8 % of one kernel; 2955 launches,
     copies and fills among them."""
@@ -299,46 +259,6 @@ def test_what_tma_moves_is_no_traffic_of_the_l1_and_libraries_are_not_told_to_us
     assert not [one for one in mine if "wgmma" in one.next_step]
 
 
-def test_caveats_say_what_they_are_held_against():
-    """Said before: 12.2 x; 0.12 % of luck mattered, of a lead of 1.8 %; 5.87203e+07 bytes."""
-    study = opened(LADDER / "batch8")
-    told = {one.code: one for one in study.analysis.caveats if one.code in ("excessive-explained", "luck-below-lead")}
-    allowed = [one for one in study.analysis.caveats if one.code == "excessive-explained"]
-    assert "compiled: a speed-up this large is what its precision allows" in [one.what for one in allowed]
-    assert all(one.how_much.endswith("above 10 x; the peak of tensor_bf16 is 13.3 x that of fp32") for one in allowed)
-    assert told["luck-below-lead"].how_much == "about 0.12% is expected among equals; it leads by 1.76%"
-    # What the peaks explain is no caveat about the answer.
-    assert sections.that_matter(study) == []
-    amounts = [one.how_much for one in study.analysis.caveats if one.code == "work-differs"]
-    assert amounts
-    assert not [text for text in amounts if "e+" in text or "bytes" in text]
-
-
-def test_what_is_said_of_a_transpose_agrees_with_its_counters():
-    """Said before: more resident warps, at 93.5 %; then fewer bytes, of fewer than the task's; 25.3 % of its ceiling, by L2."""
-    study = opened(ROOT / "examples/h200/ICJTRP")
-    (one,) = [f for f in study.findings() if f.impl == "cuda" and f.severity == TIME]
-    assert one.next_step == "more bytes in flight: 16 B accesses, several independent loads a thread"
-    assert not study.waterfalls["cuda"].of(GAPS)
-    row = study.analysis.impl("reference")
-    assert (row["bound_by"], row["roof"]) == ("l2", "l2")
-    assert row["roof_share"] == pytest.approx(0.658, abs=1e-3)
-    fall = study.waterfalls["reference"]
-    assert fall.of(LOWER_BOUND) + fall.of(WORK) == pytest.approx(row["roof_share"] * row["time"], rel=0.01)
-
-
-def test_a_compiled_step_is_not_told_to_compile_and_wins_are_told_once():
-    """Said before: torch.compile, of a compiled step; 18.9 us beyond the findings above, of the same 42.8 us."""
-    study = opened(LADDER / "batch8")
-    mine = [one for one in study.findings() if one.impl == "compiled" and one.severity == TIME]
-    assert not [one for one in mine if "torch.compile" in one.next_step]
-    attention = [one for one in mine if "sdpa" in one.kernel]
-    assert attention[0].win == attention[0].upper_bound
-    assert [one.win for one in attention[1:]] == [0.0] * (len(attention) - 1)
-    assert len(attention) > 1
-    assert "little is left" in next(one for one in mine if "nvjet" in one.kernel and "bias" in one.kernel).title
-
-
 def test_a_speed_up_that_no_peak_explains_stays_a_caveat():
     study = opened(ROOT / "examples/h200/ICGRMS")
     (one,) = [caveat for caveat in study.analysis.caveats if caveat.code.startswith("excessive")]
@@ -378,68 +298,6 @@ def test_a_speed_up_that_the_two_times_do_not_give_says_why():
                 assert (f" {name} " in told) == (plain != f"{row['speedup']:.3g}"), sample.name
 
 
-def test_what_a_fusion_could_win_adds_up_and_gaps_have_a_finding():
-    """Said before: 81% of the time computes, up to 93.1 us, of 88.7 us of kernels and 23.3 us of gaps that were not named."""
-    study = opened(LADDER / "batch8")
-    mine = {one.rule: one for one in study.findings() if one.impl == "compiled" and not one.kernel}
-    fuse, gaps = mine["fuse"], mine["launch-gaps"]
-    assert "364 us compute, 104 us move them, 20.9 us lie between launches" in fuse.title
-    assert fuse.upper_bound == pytest.approx((104.1 + 20.9) * 1e-6, rel=2e-3)
-    assert gaps.upper_bound == pytest.approx(study.waterfalls["compiled"].of(GAPS))
-    # The fusion claims them: they are not won twice.
-    assert gaps.win == 0.0
-    (block,) = [one for one in blocks(study, "compiled", study.findings()) if one.kind == GAPS]
-    assert block.finding is gaps
-    chain = opened(ROOT / "examples/h200/ICNPLY")
-    (found,) = [one for one in chain.findings() if one.rule == "launch-gaps"]
-    assert found.impl == "reference"
-    assert found.upper_bound == pytest.approx(chain.waterfalls["reference"].of(GAPS))
-
-
-def test_a_share_is_of_the_recorded_call_and_a_place_under_a_roof_of_one_replay():
-    """Said before: 62.3% of ICVXKH's reference in its product and 18.3% in a clamp, by ncu's times, each of which holds what ncu
-    adds to a short kernel; CUPTI's record of the call says 73.2% and 11.7%. And ICMTNY's 24 kernels were near the least a launch
-    takes, where in the call none runs for more than half of the time.
-    """
-    study = opened(ROOT / "examples/h200/ICVXKH")
-    calls = pd.read_csv(study.path / "cupti.csv")
-    took = calls[(calls["impl"] == "reference") & (calls["kind"] == "kernel")]["time"]
-    mine = study.kernels[study.kernels["impl"] == "reference"]
-    assert sorted(mine["share"]) == pytest.approx(sorted(took / took.sum()))
-    assert float(mine["call_time"].sum()) == pytest.approx(float(study.analysis.impl("reference")["kernel_time"]))
-    for one in (study, opened(LADDER / "batch8")):
-        known = one.kernels[one.kernels["flops"] > 0]
-        assert (known["achieved_flops"] * known["time"]).tolist() == pytest.approx(known["flops"].tolist())
-        for name, fall in one.waterfalls.items():
-            mine = one.kernels[one.kernels["impl"] == name]
-            assert fall.kernels == pytest.approx(dict(zip(mine["kernel"], mine["call_time"], strict=True)))
-    row = opened(ROOT / "examples/h200/ICMTNY").analysis.impl("ori")
-    assert (row["bound_by"], row["evidence"].partition(";")[0]) == ("launch", "kernels run for 43% of the 50.7 us")
-
-
-def test_gaps_are_those_of_a_call_and_no_difference_of_two_tools():
-    """Said before: 7.18 us of gaps (sdpa), what ncu's times of its kernels left of CUPTI's of the call; 23.2 lie there. And a
-    finding on gaps of ICAPYS, whose kernels ncu timed shorter than they are in their place.
-    """
-    study = opened(LADDER / "batch8")
-    calls = pd.read_csv(study.path / "cupti.csv")
-    for name, mine in calls.groupby("impl"):
-        span = (mine["start"] + mine["time"]).max() - mine["start"].min()
-        beside = span - mine["time"][mine["kind"] == "kernel"].sum()
-        assert study.waterfalls[str(name)].of(GAPS) == pytest.approx(beside, rel=0.01), name
-    assert study.waterfalls["sdpa"].of(GAPS) == pytest.approx(23.2e-6, rel=0.01)
-    assert "launch-gaps" not in {one.rule for one in opened(ROOT / "examples/h200/ICAPYS").findings()}
-
-
-def test_a_share_that_is_the_distance_to_the_lower_bound_says_so():
-    """Said before: 58.2 % of its ceiling beside 1.72x the lower bound, as if they were two facts."""
-    text = page(opened(LADDER / "batch8"))
-    assert "58.2% of its ceiling: the same as 1.72x the lower bound" in text
-    # 161 us: 71.7 % of the ceiling by 516 MB, 74.6 % by 537 MB; 25.4 % lie above the lower bound.
-    kept = "71.7% of its ceiling by the bytes that were counted, 74.6% by those that must move: the same as 1.34x the lower bound"
-    assert kept in page(opened(ROOT / "examples/h200/ICJTRP"))
-
-
 def test_what_is_left_under_a_roof_is_left_of_the_bytes_that_must_move():
     """Said before: 10 % less time at 80 % of the ceiling, of a share that was known to read low."""
     study = opened(ROOT / "examples/h200/ICJTRP")
@@ -447,27 +305,11 @@ def test_what_is_left_under_a_roof_is_left_of_the_bytes_that_must_move():
     assert "at 80 % the kernel takes 6% less time" in found.words("en")[2]
 
 
-def test_several_kernels_of_one_name_are_added_up(resnet):
-    """Said before: batch norm backward takes 10.8 %; it is four kernels. And 3.71x away, with a profiler that slowed it."""
-    text = page(resnet)
-    assert "2.59% of the step; the 4 kernels of this name: 21.6%" in text
-    assert "upper bound, profiler overhead included" in text
-    assert "datasheet figures" not in text
-
-
 def test_one_lower_bound_has_one_name():
     """Said before: the lower bound of the algorithm, above the lower bound of the task."""
     for text in (page(opened(LADDER / "batch8")), report(opened(ROOT / "examples/h200/ICJTRP"))):
         assert "lower bound of the task" in text
         assert "lower bound of the algorithm" not in text
-
-
-def test_a_green_answer_does_not_speak_of_what_was_not_checked():
-    """Said before: no caveat found; 6 checks not run."""
-    text = page(opened(ROOT / "examples/h200/ICJTRP"))
-    assert "no caveats on this result</span>" in text
-    assert "6 possible reasons for lost time not looked for: their counters are missing" in text
-    assert "checks not run" not in text
 
 
 def test_implementations_stand_in_one_order_everywhere():

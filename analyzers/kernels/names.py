@@ -1,4 +1,4 @@
-"""What kernel names say: whose library they are of, and the tensor pipe they run on.
+"""Facts in kernel names: the library that a kernel is of, and its tensor pipe.
 
 cuBLAS, cuDNN and CUTLASS spell the type in which a product is computed:
 sm80_xmma_gemm_f32f32_tf32f32_f32_..., cutlass_80_tensorop_s1688gemm_... (FP32 operands: TF32),

@@ -1,9 +1,9 @@
-"""The precision audit: which tensor pipe a candidate computed on, against the types of the task and the reference.
+"""Precision audit: a candidate's tensor pipes against the types of task and reference.
 
 Evidence, best first: tensor-pipe counters; the names that cuBLAS, cuDNN and CUTLASS give their kernels; for Triton
-kernels without counters, a `tl.dot` that takes TF32 unless told otherwise; and the types that any kernel's name says it
-reads or writes. A candidate is named only when it keeps less (`keeps`: significand, then exponent) than the task's own
-types and than the reference: a reference on TF32 allows TF32, but not FP16, whose exponent is shorter.
+kernels without counters, a `tl.dot` that takes TF32 by default; and the types in any kernel's name. A candidate is named
+only when it keeps less (`keeps`: significand, then exponent) than the task's types and than the reference: a reference
+on TF32 allows TF32, but not FP16, which has a shorter exponent.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Reduced:
 
 
 def task_type(task: Mapping[str, Sequence[str]]) -> str:
-    """Narrowest floating type among a task's inputs, weights and outputs: fp32, bf16, ...; "" none."""
+    """Narrowest floating type of a task's inputs, weights and outputs: fp32, bf16, ...; "" none."""
     names = {name for types in task.values() for name in types}
     short = {name: "fp4" if name.startswith("float4") else "fp8" for name in names if "float" in name}
     return min(((short | _TYPES)[name] for name in short), key=keeps, default="")
@@ -92,10 +92,10 @@ def audit(
     reference: str,
     narrow_dots: Mapping[str, Sequence[str]],
 ) -> list[Reduced]:
-    """The candidates of a launches frame that computed in less than the task and the reference keep.
+    """Candidates of a launches frame that computed in less than task and reference keep.
 
-    task: its types, {"inputs": ["float32"], ...}. narrow_dots: candidate -> its Triton kernels whose dots take
-    TF32; the candidates to look at are its keys. Nothing is found where the reference's launches are not there.
+    task: its types, {"inputs": ["float32"], ...}. narrow_dots: candidate -> its Triton kernels with dots in TF32; its keys
+    are the candidates. Nothing is found without launches of the reference.
     """
     kernels = launches[launches["kind"].isin(["kernel", ""])] if "kind" in launches else launches
     rows = {str(name): part for name, part in kernels.groupby("impl", sort=False, observed=True)}

@@ -72,7 +72,7 @@ def _closing(code: str, position: int) -> int:
 
 
 def base_name(kernel: str) -> str:
-    """A demangled kernel's function name without return type, namespaces, template and call arguments.
+    """Function name of a demangled kernel, without return type, namespaces and arguments.
 
     "void ns::(anonymous namespace)::scale<float, 4>(float*)" gives "scale".
     """
@@ -129,9 +129,10 @@ def plain_name(kernel: str) -> str:
 
 
 def one_spelling(kernel: str) -> str:
-    """What ncu, CUPTI, nsys and Kineto have in common of how they demangle a kernel: its function and template arguments
-    without namespaces (ncu leaves out some), types of calls (ncu writes T1 for them), return types and qualifiers; a lambda
-    by its arguments and number, a number without its type. A function without template arguments keeps those of its call.
+    """Spelling of a demangled kernel name that ncu, CUPTI, nsys and Kineto have in common.
+
+    Function and template arguments without namespaces, types of calls (T1 in ncu), return types and qualifiers; a lambda by
+    its arguments and number, a number without its type. Without template arguments those of the call stay.
     """
     text = _LAMBDA.sub(lambda found: f"^{found[1].replace(', ', '^')}^{found[2]}", _NO_NAME.sub("", kernel))
     text = re.sub(r"\b(?:const|void(?= [\w:^(])|false|true)\b", _word, text)
@@ -165,7 +166,7 @@ def is_authored(kernel: str, names: Iterable[str]) -> bool:
 
 @dataclass(frozen=True)
 class Provenance:
-    """`fraction` of kernel time in authored kernels; `library`: the other kernels, longest first."""
+    """Authorship: `fraction` of kernel time in authored kernels; `library`: the others."""
 
     fraction: float
     authored: tuple[str, ...]

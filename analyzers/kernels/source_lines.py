@@ -1,4 +1,4 @@
-"""Which source lines a kernel waits for: the sampler's stalls, charged to the line that causes them.
+"""Stall samples charged to the source line that causes them.
 
 A warp that waits for a load is sampled at the instruction that needs the value, often on another line than the load.
 Such samples are charged to the instruction that produces the value: one before it, along the addresses, that writes a
@@ -32,11 +32,10 @@ _REGISTER = re.compile(r"\bU?R(\d+)\b(?:\.(64|128))?")
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One source line of a kernel. `number` 0: an instruction that no line is known of; its text is the instruction.
+    """Source line of a kernel; `number` 0: an instruction without a known line, with its text.
 
-    `share`: of the kernel's samples, 0..1; `reason`: what most of them wait for; `bound` [s]: what mending the line
-    could win at most, NaN when the kernel's time or lower bound is not known; `excess`: sectors asked of the L2 over those
-    that would have done, NaN where the line moves nothing. `impl`: whose call the bound is a slice of.
+    `share`: of the kernel's samples, 0..1; `reason`: what most of them wait for; `bound` [s]: what mending the line could
+    win at most, NaN unknown; `excess`: sectors asked of the L2 over the sectors needed, NaN where the line moves nothing.
     """
 
     kernel: str
@@ -56,7 +55,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def lines_of(listings: Iterable[Listing], calls: Mapping[str, Waterfall]) -> list[Line]:
-    """The lines of every kernel in every waterfall it is part of, the kernel with the longest excess first.
+    """Lines of every kernel in every waterfall it is part of, the longest excess first.
 
     A line may hold its share of the kernel's time in the call, and no more than the kernel's slices of the waterfall.
     """
@@ -78,11 +77,10 @@ def lines_of(listings: Iterable[Listing], calls: Mapping[str, Waterfall]) -> lis
 
 
 def hot_lines(listing: Listing, *, time: float = math.nan, least: float = math.nan) -> list[Line]:
-    """The lines of a kernel, the most blamed first, and single instructions where no line is known of; empty when the
-    sampler took no sample.
+    """Lines of a kernel, the most blamed first; instructions without a line stand alone.
 
-    time, least [s]: of all its launches, and the least its ceilings allow: a line can win its share of the time, and no
-    line more than the kernel can.
+    time, least [s]: of all its launches, and the least its ceilings allow. A line can win its share of the time, and no
+    more than the kernel can. Empty without samples.
     """
     charged = _charged(listing.instructions)
     total = sum(sum(reasons.values()) for reasons in charged.values())
@@ -158,7 +156,7 @@ def _producer(instructions: Sequence[Instruction], at: int, reason: str = "long_
 
 @functools.lru_cache(1 << 16)
 def _used(sass: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Registers that an instruction reads, and those that it writes."""
+    """Registers that an instruction reads, and the ones that it writes."""
     return frozenset(_read(sass)), frozenset(_written(sass))
 
 

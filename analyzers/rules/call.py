@@ -87,7 +87,7 @@ def _launch_gaps(s: Subject) -> Case | None:
 
 @rule("modelled", ("lower_bound_time",), level=CALL)
 def _modelled(s: Subject) -> Case | None:
-    """Without counters: how far the call is from the lower bound of its work, and nothing about why."""
+    """Without counters: distance of the call to the lower bound of its work."""
     if s.text.get("source", "") in ("", "counted") or not s["lower_bound_ratio"] > 1:
         return None
     share = s["attainable_fraction"]

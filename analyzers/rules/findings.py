@@ -31,13 +31,11 @@ def explain(
     calls: Mapping[str, Waterfall] | None = None,
     steps: Mapping[str, float] = MappingProxyType({}),
 ) -> list[Finding]:
-    """The ranked findings about every implementation and kernel; bounds rest on the ceilings that the reports show.
+    """Ranked findings about every implementation and kernel.
 
-    kernel: only kernels whose name contains this text. sms: SMs of the device, where the launches do not say. budgets:
-    of a program, where its wall time went; what is lost of that is ranked with the rest. calls: the analysis's
-    waterfalls, where they are known already. steps: where only some of a program's launches were counted, kernel -> its
-    seconds in a step, NaN where it runs in none: what is lost in a kernel is then told of a step, and nothing of the
-    launches together.
+    kernel: only kernels with this text in their name. sms: SMs of the device, where the launches do not say. budgets: of a
+    program, where its wall time went. calls: the analysis's waterfalls, where known already. steps: where only some launches
+    of a program were counted, kernel -> its seconds in a step, NaN where it runs in none.
     """
     kernels = kernel_subjects(analysis, roofline, sms)
     every = _of_a_step(kernels, steps, budgets) if steps else [*call_subjects(analysis), *kernels]
@@ -92,7 +90,7 @@ def examine(
     weights: Mapping[str, float] = MappingProxyType({}),
     rules: Iterable[Rule] | None = None,
 ) -> list[Finding]:
-    """The findings of all rules about all subjects: what could be won first, then hints, then what to collect.
+    """Findings of all rules: what could be won first, then hints, then what to collect.
 
     totals: seconds of one call by implementation, the base of `ratio`; lower bounds: seconds that no win goes below;
     weights: what the ratio of an implementation counts beside others, 1 unless given.
@@ -154,7 +152,7 @@ def _claimed(
 
 
 def _parts(known: Mapping[tuple[str, str], float]) -> dict[str, dict[str, float]]:
-    """Implementation -> seconds of its kernels, and under "" of the time between; {} without kernels."""
+    """Implementation -> seconds of its kernels, and under "" of the time between them."""
     found: dict[str, dict[str, float]] = {}
     for (impl, name), seconds in known.items():
         if name:

@@ -1,4 +1,4 @@
-"""Rules about waiting: too few blocks, the tail, occupancy and what limits it, stalls, divergence.
+"""Rules about waiting: blocks, tail, occupancy and its limits, stalls, divergence.
 
 When no ceiling is near, what could be won is bounded by Little's law as well as by the ceilings: with the same code
 a kernel that has a share o of the warps a chip can hold gets at most 1/o times faster by holding more.

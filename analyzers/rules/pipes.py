@@ -1,4 +1,4 @@
-"""Rules about arithmetic: pipes near their peak, precision, tensor cores, the instruction mix."""
+"""Rules about arithmetic: pipes near peak, precision, tensor cores, instruction mix."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Rules about a whole program in its steady state: what the GPU waits for, and what it does but compute.
+"""Rules about the steady state of a program: idle causes, copies, communication.
 
-Each looks at one slice of the wall time of a step (analyzers/timeline/budget.py), is told from LEAST of the step on, and
-claims that slice. Its upper bound may be larger: the host may be late at one place for what held it up at another. It is
-at most the time that the host or pending work was at the cause, and at most what the busiest stream does not work. It is
-a share of the shortest step that recording may have lengthened.
+Each looks at one slice of the wall time of a step (analyzers/timeline/budget.py) from LEAST of the step on, and claims
+that slice. Its upper bound may be larger, since the host may be late at one place for what held it up at another: at most
+the time that the host or pending work was at the cause, and at most what the busiest stream does not work. The share is
+of the shortest step that recording may have lengthened.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _away(s: Subject) -> Case | None:
 
 
 def _doing(s: Subject, name: str) -> str:
-    """ " [cudaStreamSynchronize, aten::item, loss]": what the host was in for most of a slice; "" unknown."""
+    """ " [cudaStreamSynchronize, aten::item, loss]": what the host was in for most of a slice."""
     doing = s.text.get(f"doing_{name}", "")
     return f" [{doing}]" if doing else ""
 

@@ -123,7 +123,7 @@ Test: TypeAlias = "Callable[[Subject], Case | None]"
 
 @dataclass(frozen=True)
 class Rule:
-    """A named test. needs: any complete group of counters lets it decide; level: KERNEL, CALL, PROGRAM."""
+    """Named test. needs: any complete group of counters; level: KERNEL, CALL, PROGRAM."""
 
     name: str
     needs: tuple[tuple[str, ...], ...]

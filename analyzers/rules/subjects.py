@@ -1,4 +1,4 @@
-"""An analysis and a roofline -> the subjects that the rules look at: each call and each kernel."""
+"""Subjects of the rules from an analysis and a roofline: each call and each kernel."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ WHOLE = "the program"
 
 
 def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) -> list[Subject]:
-    """Each process and device in its steady state, its slices in seconds of a step, and for how long the host was `engaged_`
-    in what they are named after.
+    """Each process and device in its steady state, with its slices in seconds of a step.
 
-    counted: whether its kernels were counted: what is lost inside them is then told kernel by kernel.
+    `engaged_` counts how long the host was at a cause. counted: whether its kernels were counted, and lost time in them is
+    reported kernel by kernel.
     """
     found = []
     for name, one in budgets.items():
@@ -166,7 +166,7 @@ def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) ->
 
 
 def _library(row: Mapping[Any, Any], made: bool) -> str:
-    """Whose kernel it is; "" for nobody's. made: whether torch.compile has been at its part."""
+    """Library of a kernel; "" without one. made: whether torch.compile generated its part."""
     name = "TensorRT" if row.get("tool") == "trtexec" else library(str(row["kernel"]))
     return f"{name} (compiled)" if made and name == "ATen" else name
 

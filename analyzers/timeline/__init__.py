@@ -1,1 +1,1 @@
-"""Where the time of a program goes: steps, idle time and its causes, and what changed between two records."""
+"""Timeline of a program: steps, idle time and its causes, comparison of two records."""

@@ -54,7 +54,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class Budget:
-    """Seconds of a window by what went on; `computing + communicating + copying + idle = window`.
+    """Seconds of a window: computing + communicating + copying + idle = window.
 
     `communicating`, `copying`: nothing else ran meanwhile; `hidden`: communication beside computing. `idle` is the sum
     of the causes in IDLE, see idle.py. `holes`: gaps with time that is `away`, most of it before the work
@@ -140,7 +140,7 @@ class Budget:
         return max((end - begin for begin, end in pairwise(self.edges)), default=math.nan)
 
     def caveat(self) -> Caveat | None:
-        """Caveat that the steps are fewer than FEW_STEPS, with their spread; None where nothing repeats."""
+        """Caveat that there are fewer than FEW_STEPS steps, with their spread."""
         steps = self.steady.steps
         if math.isnan(self.shortest) or steps >= FEW_STEPS:
             return None
@@ -182,7 +182,7 @@ class _Window:
 
     @cached_property
     def streams(self) -> list[NDArray[np.int64]]:
-        """The rows of each stream in order; where none is told all are of one."""
+        """Rows of each stream in order; without streams all rows are of one."""
         codes = pd.factorize(self.part["stream"])[0] if "stream" in self.part else np.zeros(len(self.part), dtype=int)
         order = np.argsort(codes, kind="stable")
         order = order[np.searchsorted(codes[order], 0) :]
@@ -235,7 +235,7 @@ def budget(
 
 
 def _worked(window: _Window) -> dict[str, Any]:
-    """Seconds of work by slice; a moment belongs to the first of computing, communicating, copying."""
+    """Seconds of work by slice: computing before communicating before copying."""
     worked, spoken, copies = window.slices.values()
     computing = length(window.busy(worked))
     talking = length(window.busy(~copies)) if spoken.any() else computing

@@ -1,4 +1,4 @@
-"""Kernel time of a call by one record of it, and what binds the call: ceilings, waiting, gaps."""
+"""Kernel time of a recorded call, and what binds it: ceilings, waiting, gaps."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ GAPS = "gaps"
 
 @dataclass(frozen=True)
 class Recorded:
-    """One call: `span` [s] from its first activity to the end of its last, `share` of that in which a kernel ran, and how
-    many `kernels` it had; `names` and `times` [s] of these in the order of their launches. Of a call whose copies and fills are
-    counted like kernels, these are kernels here.
+    """Recorded call: `span` [s] of its activities, `share` of it with a kernel running.
+
+    `kernels`: how many; `names`, `times` [s]: in launch order. Copies and fills are kernels where they were counted as such.
     """
 
     span: float
@@ -39,12 +39,12 @@ class Recorded:
     times: tuple[float, ...] = field(default=(), compare=False)
 
     def seconds(self, time: float, kernels: float) -> float:
-        """Seconds of kernels in a call of `time` [s]; NaN for another kind of call."""
+        """Seconds of kernels in a call that takes `time` [s]; NaN for another kind of call."""
         alike = kernels == self.kernels and abs(self.span - time) <= LIKE * time
         return time * self.share if alike else NAN
 
     def of(self, launches: pd.DataFrame) -> dict[str, float]:
-        """Kernel -> seconds of all its launches in this call; empty where these are others, or in another order.
+        """Kernel -> seconds of its launches in this call; empty if these differ or are reordered.
 
         ncu and CUPTI spell the same name in two ways, the function's own in one.
         """
@@ -58,8 +58,10 @@ class Recorded:
 
 
 def in_kernels(calls: pd.DataFrame, launches: pd.DataFrame | None = None) -> dict[str, Recorded]:
-    """The recorded call of each implementation. calls: a row an activity, with impl, kind, kernel, start and time [s];
-    launches: those that were counted, whose kinds of work count as kernels.
+    """Recorded call of each implementation.
+
+    calls: a row an activity, with impl, kind, kernel, start and time [s]. launches: the counted ones; their kinds of work
+    count as kernels.
     """
     counted: Mapping[str, set[str]] = {}
     if launches is not None:
@@ -76,22 +78,22 @@ def in_kernels(calls: pd.DataFrame, launches: pd.DataFrame | None = None) -> dic
 
 
 def in_call(time: float, counted: float, recorded: float = NAN) -> float:
-    """Seconds of a call of `time` [s] in kernels: as recorded, else as counted; NaN unknown."""
+    """Seconds in kernels of a call that takes `time` [s]: recorded, else counted; NaN unknown."""
     return recorded if recorded == recorded else min(counted, time) if counted == counted else NAN
 
 
 def each_in_call(counted: Times, recorded: Times, total: float) -> Times:
-    """Seconds of each kernel of the `total`, in proportion to recorded, else counted times; NaN unknown."""
+    """Seconds of each kernel of `total`, in proportion to recorded, else counted times."""
     weights = recorded if np.isfinite(recorded).all() and recorded.sum() > 0 else counted
     whole = float(weights.sum())
     return weights * (total / whole) if whole > 0 else np.full(len(weights), NAN)
 
 
 def splits(kernels: pd.DataFrame, times: Mapping[str, tuple[float, float]]) -> dict[str, dict[str, float]]:
-    """Part -> what holds its time (a ceiling, latency, unknown, gaps) -> share of the seconds of a call, the largest first.
+    """Part -> what holds its time (ceiling, latency, unknown, gaps) -> share, largest first.
 
-    kernels: placed, with those of the ranges inside a part, scaled to the seconds that they take in the call. times: of a
-    call, and of its kernels in it as recorded, NaN where none was; gaps are what these leave of it. A part without kernel times is left out.
+    kernels: placed, those of inner ranges included, scaled to their seconds in the call. times: of a call, and of its
+    kernels in it as recorded (NaN unknown); the rest are gaps. A part without kernel times is left out.
     """
     if "bound_by" not in kernels:
         return {}
@@ -127,9 +129,9 @@ def reasons(kernels: pd.DataFrame) -> dict[str, str]:
 
 
 def held(row: Mapping[str, Any], shares: Mapping[str, float], why: str = "") -> dict[str, Any]:
-    """bound_by, bound_split, evidence and cause of a call, ceiling and roof_share where that is the nearest: its own ceiling where one is near, else what most of its time is.
+    """Columns bound_by, bound_split, evidence, cause, roof and roof_share of a call.
 
-    why: the cause of what its kernels wait, of a call that waits for the most part.
+    Its own ceiling where one is near, else what holds most of its time. why: the cause of its kernels' waiting.
     """
     bound, evidence = str(row["bound_by"]), str(row["evidence"])
     told = {name: share for name, share in shares.items() if share >= SHOWN}

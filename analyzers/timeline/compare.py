@@ -30,14 +30,15 @@ _KINDS = {"repeating": STEPS, "after": STEPS, "range": PASSAGES, "all": RECORD}
 APPEARED, GONE = "appeared", "gone"
 SHARED = 0.5
 """Share of the time of two programs' work that has the same names in two forms of one program; convention."""
-NAN = math.nan
 UNKNOWN = Ratio()
 
 
 @dataclass(frozen=True)
 class Steps:
-    """The n steps of a window: `lengths` and `busy` [s] (in which the GPU worked), shape (n,); a row of `work` a name with
-    its kind and its `count` a step, `times` [s] of shape (works, n). One average step where nothing tells them apart.
+    """Steps of a window: `lengths` and `busy` (GPU working) [s], shape (n,).
+
+    A row of `work`: a name, its kind and its `count` per step; `times` [s], shape (works, n). One average step where
+    nothing tells them apart.
     """
 
     lengths: Times
@@ -74,7 +75,7 @@ def _named(part: pd.DataFrame) -> tuple[pd.DataFrame, Any]:
 
 @dataclass(frozen=True)
 class Taken:
-    """A program's steps on the process and device with the longest step; `within`: range of passages."""
+    """Steps of a program on the device with the longest step; `within`: range of passages."""
 
     label: str
     budget: Budget
@@ -95,7 +96,7 @@ class Taken:
 
     @property
     def known(self) -> int:
-        """Steps whose own length is known."""
+        """Steps of known length."""
         return len(self.steps.lengths) if self.budget.edges else 0
 
     def part(self, kind: str) -> float:
@@ -147,9 +148,9 @@ class Piece:
 
 @dataclass(frozen=True)
 class Rung:
-    """A program against the one before it (`ratio`, `pieces` with the largest change first) and against the first (`since`,
-    and `busy` of the time in which the GPU works); speed-ups, old / new, inconclusive and NaN for the first and where windows
-    are not alike.
+    """Program against the one before it (`ratio`, `pieces`) and the first (`since`, `busy`).
+
+    Speed-ups are old / new; inconclusive and NaN for the first, and where the windows are unlike.
     """
 
     taken: Taken
@@ -215,11 +216,11 @@ class Programs:
         return tuple(one.label for one in self.rungs[1:] if math.isnan(one.since.low))
 
     def regressions(self, limit: float) -> list[Rung]:
-        """Programs whose step is slower than the first's by more than `limit`, interval included."""
+        """Programs slower per step than the first by more than `limit`, interval included."""
         return [one for one in self.rungs[1:] if one.since.verdict == "slower" and 1 / one.since.high - 1 > limit]
 
     def inconclusive(self, limit: float) -> list[Rung]:
-        """Programs whose interval holds the limit."""
+        """Programs with the limit inside their interval."""
         sure = self.regressions(limit)
         return [one for one in self.rungs[1:] if one not in sure and not 1 / one.since.low - 1 <= limit]
 
@@ -238,7 +239,7 @@ class Programs:
 
 
 def compare_steps(programs: Sequence[Taken]) -> Programs:
-    """Each program against the one before it and the first. Raises AnalyzeError for fewer than two."""
+    """Compare each program with the one before it and the first. Raises AnalyzeError."""
     if len(programs) < 2:
         raise AnalyzeError("a comparison needs two programs", fix="name BEFORE and AFTER")
     first = programs[0]

@@ -22,7 +22,7 @@ CALLING = {"waiting": 0, "allocating": 1, "loading": 2}
 
 @dataclass(frozen=True)
 class Hole:
-    """Idle time [s] of a window in `count` gaps of one cause (a name of Budget's), with what the host did in it.
+    """Idle time [s] in `count` gaps of one cause (of Budget), with what the host did.
 
     `call`: the CUDA call it was in or had just left; `op`: the outermost operator round that; `within`: the path of
     ranges; each "" where none was recorded. `after`, `before`: the work round most of the time.

@@ -1,4 +1,4 @@
-"""Causes of idle time of the GPU by what the host did meanwhile, and for how long the host or work was at each cause.
+"""Causes of idle GPU time by what the host did meanwhile.
 
 Causes: `away` (no CUDA call at all for AWAY or longer), `host` (not launched yet, between calls that follow each other
 closely), `waiting` (the host had just waited for the GPU), `allocating`, `loading` (code had just been loaded, as after
@@ -74,8 +74,10 @@ def idle_causes(
 
 @dataclass(frozen=True)
 class _Gaps:
-    """Gaps with the launch that ends each (`next_row`), the row of the call that asked for it (`caller`, -1 unknown), and
-    the part `before` it was asked for; calls: cause of CALLING -> (seconds of each gap in such a call, row of the call).
+    """Gaps with the launch that ends each (`next_row`) and the call that asked for it.
+
+    `caller`: row of that call, -1 unknown; `before`: the part before it; calls: cause of CALLING -> (seconds of each gap in
+    such a call, row of the call).
     """
 
     gaps: Times
@@ -140,7 +142,7 @@ class _Gaps:
 
 
 def _asked(calls: pd.DataFrame, part: pd.DataFrame, rows: NDArray[np.int64]) -> tuple[Times, NDArray[np.int64]]:
-    """When the host asked for each of these launches [s], NaN unknown, and by which row of its calls, -1.
+    """Moment [s] each launch was asked for (NaN unknown), and the row of the call (-1).
 
     A graph's launch names one of its kernels: the others were asked for by the last graph whose first one had begun.
     """
@@ -166,7 +168,7 @@ def _pauses(calls: pd.DataFrame) -> Times:
 
 
 def _engaged(calls: pd.DataFrame, pauses: Times, quiet: Times, window: tuple[float, float]) -> dict[str, float]:
-    """Seconds of a window by what the host was in, the GPU idle or not. quiet: pauses of being away."""
+    """Seconds of a window by what the host was in, the GPU idle or not."""
     launches = calls[calls["launch"] >= 0]
     mine = calls[calls["thread"].isin(launches["thread"].unique())]
     kinds = {"waiting": BLOCKING, "allocating": ALLOCATING}
@@ -191,8 +193,9 @@ def _engaged(calls: pd.DataFrame, pauses: Times, quiet: Times, window: tuple[flo
 
 
 def _pending(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float]) -> dict[str, float]:
-    """Seconds of a window in which work of a kind ran, or its stream was free for it, or the host had waited for it; of
-    copies those too that the host is in handing them over. `queued`: work was asked for and its stream had nothing to do.
+    """Seconds of a window in which work of a kind ran, was due, or had been waited for.
+
+    Copies include the time in which the host hands them over. `queued`: work was asked for and its stream was free.
     """
     asked = pd.Series(_asked(calls, part, part.index.to_numpy())[0], index=part.index)
     ready, ends = _ready(part, asked), part["start"] + part["time"]
@@ -212,7 +215,7 @@ def _pending(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float
 
 
 def _ready(part: pd.DataFrame, asked: pd.Series[float]) -> pd.Series[float]:
-    """When each launch was asked for and its stream was free [s]; its start where the asking is unknown."""
+    """Moment [s] from which each launch was asked for and its stream free; else its start."""
     streams = part["stream"] if "stream" in part else pd.Series("", index=part.index)
     ended = (part["start"] + part["time"]).groupby(streams, sort=False, observed=True).cummax()
     before = ended.groupby(streams, sort=False, observed=True).shift()
@@ -234,7 +237,7 @@ def _handing(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float
 
 
 def _touched(gaps: Times, calls: pd.DataFrame) -> tuple[Times, NDArray[np.int64]]:
-    """Seconds of each gap in one of the calls, and the row of the call with most of them, -1 none."""
+    """Seconds of each gap in one of the calls, and the row of the longest one (-1 none)."""
     row = np.full(len(gaps), -1, dtype=np.int64)
     if calls.empty:
         return np.zeros(len(gaps)), row

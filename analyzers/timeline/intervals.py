@@ -1,4 +1,4 @@
-"""Stretches of time: merged, cut to a window, their gaps and lengths. The one sweep over intervals of this house.
+"""Intervals of time: merged, cut to a window, their gaps and lengths.
 
 Stretches are arrays of (begin, end) of shape (n, 2) that follow each other, in one unit of time.
 """

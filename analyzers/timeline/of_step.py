@@ -13,8 +13,9 @@ from analyzers.timeline.budget import Budget
 
 
 def of_step(budgets: Iterable[Budget]) -> pd.DataFrame:
-    """What the GPU did in a step, a row a range and name: range, name, kind, slice (of a budget), time and own [s] and count
-    of a step, summed over processes and devices; the name that takes longest first. Empty without budgets.
+    """GPU work of a step, a row a range and name, the name that takes longest first.
+
+    Columns: range, name, kind, slice (of a budget), time and own [s], count. Summed over processes and devices.
     """
     rows = [
         (one.range, one.name, one.kind, one.slice, *(part / found.parts for part in (one.time, one.own, one.count)))
@@ -45,7 +46,7 @@ def of_ranges(step: pd.DataFrame) -> dict[str, tuple[float, float]]:
 
 
 def in_step(kernels: pd.DataFrame, step: pd.DataFrame, wall: float) -> pd.DataFrame:
-    """Kernels with `step_time` [s], `step_launches`, `share` and `wall_share` of a step, longest first."""
+    """Kernels with `step_time` [s], `step_launches`, `share` and `wall_share`, longest first."""
     ran = step[step["kind"] == "kernel"]
     # A timeline names few kernels in many launches.
     named = ran["name"].unique()

@@ -29,7 +29,7 @@ _MARK = re.compile(r"(?:ProfilerStep#|(?:\w*[ _])?(?:step|iter|iteration)[ _#:]*
 
 @dataclass(frozen=True)
 class Steady:
-    """The stretch that repeats: rows [first, end) of the launches, `steps` of `period` launches each.
+    """Repeating stretch: rows [first, end), `steps` of `period` launches each.
 
     `found`: "repeating", "range" (named by the user), "after" (a number of steps was passed over) or "all" where
     nothing repeats: then it is the whole record. `marks`: the row with which each step begins, and the one after the
@@ -67,7 +67,7 @@ def steady_state(
     after: int = 0,
     at_most: int = 0,
 ) -> Steady:
-    """Repeating stretch of a sequence of launches, and when each began [s], so that cold steps are passed over.
+    """Find the repeating stretch of launches; `begun` [s] tells cold steps apart.
 
     A step is what lies between two launches of a kernel that comes at a steady distance; of several such distances
     the shortest counts that explains about as much of the sequence as any. A launch more in one step, as of a printed

@@ -49,7 +49,7 @@ class DeviceTime:
 
 @dataclass(frozen=True)
 class Share:
-    """GPU time [s] of a kernel, copy or range, its share, launches; own: outside of inner ranges."""
+    """GPU time [s] of a kernel, copy or range, share, launches; own: without inner ranges."""
 
     name: str
     time: float

@@ -202,8 +202,9 @@ def unique_works(works: Iterable[Work]) -> tuple[Work, ...]:
 
 @dataclass(frozen=True)
 class Recording:
-    """How the numbers were recorded. l2_bytes: size of the L2 [B]; target: relative half-width wanted of the medians;
-    spread: what another process is taken to differ by (statistics.ratio); calls: one whole call of each implementation.
+    """Recording conditions: `l2_bytes` of the cache, `target` relative half-width of medians.
+
+    spread: relative difference assumed of another process (statistics.ratio); calls: a recorded call by implementation.
     """
 
     l2_bytes: float = NAN
@@ -307,7 +308,7 @@ class _Rows:
     def _lower_bounds(
         self, parts: Sequence[Part], reference: str, caveats: Sequence[list[Caveat]]
     ) -> list[LowerBounds | None]:
-        """Lower bounds of all parts but those that the reference goes below, and caveats."""
+        """Lower bounds of all parts, without the ones that the reference goes below; caveats."""
         found = lower_bounds(parts, self.roofline, self.recording.l2_bytes)
         for one, lower_bound, said in zip(parts, found, caveats, strict=True):
             if (
@@ -330,7 +331,7 @@ class _Rows:
         return found
 
     def _in_calls(self, launches: pd.DataFrame | None, totals: Mapping[str, float]) -> pd.DataFrame:
-        """Kernels with `call_time` [s] and share of it where a call like the timed ones was recorded."""
+        """Kernels with `call_time` [s] and share of it where a call like the timed was recorded."""
         kernels, calls = self.counts.kernels, self.recording.calls
         if launches is None or not len(launches) or not calls:
             return kernels

@@ -20,7 +20,7 @@ NAN = math.nan
 
 @dataclass(frozen=True)
 class Counted:
-    """The launches added up: by implementation (`by_name`: with the counted work), and by kernel with its placement.
+    """Launches added up by implementation (`by_name`, with work) and by kernel (placed).
 
     hottest: kernels over all parts, the longest first; impl is the part, or how many there are.
     """

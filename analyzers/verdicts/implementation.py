@@ -30,7 +30,7 @@ MATTERS = 0.1
 
 @dataclass(frozen=True)
 class Part:
-    """What is known about one implementation before it is placed: its times, what it did, what it must do.
+    """Facts of an implementation before placement: times, counted and necessary work.
 
     row: its columns that times give. hardware: the counted work. least: the declared or modelled one.
     """
@@ -48,7 +48,7 @@ def part(
     roofline: Roofline,
     l2_bytes: float,
 ) -> tuple[Part, list[Caveat]]:
-    """One implementation and caveats of its counts. counted: row of counts.add_up and counted work."""
+    """Part and caveats of its counts. counted: row of counts.add_up, and counted work."""
     given = {work.source: work for work in works}
     added, hardware = counted
     row = _time_row(name, timed, added)
@@ -65,10 +65,7 @@ def part(
 
 @dataclass(frozen=True)
 class LowerBounds:
-    """Of one implementation: of its task at the task's precision, and at the precision that it computed in itself.
-
-    counted: of what the hardware counted, NaN times without counters.
-    """
+    """Lower bounds of an implementation: `task` precision, `own` precision, `counted` work."""
 
     task: LowerBound
     own: LowerBound
@@ -76,10 +73,10 @@ class LowerBounds:
 
 
 def lower_bounds(parts: Sequence[Part], roofline: Roofline, l2_bytes: float) -> list[LowerBounds | None]:
-    """The lower bounds of every implementation, None without a work. Those of one task share the task's.
+    """Lower bounds of every implementation, None without a work; one task has one.
 
-    A unit that keeps at least the task's precision lowers the task's lower bound once one implementation has shown that it
-    serves: fp64 on the tensor cores. A lower precision is that implementation's own lower bound and no other's.
+    A unit that keeps the task's precision lowers the task's bound once an implementation has used it (fp64 on tensor cores).
+    A lower precision is that implementation's own bound.
     """
     own = [
         lower_bound_time(_on_pipe_seen(one.least, one.hardware), roofline, l2_bytes=l2_bytes, l2=str(one.row["l2"]))
@@ -119,7 +116,7 @@ def _bits(work: Work) -> tuple[int, ...]:
 
 
 def withdrawn(reference: Part, lower_bound: LowerBounds | None) -> Caveat | None:
-    """The caveat about a lower bound that the reference itself goes below: such a lower bound is none."""
+    """Caveat that the reference goes below the lower bound, which is then withdrawn."""
     time = reference.row["time"]
     if lower_bound is None or not time < lower_bound.own.time * (1 - SLACK) or lower_bound.own.bound_by == "launch":
         return None
@@ -256,7 +253,7 @@ def _slower_when_counted(row: Mapping[str, Any]) -> list[Caveat]:
 
 
 def _held(row: Mapping[str, Any], found: Mapping[str, Any], *, exact: bool) -> dict[str, str]:
-    """What binds: launching where the evidence says so; latency only where counters exclude the rest."""
+    """Name what binds: launching by evidence, latency only where counters exclude the rest."""
     bound, evidence = str(found["bound_by"]), str(found["evidence"])
     busy = in_call(row["time"], row["counted_time"], row["kernel_time"])
     late = launch_bound(row["time"], busy, row["kernels"]) if "n" in row else ""
@@ -288,8 +285,9 @@ def compared(
     before: Sequence[Mapping[str, Any]],
     clocks: str = "",
 ) -> dict[str, Any]:
-    """Speed-up, the verdict of its interval alone (`pace`), and with the lower bound; times of a counting tool alone give a
-    ratio without an interval. clocks: what two clocks say of it where one contradicts the other, which decides nothing.
+    """Speed-up, the verdict of its interval alone (`pace`), and with the lower bound.
+
+    Times of a counting tool alone give a ratio without an interval. clocks: what two clocks say where they disagree.
     """
     impossible = bool(row.get("impossible", False))
     if not reference:

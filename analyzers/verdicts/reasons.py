@@ -1,4 +1,4 @@
-"""What was found against an implementation, in Chinese: sentences of the runner, known again by reasons.toml.
+"""Chinese for the runner's sentences about an implementation, by reasons.toml.
 
 A sentence that is not known (an exception's own text, a compiler's) stays as it is.
 """

@@ -1,4 +1,4 @@
-"""The speed-up over several shapes of the inputs: one ratio a shape, and their geometric mean.
+"""Speed-ups over several input shapes, and their geometric mean.
 
 Its interval is that of the shapes that were timed, from the intervals of their ratios: it says how well this mean is
 known, not what another shape would give.

@@ -1,4 +1,4 @@
-"""Times -> medians, intervals and verdicts, robust against outliers, drift and repeated looks.
+"""Medians, intervals and verdicts of times, robust against outliers and drift.
 
 Reference and candidate are timed in rounds, each visiting both in random order. A round gives one ratio,
 median(reference) / median(candidate): what drifts slowly meets both and cancels. `value` is the median of the rounds'
@@ -143,7 +143,7 @@ def _order_rank(n: int) -> int:
 
 
 def outliers(samples: ArrayLike) -> int:
-    """Number of values beyond three interquartile ranges from the quartiles (1 % of the median at least)."""
+    """Count outliers: beyond three interquartile ranges (at least 1 % of the median)."""
     x = _finite(samples, "samples")
     if x.size < 4:
         return 0
@@ -282,7 +282,7 @@ def _over_processes(logs: Array, processes: NDArray[Any], resamples: int = RESAM
 
 
 def _student(freedom: int) -> float:
-    """t with P(|T| < t) = 95 %: T = sqrt(freedom) tan(angle), density of the angle cos ** (freedom - 1)."""
+    """t with P(|T| < t) = 95 %, by integrating cos ** (freedom - 1)."""
     angles = np.linspace(0.0, math.pi / 2, 20_001)
     density = np.cos(angles) ** (freedom - 1)
     mass = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
@@ -328,11 +328,9 @@ CLEAR = 3.0
 
 
 def best_of(count: int, rel: float) -> float:
-    """How much faster the best of `count` equal candidates looks by chance (fraction), at relative noise
-    `rel`.
+    """Lead (fraction) of the best of `count` equal candidates by chance, at noise `rel`.
 
-    The expected largest of `count` normal values (Blom's approximation): 1.5, 2.5 and 3.2 times the noise for
-    10, 100 and 1000.
+    Expected largest of `count` normal values (Blom's approximation).
     """
     if count < 2:
         return 0.0
@@ -340,7 +338,7 @@ def best_of(count: int, rel: float) -> float:
 
 
 def winner_caveat(count: int, rel: float, name: str = "the best", lead: float = math.nan) -> Caveat | None:
-    """The caveat about the winner of several candidates measured once; None when the luck is below 0.1 %.
+    """Caveat about the winner of several candidates measured once; None if luck < 0.1 %.
 
     lead: how much faster it is than the next (fraction), NaN when not known; of a lead several times the luck, luck
     decides nothing.
@@ -357,7 +355,7 @@ def winner_caveat(count: int, rel: float, name: str = "the best", lead: float = 
 
 
 def precision_caveat(spreads: Mapping[str, Spread], target: float) -> Caveat | None:
-    """The caveat that medians are not known to `target` (relative half-width); None when all are."""
+    """Caveat that medians are not known to `target` (relative half-width); else None."""
     short = {name: s for name, s in spreads.items() if not s.reached(target)}
     if not short:
         return None

@@ -54,9 +54,9 @@ EXCESSIVE, EXPLAINED = "excessive", "excessive-explained"
 
 @dataclass(frozen=True)
 class Timed:
-    """One implementation as timed by one method: `spread` of seconds, `host` the caller's median seconds a
-    call, `sm_clock` [Hz] median, `dropped` unsound samples left out, `throttled` share of rounds slowed by
-    power or heat.
+    """Implementation as timed by one method: `spread` [s], `host` [s], `sm_clock` [Hz].
+
+    `host`: the caller's median per call; `dropped`: unsound samples; `throttled`: share of rounds slowed by power or heat.
     """
 
     impl: str
@@ -98,7 +98,7 @@ def check(timings: pd.DataFrame) -> pd.DataFrame:
 
 
 def choose(timings: pd.DataFrame) -> pd.DataFrame:
-    """The samples a verdict is made of: one method, one state of the cache, cold if there is one.
+    """Select the deciding samples: one method, one state of the cache, cold if there is one.
 
     The method is the most trusted one that every implementation was timed by in MIN_ROUNDS rounds, else the one with
     most rounds.
@@ -168,7 +168,7 @@ def _with_spread(found: Spread, spread: float) -> Spread:
 
 
 def _submitting(every: pd.DataFrame) -> dict[str, float]:
-    """Seconds of the caller in a call: clocked while the device was held, at most from idle to idle."""
+    """Host seconds per call: clocked while the device was held, at most from idle to idle."""
     kept = every[every["kept"]]
     found = {}
     for impl, rows in kept.groupby("impl"):
@@ -219,12 +219,10 @@ def two_clocks(
     ratios: Mapping[str, Ratio],
     reference: str,
 ) -> dict[str, str]:
-    """What the two device clocks say of the implementations that are faster or slower by the chosen samples alone:
-    "cupti 1.04x, event 1.02x".
+    """Speed-ups by both device clocks where they contradict: "cupti 1.04x, event 1.02x".
 
     Event pairs contradict with an interval on the other side of 1, or, of less than SURE, with one that includes 1 round a
-    median nearer to 1 than the claimed interval; with MIN_ROUNDS rounds in the same state of the cache, and where another
-    method decides.
+    median nearer to 1; with MIN_ROUNDS rounds in the same state of the cache, and where another method decides.
     """
     method, l2 = (str(chosen[name].iloc[0]) if len(chosen) else "" for name in ("method", "l2"))
     claimed = {name: r for name, r in ratios.items() if r.verdict in ("faster", "slower")}
@@ -271,8 +269,9 @@ def caveats(
     target: float,
     again: Collection[str] = (),
 ) -> list[Caveat]:
-    """Caveats of the chosen samples. target: wanted relative half-width of the medians; again: implementations whose
-    chosen samples were taken after they had been found the fastest.
+    """Caveats of the chosen samples.
+
+    target: wanted relative half-width of the medians; again: implementations re-timed after being found the fastest.
     """
     if not timed:
         return []

@@ -54,9 +54,7 @@ def _all_quotients(x: Array, y: Array, logs: Array) -> tuple[float, float]:
 
 
 def _rank_sum_interval(x: Array, y: Array, logs: Array) -> tuple[float, float]:
-    """The sorted `logs` of quotients as far in from the ends as the rank-sum test puts them, by its normal approximation;
-    all of them where too few values are independent for a test.
-    """
+    """Rank-sum interval of the sorted `logs` of quotients, by normal approximation."""
     n, m = _own_values(x), _own_values(y)
     spread = math.sqrt(n * m * (n + m + 1) / 12)
     inside = max(0, math.floor(n * m / 2 - NormalDist().inv_cdf((1 + LEVEL) / 2) * spread)) / (n * m)
@@ -65,9 +63,7 @@ def _rank_sum_interval(x: Array, y: Array, logs: Array) -> tuple[float, float]:
 
 
 def _own_values(x: Array) -> int:
-    """Number of independent values that say as much: n (1 - r) / (1 + r), r the rank correlation of neighbours less what
-    few values bias it by; n where that is not positive.
-    """
+    """Effective sample size n (1 - r) / (1 + r); r: bias-corrected lag-1 rank correlation."""
     n = int(x.size)
     if np.ptp(x) == 0:
         return n

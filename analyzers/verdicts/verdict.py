@@ -1,4 +1,4 @@
-"""The verdict on an implementation: exactly one word, its interval, and the conditions it holds under.
+"""Verdict on an implementation: one word, its interval, and its conditions.
 
 The words, in the order in which they are decided:
 
@@ -97,9 +97,9 @@ def brief(text: str) -> str:
 
 
 def weakness(notes: Sequence[str]) -> str:
-    """What a fragile implementation does on how many unusual inputs, "refuses 2 layouts, wrong for 1 unusual input"; "" without.
+    """Weakness on unusual inputs: "refuses 2 layouts, wrong for 1 unusual input"; "" without.
 
-    notes: "the input: what came of it", as the runner writes them; an exception is a refusal, unless it says of a crash.
+    notes: "the input: what came of it"; an exception is a refusal, unless it is a crash.
     """
     counts: dict[tuple[str, str], int] = {}
     for note in notes:
@@ -111,8 +111,9 @@ def weakness(notes: Sequence[str]) -> str:
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """One word for one implementation. `kind`: of failed and wrong the status, of void and impossible what shows it;
-    `why`: one line of whoever found it. `speedup` with its 95 % interval: NaN unless it was compared.
+    """Verdict of an implementation. `kind`: status of failed and wrong; evidence of void.
+
+    `why`: one line. `speedup` with its 95 % interval: NaN unless it was compared.
     """
 
     impl: str
@@ -172,7 +173,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a verdict is decided from, of one implementation; what is not known stays at its default.
+    """Evidence for a verdict on one implementation; unknown fields keep their default.
 
     `status`, `reason`: of the check (ok, mismatch, crash, ...); `unsound`: what compute-sanitizer found in its own
     kernels. `passing`: trivial answers that pass for the task; `random`: the reference draws its answers. `ratio`:

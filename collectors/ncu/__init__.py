@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from collectors import Format, guarded
+from collectors import Format
 from collectors.caveat import Caveat
 from collectors.counters import COUNTERS, metric_names
 from collectors.errors import CollectError
@@ -37,7 +37,6 @@ def sniff(head: str, path: Path) -> bool:
     return rep.is_report(path) or (text and bool(_SNIFF.search(head) or page.LAUNCH.search(head)))
 
 
-@guarded
 def read(
     path: str | os.PathLike[str],
     *,

@@ -64,7 +64,7 @@ class _Place:
     sections: set[str] = field(default_factory=set)
 
     def enter(self, launch: re.Match[str], before: str) -> None:
-        """Take up a launch; one whose line begins with its shape has its name on the line before."""
+        """Take up a launch; with the shape alone on its line, its name is on the line before."""
         self.number += 1
         self.section = ""
         self.sections.clear()

@@ -218,7 +218,7 @@ def _number(cell: str) -> float:
 
 
 def _joined(parts: Sequence[Listing]) -> list[Listing]:
-    """A kernel whose lines lie in several files comes as several blocks."""
+    """Join the blocks of a kernel with lines in several files."""
     by_kernel: dict[str, list[Listing]] = {}
     for part in parts:
         by_kernel.setdefault(part.kernel, []).append(part)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from collectors import Format, Role, guarded
+from collectors import Format, Role
 from collectors.caveat import Caveat
 from collectors.errors import CollectError, NoLaunchesError, torn
 from collectors.nsys import sqlite
@@ -61,7 +61,6 @@ def sniff(head: str, path: Path) -> bool:
     )
 
 
-@guarded
 def read(
     path: str | Path,
     *,
@@ -153,7 +152,7 @@ def _complaints(export: Export, partial: bool) -> list[Caveat]:
 
 
 def _missing_share(path: Path, frame: pd.DataFrame, partial: bool) -> list[Caveat]:
-    """Caveats of a summary whose shares do not add up; raises CollectError unless `partial`."""
+    """Caveats of a summary with shares that do not add up; raises CollectError unless `partial`."""
     if "share" not in frame or frame["share"].isna().any():
         return []
     lost = 1 - float(frame["share"].sum())

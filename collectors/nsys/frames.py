@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from collectors import numbers
 from collectors.caveat import Caveat
 from collectors.errors import CollectError
+from collectors.errors import cut as torn_end
 from collectors.nsys.reports import Field, fields, needs
 from collectors.nsys.text import Export, Slice, Table, rows, whole_end
 
@@ -87,10 +88,7 @@ def whole_rows(export: Export, table: Table, *, partial: bool) -> tuple[Table, l
         return table, []
     if not partial:
         last = table.line - 1 + sum(1 for _ in export.data[table.start : table.end].splitlines())
-        raise CollectError(
-            f"{export.path}, line {last}: the last row does not end in a newline: the file was cut",
-            fix="export again, or read what is whole (--partial; partial=True in Python); if only the newline was lost, add it",
-        )
+        raise torn_end(export.path, last)
     what = f"{export.path.name} was cut: its last row is left out"
     return replace(table, end=end), [Caveat(what, f"{table.end - end} B", "export the report again")]
 
@@ -171,7 +169,7 @@ def _exact(export: Export, table: Table, columns: Sequence[Field], wanted: Seque
 
 
 def _decimal_mark(export: Export, table: Table, columns: Sequence[Field], cells: Sequence[Sequence[str]]) -> str:
-    """ "." unless the cells of the table say otherwise; CollectError where "1,234" could be read two ways."""
+    """ "." unless the cells say otherwise; CollectError where "1,234" is ambiguous."""
     numeric = [at for at, field in enumerate(columns) if field.type in NUMERIC]
     if not any("," in row[at] for row in cells for at in numeric) and not table.spans:
         return "."

@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from collectors import wide
-from collectors.errors import CollectError
+from collectors.errors import CollectError, uneven
 
 Recognise = Callable[[tuple[str, ...]], bool]
 Progress = Callable[[int, int], None]
@@ -124,7 +124,7 @@ def open_export(path: str | Path) -> Export:
 
 
 def scan(export: Export, recognise: Recognise) -> Export:
-    """Fill in the tables whose header `recognise` knows, the SKIPPED and the ERROR lines."""
+    """Fill in the tables with a header that `recognise` knows, SKIPPED and ERROR lines."""
     position, line, previous, unit = 3 if export.data[:3] == b"\xef\xbb\xbf" else 0, 1, "", ""
     while position < len(export.data):
         stop = export.data.find(b"\n", position)
@@ -288,8 +288,5 @@ def _aligned(export: Export, table: Table, lines: io.TextIOWrapper) -> Iterator[
 
 def _check_width(export: Export, table: Table, line: int, row: list[str]) -> None:
     if len(row) != len(table.header):
-        raise CollectError(
-            f"{export.path}, line {line}: {len(row)} fields, expected {len(table.header)} "
-            f"({table.header[0]} ... {table.header[-1]})",
-            fix="the row is cut or two files run into each other; export the report again",
-        )
+        expected = f"{len(table.header)} ({table.header[0]} ... {table.header[-1]})"
+        raise uneven(export.path, line, len(row), expected)

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from collectors import Format, guarded, text_of
+from collectors import Format, text_of
 from collectors.caveat import Caveat
 from collectors.counters import evaluate_columns, metric_names
-from collectors.errors import CollectError, torn
+from collectors.errors import CollectError, cut, torn, uneven
 from collectors.frame import build, role_of
 from collectors.nsys.launches import shapes
 from collectors.rocprof.rocpd import is_rocpd, read_rocpd
@@ -68,7 +68,6 @@ def sniff(head: str, path: Path) -> bool:
     return "kernel" in names and bool(told) and bool(names & {"launch", "start", "queue"})
 
 
-@guarded
 def read(path: str | os.PathLike[str], *, partial: bool = False, progress: object = None) -> pd.DataFrame:
     """The launches frame of an export: times, and the counters that have a counterpart.
 
@@ -199,10 +198,7 @@ def _table(path: Path, partial: bool) -> tuple[str, list[int], list[list[str]], 
     caveats = []
     if not text.endswith("\n"):
         if not partial:
-            raise CollectError(
-                f"{path}, line {text.count(chr(10)) + 1}: the last row does not end in a newline: the file was cut",
-                fix="export again, or read what is whole (--partial; partial=True in Python); if only the newline was lost, add it",
-            )
+            raise cut(path, text.count("\n") + 1)
         lost = len(text) - text.rfind("\n") - 1
         text = text[: text.rfind("\n") + 1]
         caveats = [Caveat(f"{path.name} was cut: its last row is left out", f"{lost} characters", "export again")]
@@ -214,10 +210,7 @@ def _table(path: Path, partial: bool) -> tuple[str, list[int], list[list[str]], 
     width = len(found[0][1])
     for line, row in rows:
         if len(row) != width:
-            raise CollectError(
-                f"{path}, line {line}: {len(row)} fields, expected {width}",
-                fix="the row is cut or two files run into each other; export again",
-            )
+            raise uneven(path, line, len(row), width)
     return header, [line for line, _ in rows], [row for _, row in rows], caveats
 
 

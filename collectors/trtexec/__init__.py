@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from collectors import Format, Groups, Role, guarded, head_of
+from collectors import Format, Groups, Role, head_of
 from collectors.caveat import Caveat
 from collectors.errors import CollectError
 from collectors.frame import build
@@ -60,7 +60,6 @@ def sniff(head: str, path: Path) -> bool:
     return start == "{" and bool(re.search(r'^\s*\{\s*"(Layers|Bindings)"\s*:', head))
 
 
-@guarded
 def read(
     path: str | Path,
     layers: str | Path | None = None,

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from collectors import text_of
 from collectors.caveat import Caveat
@@ -23,8 +23,6 @@ _MARK = re.compile(
     r"^[ \t]*(?:\[[^\]]*\] ?)*(?:=== Profile \(\d+ iter|=== Performance summary ===)|&&&& \w+ TensorRT\.trtexec",
     re.M,
 )
-_MODEL = re.compile(r"--(?:onnx|loadEngine|uff|deploy|model)=")
-_OUTPUT = re.compile(r"--(?:save|export|dump|verbose|timingCacheFile)")
 _STATISTIC = re.compile(r"(\w+(?:\(\d+(?:\.\d+)?%\))?) = ([\d.]+(?:e[-+]?\d+)?) ms")
 _SUMMARY = {
     "Latency": "latency",
@@ -46,7 +44,7 @@ class Table:
 class Log:
     """A run: its table (None without --dumpProfile), statistics [s] and device.
 
-    words: of its command line. line: where it begins. name: among other runs of its file.
+    begun: whether its command line was told. line: where it begins. name: among other runs of its file.
     """
 
     table: Table | None = None
@@ -54,7 +52,7 @@ class Log:
     device: str = ""
     cc: str = ""
     caveats: list[Caveat] = field(default_factory=list)
-    command: tuple[str, ...] = ()
+    begun: bool = False
     line: int = 1
     name: str = ""
 
@@ -81,11 +79,11 @@ def read_logs(path: Path, *, partial: bool = False) -> list[Log]:
         log, heading = runs[-1], _HEADING.match(text)
         begun = text.startswith("&&&& RUNNING")
         again = bool(heading and log.table) or (text.startswith("=== Performance summary") and bool(log.summary))
-        if again or (begun and (log.command or log.table or log.summary)):
+        if again or (begun and (log.begun or log.table or log.summary)):
             log = Log(line=number)
             runs.append(log)
         if begun:
-            log.command, log.line = tuple(text.partition("#")[2].split()[1:]), number
+            log.begun, log.line = True, number
         elif text.startswith("&&&& FAILED"):
             log.caveats.append(Caveat("trtexec says that the run failed", f"line {number}", "run it to its end"))
         elif heading:
@@ -109,32 +107,14 @@ def _timed(path: Path, runs: list[Log], partial: bool) -> list[Log]:
     for one in found:
         if one.table is not None:
             one.caveats += _checked(path, one.table, partial)
-    silent = [str(one.line) for one in runs if one not in found and (one.command or one.summary)]
+    silent = [str(one.line) for one in runs if one not in found and (one.begun or one.summary)]
     if silent:
         found[0].caveats.append(
             Caveat("runs of trtexec that told no times are left out", f"lines {', '.join(silent)}", "")
         )
-    if len(found) > 1:
-        _name(found)
+    for number, one in enumerate(found, 1):
+        one.name = f"run {number}"
     return found
-
-
-def _name(runs: list[Log]) -> None:
-    """Name runs by their model and differing options, else by their number."""
-    options = [[word for word in one.command if not _OUTPUT.match(word)] for one in runs]
-    names = []
-    for words in options:
-        model = [_leaf(word) for word in words if _MODEL.match(word)]
-        rest = [word for word in words if not all(word in other for other in options) and not _MODEL.match(word)]
-        # In the path of a range a slash parts what is inside another.
-        names.append(" ".join([*model[:1], *(word.lstrip("-") for word in rest)]).replace("/", "-"))
-    for number, (one, name) in enumerate(zip(runs, names, strict=True), 1):
-        one.name = name if name and names.count(name) == 1 else " ".join([*([name] if name else []), f"run {number}"])
-
-
-def _leaf(option: str) -> str:
-    """The name of a model's file without folder and ending."""
-    return PurePosixPath(option.partition("=")[2].replace("\\", "/")).stem
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 PERMUTATIONS = 499
 """A cut counts when none of so many permutations does as well: a quiet series is cut in one of 500 cases."""
-P = 1 / (PERMUTATIONS + 1)
-"""The significance of every cut that is found."""
 SHORTEST = 3
 """Values on either side of a cut; fewer say nothing of a level."""
 LONGEST = 300

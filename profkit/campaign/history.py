@@ -8,9 +8,8 @@ the sample has been measured again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -19,11 +18,6 @@ import msgspec
 from profkit.campaign.change_points import SHORTEST, cuts
 from profkit.campaign.index import Index
 from profkit.campaign.rows import Row
-from profkit.errors import ProfkitError
-from profkit.launch import gpu
-from profkit.rundir.directory import open_run
-from profkit.rundir.files import sha256
-from profkit.rundir.manifest import FileRef
 
 NAN = math.nan
 LEAST = 0.01
@@ -31,8 +25,6 @@ LEAST = 0.01
 OUTSIDE = 6.0
 """Robust standard deviations from which the newest runs alone are suspicious; so many runs must lie before them:"""
 BEFORE = 12
-AGAIN = 3
-"""How often a suspect is measured again."""
 OTHERWISE = ("method", "l2", "precision", "inputs", "isolated")
 """Facts that make two times no longer the same measurement."""
 
@@ -82,14 +74,6 @@ class Series(msgspec.Struct, frozen=True):
         """The newest change, where it is a slower time that nothing about the measuring explains."""
         last = self.changes[-1] if self.changes else None
         return last if last is not None and last.ratio > 1 + LEAST and not last.measured else None
-
-
-class Again(msgspec.Struct, frozen=True):
-    """A suspicion that was looked into. `state`: confirmed, refuted, or unconfirmed and `why`."""
-
-    state: str
-    why: str = ""
-    times: tuple[float, ...] = ()
 
 
 def histories(index: Index, *, sample: str = "", device: str = "", since: str = "") -> list[Series]:
@@ -241,68 +225,3 @@ def _inner(values: Sequence[float]) -> tuple[float, float]:
 
 def _short(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def confirm(index: Index, series: Series, progress: Callable[[str], None] = lambda _: None) -> Again:
-    """Measure the newest run of a series again, AGAIN times.
-
-    The new runs join the others below the index's folder. Confirmed: their median is nearer to the slower level.
-    """
-    suspect = series.suspect
-    if suspect is None:
-        return Again("refuted", "nothing is suspected")
-    try:
-        found = list(_measured(index, series, progress))
-    except ProfkitError as error:
-        return Again("unconfirmed", str(error))
-    times = tuple(row.time for row, _ in found)
-    machine = _ratio(series.references[suspect.at :], [reference for _, reference in found])
-    if machine > math.sqrt(suspect.ratio):
-        return Again("unconfirmed", f"the reference takes {machine - 1:+.1%} now as well: the machine is slower", times)
-    now = series.rows[-1].time if suspect.newest else series.levels[-1].time
-    slower = median(times) >= math.sqrt(now * (now / suspect.ratio))
-    return Again("confirmed" if slower else "refuted", times=times)
-
-
-def _measured(index: Index, series: Series, progress: Callable[[str], None]) -> Iterator[tuple[Row, float]]:
-    """(row, time [s] of the reference) of new runs of the same sources and method.
-
-    Raises ProfkitError where these are not to be had.
-    """
-    from profkit.record.profile import profile
-    from profkit.report.derived import write
-    from profkit.study.study import Study
-
-    last = series.rows[-1]
-    manifest = open_run(index.folder / last.path).manifest
-    for name in ("reference", series.impl):
-        _same_source(Path(manifest.sample.path), manifest.sample.files.get(name))
-    kind = str(manifest.device.get("kind", ""))
-    if kind == "cuda" and gpu.identity().get("name") != series.device:
-        raise ProfkitError(f"its device, {series.device}, is not here")
-    for number in range(AGAIN):
-        progress(f"{series.sample} {series.impl}: measuring again, {number + 1} of {AGAIN}")
-        run = profile(
-            manifest.sample.path,
-            device="cpu" if kind == "cpu" else "cuda",
-            only=(series.impl,),
-            precision=manifest.precision,
-            trust=not manifest.isolated,
-            l2=manifest.timing.l2 or "cold",
-            counters="off",
-            runs=index.folder,
-        )
-        write(Study(run))
-        index.refresh()
-        path = run.path.resolve().relative_to(index.folder.resolve()).as_posix()
-        rows = [row for row in index.rows(sample=series.sample, references=True) if row.path == path]
-        found = next((row for row in rows if row.impl == series.impl), None)
-        if found is None or not _counts(found) or found.device != series.device or found.method != last.method:
-            raise ProfkitError(f"the new run, {run.path}, has no time on {series.device} by {last.method}")
-        yield found, next((row.time for row in rows if row.role == "reference"), NAN)
-
-
-def _same_source(folder: Path, measured: FileRef | None) -> None:
-    file = folder / measured.path if measured is not None else folder
-    if measured is None or not file.is_file() or sha256(file) != measured.sha256:
-        raise ProfkitError(f"{file} is not there, or not as it was measured")

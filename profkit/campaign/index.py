@@ -14,10 +14,9 @@ import math
 import os
 import re
 import sqlite3
-import subprocess
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -150,31 +149,12 @@ class Index(contextlib.AbstractContextManager["Index"]):
         """(path, why) of the runs that cannot be read, or only in part."""
         return self._asked("select path, damage from runs where damage <> '' order by path", _pair)
 
-    def first_of(self, version: str) -> str:
-        """When the first run of a version of profkit was made, "" when there is none."""
-        return min((row.created for row in self.rows(references=True) if row.profkit == version), default="")
 
-
-def moment(text: str, index: Index) -> str:
-    """`--since`: a date, a tag or commit of this repository, or a version -> ISO time, UTC.
-
-    Raises ProfkitError when it is none of them.
-    """
-    if not text or _is_date(text):
-        return text
-    for version in (text, text.removeprefix("v")):
-        if first := index.first_of(version):
-            return first
-    with contextlib.suppress(OSError, ValueError, subprocess.TimeoutExpired):
-        line = ["git", "log", "-1", "--format=%cI", "--end-of-options", text, "--"]
-        done = subprocess.run(line, capture_output=True, text=True, timeout=30)
-        if done.returncode == 0:
-            utc = datetime.fromisoformat(done.stdout.strip()).astimezone(timezone.utc)
-            return utc.strftime("%Y-%m-%dT%H:%M:%SZ")
-    raise ProfkitError(
-        f"--since {text}: no date, no tag or commit here, and no run was made by such a version of profkit",
-        fix="give a date as in 2026-11-22, a tag of this repository, or a version as in 0.1.0",
-    )
+def moment(text: str) -> str:
+    """Check a `--since`: a date, or the beginning of an ISO time in UTC. Raises ProfkitError."""
+    if text and not _is_date(text):
+        raise ProfkitError(f"--since {text}: no date", fix="give a date as in 2026-11-22 or 2026-11-22T08:00")
+    return text
 
 
 def _is_date(text: str) -> bool:

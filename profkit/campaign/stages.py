@@ -1,4 +1,4 @@
-"""The three stages of an item: build ahead, measure, report and deliver.
+"""Stages of an item: build ahead, measure, report and deliver.
 
 A run is made in a folder of the campaign that nobody else looks into, and becomes visible by one rename, whole.
 """

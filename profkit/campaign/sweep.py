@@ -1,4 +1,4 @@
-"""One callable at many sizes: a tidy frame, and its plot."""
+"""One callable at many sizes: a tidy frame."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from profkit.errors import ProfkitError
 from profkit.study.study import Study
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 COLUMNS = (
     "impl",
@@ -38,26 +35,6 @@ class Swept:
 
     frame: pd.DataFrame
     axes: tuple[str, ...]
-
-    def plot(self, y: str = "time") -> Figure:
-        """Plot a column over the first numeric axis, a line per implementation and other axes."""
-        from matplotlib.figure import Figure
-
-        x = next((one for one in self.axes if pd.api.types.is_numeric_dtype(self.frame[one])), self.axes[0])
-        others = [one for one in self.axes if one != x]
-        figure = Figure(figsize=(7, 4), layout="constrained")
-        axis = figure.add_subplot()
-        for key, rows in self.frame.groupby(["impl", *others], sort=False):
-            label = ", ".join([str(key[0]), *(f"{name}={value}" for name, value in zip(others, key[1:], strict=True))])
-            axis.plot(rows[x], rows[y], marker="o", label=label)
-            if y == "time":
-                axis.fill_between(rows[x], rows["time_low"], rows["time_high"], alpha=0.2)
-        if pd.api.types.is_numeric_dtype(self.frame[x]) and (self.frame[x] > 0).all():
-            axis.set_xscale("log", base=2)
-        axis.set_yscale("log" if y == "time" else "linear")
-        axis.set(xlabel=x, ylabel=f"{y} [s]" if y.startswith("time") else y)
-        axis.legend()
-        return figure
 
     def __repr__(self) -> str:
         return str(self.frame.to_string(index=False))

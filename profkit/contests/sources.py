@@ -44,7 +44,7 @@ def get_init_inputs():
 
 @dataclass(frozen=True)
 class Sources:
-    """`reference`: the text with Model and the getters; `candidates`: name -> text with ModelNew.
+    """`reference`: text with Model and getters; `candidates`: name -> text with ModelNew.
 
     `caveats`: caveats about how these texts came about. `beside`: further files that the texts import, by name.
     """

@@ -57,16 +57,13 @@ CHECKS: dict[str, Check] = {
     "gpu state": lambda asked: gpu.check_state(asked.machine),
     "c++": lambda asked: software.check_compiler(asked.machine),
     "nvcc": lambda asked: software.check_nvcc(asked.facts, asked.machine),
-    "ninja": lambda asked: software.check_ninja(asked.machine),
     "ncu": lambda asked: tools.check_ncu(asked.machine),
     "counters": lambda asked: tools.check_counters(asked.machine),
-    "dcgm": lambda asked: tools.check_dcgm(asked.machine),
     "injection": lambda asked: [place.injections(os.environ)],
     "nsys": lambda asked: tools.check_nsys(asked.machine),
     "disk": lambda asked: place.disks(asked.runs, builds()),
     "walls": lambda asked: [place.walls()],
     "server": lambda asked: [place.servers()],
-    "fonts": lambda asked: software.check_fonts(),
 }
 """Every check, in the order of the report."""
 

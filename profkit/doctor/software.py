@@ -17,7 +17,6 @@ from typing import Any
 
 from profkit.doctor.finding import Finding
 from profkit.doctor.gpu import Machine
-from profkit.launch.runner import environment
 
 Facts = Mapping[str, Any]
 
@@ -50,7 +49,6 @@ for name in ("triton", "nvtx"):
         facts[name + "_missing"] = getattr(error, "name", None) == name
 print("\\n" + json.dumps(facts))
 """
-_FONTS = "from roofline.wording import families; print('\\n' + ', '.join(families()[1:]))"
 
 
 def torch_facts() -> Facts:
@@ -199,38 +197,6 @@ def _nvcc() -> str | None:
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
     places = [Path(home, "bin/nvcc")] if home else [Path(shutil.which("nvcc") or ""), Path("/usr/local/cuda/bin/nvcc")]
     return next((str(path) for path in places if path.is_file() and os.access(path, os.X_OK)), None)
-
-
-def check_ninja(machine: Machine) -> Iterator[Finding]:
-    """ninja as the runner will find it; torch builds extensions with it."""
-    found = shutil.which("ninja", path=environment().get("PATH"))
-    if found and _output([found, "--version"]):
-        yield Finding("ninja", "ok", f"{_first_line([found, '--version'])} ({found})")
-        return
-    beside = shutil.which("ninja", path=os.path.dirname(sys.executable))
-    what = f"{beside} is not on PATH" if beside else "not found"
-    fix = f"put {os.path.dirname(sys.executable)} on PATH" if beside else "pip install ninja"
-    yield Finding("ninja", machine.needed, f"{what}: C++ and CUDA candidates cannot be built", fix)
-
-
-def check_fonts() -> Iterator[Finding]:
-    """Whether plots can show Chinese names."""
-    try:
-        done = _python(_FONTS)
-    except subprocess.TimeoutExpired:
-        what = f"matplotlib took over {PATIENCE:g} s (it may be building its font list)"
-        yield Finding("fonts", "warn", what, "run again")
-        return
-    if done.returncode:
-        tail = (done.stderr.strip().splitlines() or [""])[-1]
-        yield Finding("fonts", "warn", f"matplotlib cannot be used: {tail}", "pip install --force-reinstall matplotlib")
-        return
-    family = done.stdout.strip()
-    if family:
-        yield Finding("fonts", "ok", f"{family} for Chinese names")
-    else:
-        what = "no font for Chinese, Japanese or Korean: such names are left out of plots"
-        yield Finding("fonts", "warn", what, "install one (Debian, Ubuntu: apt install fonts-noto-cjk)")
 
 
 def _output(argv: list[str]) -> str:

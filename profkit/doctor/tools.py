@@ -9,7 +9,6 @@ from pathlib import Path
 
 from profkit.doctor.finding import Finding, Status
 from profkit.doctor.gpu import Machine
-from profkit.doctor.place import read
 from profkit.launch import process, tools
 from profkit.rundir.files import temporary
 from profkit.vendor.nvidia import ncu
@@ -29,7 +28,6 @@ _NCU_FOR = {
 _NSYS_FOR_CUDA = {13: (2025, 3), 12: (2023, 1), 11: (2020, 3)}
 """CUDA of the driver -> the first Nsight Systems of its time; older ones lose the GPU trace without a word."""
 
-_DCGM = {"nv-hostengine": "DCGM's host engine", "dcgm-exporter": "dcgm-exporter"}
 _PROBE_SECONDS = 120.0
 _PROBE = "import torch; x = torch.ones(1 << 20, device='cuda'); (x + x).sum().item()"
 
@@ -73,18 +71,6 @@ def check_counters(machine: Machine, params: Path = ncu.PARAMS) -> Iterator[Find
     else:
         how = "to this process by CAP_SYS_ADMIN" if ncu.admin_only(params) else "to every user"
         yield Finding(name, "ok", f"open {how}")
-
-
-def check_dcgm(machine: Machine, proc: Path = Path("/proc")) -> Iterator[Finding]:
-    """Monitoring that may hold the counters; a container hides the host's processes."""
-    names = {read(file).strip() for file in proc.glob("[0-9]*/comm")}
-    found = sorted({_DCGM[name] for name in names if name in _DCGM})
-    if found:
-        what = f"{' and '.join(found)} may hold the counters (ncu: a driver resource was unavailable)"
-        yield Finding("dcgm", "warn", what, "pause it while profiling: `dcgmi profile --pause`, later `--resume`")
-    elif machine.hardware:
-        hidden = "; the host's processes are hidden from this container" if machine.place.container else ""
-        yield Finding("dcgm", "ok", f"none seen{hidden}")
 
 
 def check_nsys(machine: Machine) -> Iterator[Finding]:

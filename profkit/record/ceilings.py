@@ -1,20 +1,24 @@
-"""The measured ceilings of this machine's devices: kept per device, copied into runs."""
+"""The device of a run: its facts, and its measured ceilings, kept per UUID and driver."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from profkit.errors import CannotProfileError, ProfkitError
-from profkit.launch import cache, process, runner
+from profkit.launch import cache, gpu, process, runner
 from profkit.launch.gpu import gpu_present
 from profkit.launch.protocol import BARE
 from profkit.rundir.directory import now
 from profkit.rundir.files import temporary, write_atomic
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCHEMA = "profkit-ceilings/1"
 LIMIT = 180.0
@@ -23,7 +27,8 @@ LIMIT = 180.0
 
 @dataclass(frozen=True)
 class Measured:
-    """One measurement. `device`: facts of roofline.Device; `ceilings`: rows of roofline.Ceiling, SI;
+    """Measured ceilings. `device`: facts of roofline.Device; `ceilings`: rows of Ceiling, SI.
+
     `refused`: probes that gave no ceiling, and why; `created`: UTC, ISO 8601.
     """
 
@@ -78,3 +83,31 @@ def keep(device: Mapping[str, Any], rows: list[dict[str, Any]], refused: Sequenc
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(file, json.dumps({"schema": SCHEMA, **found.__dict__}, indent=1).encode())
     return found
+
+
+KINDS = {"nvidia": "cuda", "amd": "rocm"}
+"""The kind of device a manifest names, by the vendor of collectors.Format."""
+
+
+def device_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What a reader says of a device as the manifest keeps it: known numbers alone."""
+    numbers = ("l2_bytes", "memory_bytes", "max_sm_clock", "max_mem_clock", "bus_bits")
+    known = {name: float(facts[name]) for name in numbers if facts.get(name)}
+    found: dict[str, Any] = {name: value for name, value in known.items() if not math.isnan(value)}
+    sms = facts.get("sms")
+    return found | ({"sms": int(sms)} if sms and sms == sms else {})
+
+
+def device_of(frames: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """The device that the launches name, with its identity by the driver if it is here.
+
+    frames: launches by tool; ncu's know most.
+    """
+    frame = frames.get("ncu", next(iter(frames.values())))
+    known = device_facts(next(iter(frame.attrs.get("devices", ())), {}))
+    name = next((str(one) for one in frame["device"] if one and not str(one).isdigit()), "")
+    cc = next((str(one) for one in frame["cc"] if one), "")
+    here = gpu.identity()
+    mine = here if here and here.get("name") in (name, "") else {}
+    named = {"name": name or here.get("name", "unknown device")}
+    return {"kind": "cuda", **known, **named, **mine, **({"cc": cc} if cc else {})}

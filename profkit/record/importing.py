@@ -20,7 +20,7 @@ from collectors.ncu import source
 from collectors.ncu.rep import is_report
 from collectors.nsys.scrub import scrub as write_scrubbed
 from profkit.errors import ProfkitError
-from profkit.record.device import KINDS, device_facts
+from profkit.record.ceilings import KINDS, device_facts
 from profkit.rundir.directory import RUNS, Run, create_run, now
 from profkit.rundir.files import sha256
 from profkit.rundir.manifest import Capture, Command, Counters, FileRef, Manifest, SampleInfo

@@ -1,4 +1,4 @@
-"""The measuring step of a sample: check the candidates against the reference and time them."""
+"""Measuring step: check and time candidates in groups, or a callable in this process."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import copy
 import functools
 import os
 import shlex
+import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -16,16 +17,17 @@ import msgspec
 
 from collectors.caveat import Caveat
 from profkit.errors import ProfkitError
-from profkit.launch import gpu, isolation, runner
+from profkit.launch import gpu, isolation, protocol, runner
 from profkit.launch.alone import Door
 from profkit.launch.protocol import Event, Job
-from profkit.record import groups, settled
+from profkit.record import settled
 from profkit.record.absorb import absorb, absorb_again, together
 from profkit.record.job import job
 from profkit.record.session import Session
 from profkit.rundir.directory import Run
 from profkit.rundir.files import read_rows, sha256, write_rows
 from profkit.rundir.manifest import Capture
+from profkit.targets.call import Call
 
 CUPTI = "cupti.csv"
 """Where the runner writes the activities of one middling call of each implementation."""
@@ -108,7 +110,7 @@ def _start(
     spread: what goes into the interval of the first answer.
     """
     found, logs = runner.Outcome(finished=True), session.run.logs
-    many = [(made, "")] if session.request.trust else [*groups.of(made)]
+    many = [(made, "")] if session.request.trust else [*in_groups(made)]
     for number, (some, suffix) in enumerate(many, 1):
         outcome = runner.Outcome()
         if len(many) == 1 and not made.again:
@@ -125,7 +127,7 @@ def _start(
             before = session.run.manifest.timing
             absorbing(session.run, outcome, stem)
             if suffix:
-                groups.merge(Path(made.timings), number)
+                merge_group(Path(made.timings), number)
                 if absorbing is absorb:
                     session.run.manifest.timing = together(before, session.run.manifest.timing)
             found = _joined(found, outcome)
@@ -268,3 +270,90 @@ def _list_activities(session: Session) -> None:
     if file.exists():
         rows = max(0, file.read_bytes().count(b"\n") - 1)
         session.run.manifest.captures.append(Capture(CUPTI, "cupti", "times", sha256=sha256(file), rows=rows))
+
+
+TOGETHER = 8
+"""Candidates whose processes are alive at a time."""
+_FOLDER = "group-{}"
+
+
+def in_groups(job: Job) -> Iterator[tuple[Job, str]]:
+    """Split a job: (job of the reference and a group of candidates, suffix of its logs' names).
+
+    What the others write goes into folders of their own, until `merge_group`.
+    """
+    reference = [subject for subject in job.subjects if subject.role == "reference"]
+    candidates = [subject for subject in job.subjects if subject.role != "reference"]
+    if len(candidates) <= TOGETHER:
+        yield job, ""
+        return
+    for first in range(0, len(candidates), TOGETHER):
+        some, number = candidates[first : first + TOGETHER], first // TOGETHER + 1
+        place = _place(Path(job.timings), number) if first else Path(job.timings)
+        place.parent.mkdir(exist_ok=True)
+        share = (len(some) + 1) / (len(candidates) + 1)
+        yield (
+            msgspec.structs.replace(
+                job,
+                subjects=[*reference, *some],
+                budget=job.budget * share,
+                timings=str(place),
+            ),
+            f"-{number}" if first else "",
+        )
+
+
+def merge_group(timings: Path, number: int) -> None:
+    """Append the rows of group `number` to the files of the first, and remove its folder."""
+    folder = _place(timings, number).parent
+    for file in sorted(folder.rglob("*.csv")):
+        target, more = timings.parent / file.relative_to(folder), read_rows(file)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_rows(target, _rows_joined(read_rows(target), more))
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _place(timings: Path, number: int) -> Path:
+    return timings.parent / _FOLDER.format(number) / timings.name
+
+
+def _rows_joined(rows: Sequence[Sequence[str]], more: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """The rows of two tables; a round of the second is none of the first."""
+    if not rows or not more:
+        return [*(rows or more)]
+    if "round" not in rows[0]:
+        known = {row[0] for row in rows}
+        return [*rows, *(row for row in more[1:] if row[0] not in known)]
+    at = rows[0].index("round")
+    begin = 1 + max((int(row[at]) for row in rows[1:]), default=-1)
+    return [*rows, *([*row[:at], str(begin + int(row[at])), *row[at + 1 :]] for row in more[1:])]
+
+
+class InProcess:
+    """Recorder that times the callable and its reference in turns, and models the work.
+
+    The arguments stay as they are.
+    """
+
+    name = "measure"
+
+    def plan(self, session: Session) -> list[str]:
+        return ["# timed in this process"]
+
+    def record(self, session: Session) -> None:
+        """Raises whatever the callable raises."""
+        # In this process on purpose: the callable lives here and nowhere else. torch comes with it.
+        from profkit.torch_tools.inprocess import measure
+
+        target, run = session.target, session.run
+        if not isinstance(target, Call):
+            raise TypeError(f"{target.kind} is no callable")
+        events = run.logs / "measure.events.jsonl"
+        measure(
+            target.functions,
+            target.arguments,
+            job("measure", run, session.request, session.device, ()),
+            events,
+        )
+        told = [msgspec.json.decode(line, type=protocol.Event) for line in events.read_bytes().splitlines()]
+        absorb(run, runner.Outcome(events=told), self.name)

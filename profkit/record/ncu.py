@@ -19,9 +19,9 @@ from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import gpu, tools
 from profkit.launch.alone import counting
 from profkit.record.hot import Hot, not_met
-from profkit.record.ranking import tracer_of
 from profkit.record.request import Request
 from profkit.record.session import Ended, Session, Step
+from profkit.record.timeline import tracer_of
 from profkit.rundir.files import sha256, temporary
 from profkit.rundir.manifest import Capture, Counters
 from profkit.targets.program import Program

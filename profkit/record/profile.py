@@ -13,14 +13,13 @@ from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import cache, gpu, quiet, warm
 from profkit.launch.alone import alone
 from profkit.record import ceilings
-from profkit.record.call import InProcess
-from profkit.record.device import device_of
-from profkit.record.measure import Measure
+from profkit.record.ceilings import device_of
+from profkit.record.measure import InProcess, Measure
 from profkit.record.prepare import info, opened, prepare
-from profkit.record.ranking import tracer_of
 from profkit.record.request import Request, refuse
 from profkit.record.sanitizer import Sanitizer
 from profkit.record.session import Recorder, Session
+from profkit.record.timeline import tracer_of
 from profkit.rundir.directory import Run, create_run, now, planned_run
 from profkit.targets.call import Call
 from profkit.targets.program import Program
@@ -40,7 +39,7 @@ def profile(
     known: Run | None = None,
     **options: Any,
 ) -> Run:
-    """Measure a sample's folder, a callable with its arguments, or a Program, and return its run.
+    """Measure a sample's folder, a callable with its arguments, or a Program.
 
     Keyword options are Request's fields. `answer` is called with what is known once the verdicts are, and again when they may
     have changed; the run that is returned has the last word. `known`: a run of the same reference, whose findings about it

@@ -43,7 +43,7 @@ def document(study: Study, findings: Iterable[Finding]) -> dict[str, object]:
 
 
 def text(study: Study, findings: Sequence[Finding]) -> str:
-    """For the terminal: what is told of a whole program, then the parts as they are ranked."""
+    """Findings for the terminal: of a whole program, then of the parts by rank."""
     parts = [f"{study.manifest.sample.id} on {study.manifest.device.get('name', 'unknown device')}"]
     for whole in dict.fromkeys(one.impl for one in findings if _whole(one)):
         parts += ["", whole, *_impl(study, [one for one in findings if one.impl == whole])]
@@ -162,7 +162,7 @@ def _both_names(kernel: str) -> str:
 
 
 def runnable(text: str, study: Study) -> str:
-    """A next step whose command can be pasted: this sample's path, this program's command line."""
+    """Next step with a command that can be pasted: this sample's path or program."""
     manifest = study.manifest
     if manifest.sample.path:
         return text.replace("profkit profile SAMPLE", f"profkit profile {shlex.quote(manifest.sample.path)}")

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TOP_KERNELS = 12
-LEVELS = ("dram", "l2", "l1")
 ROOFS = {
     "fp64": ("fp64", "tensor_fp64"),
     "fp32": ("fp32", "tensor_tf32"),
@@ -47,7 +46,7 @@ def draw(study: Study, *, theme: str = "light") -> Figure:
 
 
 def steps_of(study: Study) -> Steps | None:
-    """Waterfall of the best implementation, a program's step or the longest range; None if untimed."""
+    """Waterfall of the best implementation, a step or the longest range; None if untimed."""
     wall = next((one for one in study.budgets.items() if one[1].window > 0), None)
     if wall is not None:
         return _wall_steps(study, *wall)

@@ -49,7 +49,7 @@ class Table:
 
     @classmethod
     def of(cls, columns: Sequence[Column]) -> Table:
-        """The first column, and of the others those that say something."""
+        """Table of the first column and the other columns with any content."""
         kept = [one for index, one in enumerate(columns) if not index or not one.empty]
         rows = [list(cells) for cells in zip(*(one.cells for one in kept), strict=True)]
         return cls([one.head for one in kept], rows, tuple(one.rank for one in kept))
@@ -69,7 +69,7 @@ def column(head: str, rows: Sequence[Mapping[Any, Any]], name: str, unit: str, r
 
 
 def pipe_table(table: Table, words: Sequence[int] | None = None) -> str:
-    """GitHub table with escaped pipes; columns of `words` (first and last by default) stand left."""
+    """GitHub table with escaped pipes; columns of `words` (default: ends) stand left."""
     cells = [[_PIPE.sub(r"\1\1\\|", str(cell)) for cell in row] for row in table.rows]
     left = (0, len(table.head) - 1) if words is None else words
     rule = ["---" if index in left else "---:" for index in range(len(table.head))]
@@ -82,7 +82,7 @@ def room() -> int:
 
 
 def terminal_table(table: Table, width: int = 0, tones: Sequence[str | None] = ()) -> str:
-    """Align a table to `width` (0: the terminal's own); columns leave by rank, then cells are cut.
+    """Align a table to `width` (0: the terminal's); columns leave by rank, then cells shrink.
 
     `tones`: a colour for the name of each row. Control characters of foreign text are removed.
     """
@@ -109,7 +109,7 @@ def terminal_table(table: Table, width: int = 0, tones: Sequence[str | None] = (
 
 
 def _toned(row: str, tone: str | None, size: int) -> str:
-    """A row whose first cell has a colour."""
+    """Row with a coloured first cell."""
     if tone is None:
         return row
     end = next((n for n in range(len(row) + 1) if cell_len(row[:n]) >= size), len(row))

@@ -67,7 +67,7 @@ def tables(lines: Sequence[Line]) -> Iterator[Table]:
 
 
 def shown_of(found: Sequence[Line]) -> list[Line]:
-    """Those of a kernel's lines that are told."""
+    """Lines of a kernel that are shown."""
     return [one for one in found if one.share >= MINOR][:SHOWN]
 
 

@@ -161,7 +161,7 @@ def in_chinese(said: str) -> str:
 
 
 class _Template(NamedTuple):
-    """Pattern of a sentence; `loose`: with so few letters that a filled place must be known, too."""
+    """Pattern of a sentence; `loose`: so few letters that a filled place must be known."""
 
     pattern: re.Pattern[str]
     chinese: str

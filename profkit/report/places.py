@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def place_of(study: Study, impl: str, kernel: str = "") -> str | None:
-    """ "file:line" of the line the kernel waits for most, else of its definition; None if unknown."""
+    """ "file:line" of the line the kernel waits for most, else of its definition."""
     file, lines = _source(study, impl)
     waits = [one for one in study.lines if (one.impl, one.kernel) == (impl, kernel) and one.number]
     if waits:

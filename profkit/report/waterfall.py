@@ -37,7 +37,7 @@ _PAINTED = {"computing": WORK, "communicating": KERNELS, "copying": EXCESS} | di
 
 
 def shown_fall(study: Study) -> str | None:
-    """Part whose waterfall is shown: the best, or the longest range; None without one."""
+    """Part shown as a waterfall: the best, or the longest range; None without one."""
     falls = study.waterfalls
     best = study.best.name if study.best is not None else max(falls, key=lambda name: falls[name].time, default="")
     return best if best in falls else None

@@ -26,7 +26,7 @@ RUNS = Path("profkit-runs")
 
 @dataclass(frozen=True)
 class Run:
-    """One run directory on disk. What it means is a Study's; nothing is written but through `save`."""
+    """Run directory on disk; only `save` writes it. Its meaning is a Study's."""
 
     path: Path
     manifest: Manifest
@@ -41,7 +41,7 @@ class Run:
 
     @property
     def captures(self) -> list[Capture]:
-        """The files of launches. Runs of before listed a sample's own ones nowhere: those that are there count."""
+        """Files of launches; a sample's own ones where they are there."""
         listed = list(self.manifest.captures)
         known = {(one.file, one.role) for one in listed}
         counted = self.manifest.counters.state == "collected"
@@ -51,7 +51,7 @@ class Run:
 
     @property
     def gone(self) -> list[str]:
-        """Files that run.json tells of and that are not there any more: the times, the counters of a sample."""
+        """Files that run.json names and that are gone: times, counters of a sample."""
         manifest = self.manifest
         timed = manifest.status == "done" and manifest.timing.rounds > 0
         counted = manifest.impls and manifest.counters.state == "collected" and manifest.counters.file
@@ -73,14 +73,14 @@ def now() -> str:
 
 
 def places(folder: Path) -> Iterator[Path]:
-    """Where a new run may go, by what is free: the second it is made in, then that with a number."""
+    """Free places for a new run: the second it is made in, then with a number."""
     stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     yield folder / stamp
     yield from (folder / f"{stamp}-{number}" for number in range(2, 1000))
 
 
 def create_run(sample: SampleInfo, root: str | os.PathLike[str]) -> Run:
-    """A fresh run directory under `root`/<sample id>; two runs in one second get two directories."""
+    """Create a run directory under `root`/<sample id>; runs of one second get two."""
     for path in places(Path(root) / sample.id):
         try:
             path.mkdir(parents=True)
@@ -127,7 +127,7 @@ def _age(run: Run) -> tuple[str, int, str]:
 
 
 def find_runs(root: Path) -> Iterator[Run]:
-    """The readable runs below `root`, oldest first; unreadable ones, and those in hidden folders, are passed over."""
+    """Readable runs below `root`, oldest first; hidden folders are passed over."""
     for file in sorted(root.rglob("run.json")):
         if any(part.startswith(".") for part in file.relative_to(root).parts):
             continue

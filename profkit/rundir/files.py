@@ -1,4 +1,4 @@
-"""Whole files or none, what a full disk says, and what a process that was killed left behind.
+"""Atomic files, full disks, and temporary folders of killed processes.
 
 What is made for a while carries its owner's mark in its name: the machine, the number of the process. Whoever makes the
 next such thing removes those of owners that are gone.
@@ -36,7 +36,7 @@ _FIXES = {
 
 
 def unwritable(path: str | os.PathLike[str], error: OSError) -> ProfkitError:
-    """The error to raise when `path` could not be written; the fix depends on whether the disk is full."""
+    """Error for a `path` that could not be written; names a full disk."""
     return ProfkitError(
         f"cannot write {os.fspath(path)}: {error.strerror}",
         fix=ROOM if error.errno in FULL else _FIXES.get(error.errno or 0, "check the directory's permissions"),
@@ -45,7 +45,7 @@ def unwritable(path: str | os.PathLike[str], error: OSError) -> ProfkitError:
 
 @cache
 def _machine() -> str:
-    """Eight characters of what processes can see each other: two containers may share a directory and no process."""
+    """Eight characters of the process namespace: containers may share a folder."""
     try:
         space = os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -78,7 +78,7 @@ def _began(pid: int) -> str:
 
 
 def sweep(found: Iterable[Path]) -> None:
-    """Remove those of `found` whose names carry the mark of a process that is gone."""
+    """Remove folders among `found` that carry the mark of a process that is gone."""
     for path in found:
         owner = re.search(rf"{_machine()}-(\d+)-", path.name)
         if owner and not _alive(int(owner[1])):
@@ -100,19 +100,19 @@ def _alive(pid: int) -> bool:
 
 
 def temporary(place: Path | None = None) -> tempfile.TemporaryDirectory[str]:
-    """A directory for a while, in `place` or where the system has such; it outlives a crash of the tool that uses it."""
+    """Temporary directory in `place` or the system's; outlives a crash of its tool."""
     parent = place or Path(tempfile.gettempdir())
     sweep(parent.glob("profkit-*"))
     return tempfile.TemporaryDirectory(prefix=f"profkit-{mark()}", dir=parent, ignore_cleanup_errors=True)
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a device or a pipe is there, which is written into: a file put in its place would break it for everybody."""
+    """Whether a path is a device or pipe, which is written into, never replaced."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write a whole file or nothing: temporary file, fsync, replace; into a stream as it is. A full disk names itself."""
+    """Write a file atomically (temporary, fsync, replace); into a stream as it is."""
     try:
         if is_stream(path):
             path.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Words that others wrote (names of kernels and files, reasons, output of programs) as they may be shown.
+"""Foreign text (kernel names, reasons, output) made safe to show.
 
 A terminal obeys control characters, a reader is deceived by those that turn the direction of writing or show nothing, and
 a new line begins another statement. Each of them is shown as its code instead: \\x1b, \\u202e, \\n. What begins like a command
@@ -37,7 +37,7 @@ def line(text: str) -> str:
 
 
 class Screen:
-    """A terminal that gets letters, line ends and our colours: whatever else is written to it, it gets as codes."""
+    """Terminal stream that shows control characters as codes."""
 
     def __init__(self, beneath: TextIO) -> None:
         self.beneath = beneath
@@ -46,14 +46,14 @@ class Screen:
         return getattr(self.beneath, name)
 
     def write(self, text: str) -> int:
-        """As the stream below, which is told the harmless text; the number of characters of `text`."""
+        """Write `text` escaped to the stream below; returns its number of characters."""
         self.beneath.write(_ON_SCREEN.sub(lambda found: found[1] or _code(found), text))
         return len(text)
 
 
 @contextlib.contextmanager
 def screens() -> Iterator[None]:
-    """The standard streams as Screens where they are terminals: the last sieve, for words that came past `struct`."""
+    """Wrap standard streams in Screens where they are terminals."""
     kept = sys.stdout, sys.stderr
     with contextlib.suppress(ValueError, AttributeError):  # closed, or none
         sys.stdout, sys.stderr = (Screen(one) if one.isatty() else one for one in kept)
@@ -64,7 +64,7 @@ def screens() -> Iterator[None]:
 
 
 def beneath(stream: TextIO) -> TextIO:
-    """The terminal itself, for who draws on it and makes harmless what others wrote."""
+    """The terminal below the Screens, for callers that escape foreign text themselves."""
     return stream.beneath if isinstance(stream, Screen) else stream
 
 

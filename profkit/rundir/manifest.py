@@ -35,8 +35,9 @@ class SampleInfo(msgspec.Struct):
 
 
 class Command(msgspec.Struct):
-    """One process that was started: `wall` in seconds, `exit_code` negative for a signal; `note`: "hung" or "over its
-    memory" where profkit has ended it.
+    """Started process: `wall` [s], `exit_code` negative for a signal.
+
+    `note`: "hung" or "over its memory" where profkit has ended it.
     """
 
     step: str
@@ -48,8 +49,9 @@ class Command(msgspec.Struct):
 
 
 class Check(msgspec.Struct):
-    """One comparison of a candidate's output with the reference's, on inputs drawn from `seed`; errors are relative to
-    |reference| + rms(reference).
+    """Comparison of a candidate's output with the reference's on inputs from `seed`.
+
+    Errors are relative to |reference| + rms(reference).
     """
 
     seed: int
@@ -71,9 +73,10 @@ class Check(msgspec.Struct):
 
 
 class Finding(msgspec.Struct):
-    """What a tool of compute-sanitizer found in one kernel at one place. `severity`: error, warning, info; `own`:
-    whether the kernel is the candidate's and not a library's; `detail`: thread and address of the first. `again`:
-    whether a second look found an error in this kernel too; only errors in kernels of its own are looked for again.
+    """Finding of compute-sanitizer in one kernel at one place.
+
+    `severity`: error, warning, info; `own`: the kernel is the candidate's, not a library's; `detail`: thread and address of
+    the first. `again`: whether a second look found an error in this kernel too.
     """
 
     tool: str
@@ -139,7 +142,7 @@ class Impl(msgspec.Struct):
 
     @property
     def exactness(self) -> str:
-        """The least that its answers were right to, "fp32 (20.3 bits)"; "" where nothing was measured."""
+        """Least precision of its answers, "fp32 (20.3 bits)"; "" where nothing was measured."""
         return self.least.said if self.least is not None else ""
 
     @property
@@ -187,10 +190,10 @@ class Capture(msgspec.Struct):
 
 
 class Window(msgspec.Struct, frozen=True):
-    """Which part of a program was asked for: within the passages of a range, or all of it; after so many steps or
-    seconds; so many steps, 0 for all that follow. A step is a passage of the range, without one what repeats.
+    """Recorded part of a program: a range's passages or all of it, after steps or seconds.
 
-    `taken`: passages that were recorded, None where nobody counted them.
+    `steps` 0: all that follow. A step is a passage of the range, without one what repeats. `taken`: recorded passages, None
+    where not counted.
     """
 
     range: str = ""
@@ -214,10 +217,10 @@ class Window(msgspec.Struct, frozen=True):
 
 
 class Timing(msgspec.Struct):
-    """How the times of timings.csv were taken; `notes` one line a method; `offset` [s] taken off event pairs;
-    `energy` [J] of a call by implementation, where it was asked for and the GPU counts it; `processes`: fresh ones of
-    every implementation they come from; `spread`: the relative half-width by which another is taken to differ, where one was
-    enough to tell, else 0; `seconds` that went into each part of the timing, of all processes.
+    """Method of the times in timings.csv; `notes` by method; `offset` [s] of event pairs.
+
+    `energy` [J] of a call by implementation, where the GPU counts it; `processes` of every implementation; `spread`: the
+    relative half-width assumed of another process where one was enough, else 0; `seconds` spent in each part of the timing.
     """
 
     method: str = ""
@@ -241,15 +244,16 @@ class Timing(msgspec.Struct):
 
 
 class ShapeInfo(msgspec.Struct):
-    """Another shape that was timed: its inputs in words, and the file of its samples in the run directory."""
+    """Further timed shape: its inputs in words, and the file of its samples."""
 
     inputs: list[str]
     file: str
 
 
 class PassInfo(msgspec.Struct):
-    """A pass with gradients that was timed: "backward" alone, or "both" (forward and backward); the file of its samples;
-    the inputs and parameters that the gradients are by.
+    """Timed pass with gradients: "backward" alone, or "both"; the file of its samples.
+
+    `by`: inputs and parameters that the gradients are by.
     """
 
     name: str
@@ -258,9 +262,10 @@ class PassInfo(msgspec.Struct):
 
 
 class Perturbed(msgspec.Struct):
-    """One implementation under other conditions. `seconds`: of each sample, by condition: usual, warm (a warm L2),
-    half_sms, half_warps (half of the GPU, or of every SM, is taken), half_size; one that could not be tried is not
-    there. `left`: what half_size leaves of the "bytes" and of the "flops".
+    """Implementation under other conditions: `seconds` of each sample by condition.
+
+    Conditions: usual, warm (L2), half_sms, half_warps (half of the GPU, or of every SM, is taken), half_size; what could not
+    be tried is missing. `left`: share of "bytes" and "flops" that half_size leaves.
     """
 
     impl: str
@@ -350,7 +355,7 @@ class _Marked(msgspec.Struct):
 
 
 def _known(file: Path, content: bytes) -> None:
-    """Raises ProfkitError where run.json is of a schema that this version does not know; its fields may mean something else."""
+    """Refuse a run.json of an unknown schema. Raises ProfkitError."""
     found = msgspec.json.decode(content, type=_Marked)
     if found.schema != SCHEMA:
         by = f" (by profkit {found.profkit})" if found.profkit else ""

@@ -31,7 +31,7 @@ def each_device(study: Study) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame 
 
 
 def _calls_of(host: pd.DataFrame | None, process: str, several: bool) -> pd.DataFrame | None:
-    """The host's calls of one process; None where they are of several and do not say whose."""
+    """Host calls of one process; None where they are of several and do not say which."""
     if host is None or not several:
         return host
     return host[host["process"] == process] if "process" in host else None

@@ -105,7 +105,7 @@ class Study:
 
     @cached_property
     def declared(self) -> Mapping[str, Declared]:
-        """What the program declared, by range, while the tool watched whose launches are shown."""
+        """Declared work by range, from the tool that recorded the shown launches."""
         launches = self.launches
         tool = str(launches["tool"].iloc[0]) if launches is not None and len(launches) else ""
         return read_declared(self.run.annotations(tool))
@@ -223,7 +223,7 @@ class Study:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """The implementations but those that were skipped, or the ranges; in the order of the run."""
+        """Implementations without the skipped ones, or the ranges; in the order of the run."""
         rows = {str(row["impl"]): {str(k): v for k, v in row.items()} for row in self.metrics.to_dict("records")}
         if self.manifest.impls:
             tried = [impl for impl in self.manifest.impls if impl.status != "skipped"]
@@ -301,7 +301,7 @@ class Study:
 
     @property
     def stepwise(self) -> bool:
-        """Whether times of kernels and ranges are told of a step."""
+        """Whether times of kernels and ranges are per step."""
         return len(self.step) > 0
 
     @property
@@ -364,7 +364,7 @@ class Study:
 
     @cached_property
     def waterfalls(self) -> Mapping[str, Waterfall]:
-        """Where the time of a call of each part goes, down to its lower bound."""
+        """Waterfall of one call of each part, down to its lower bound."""
         return waterfalls(self.analysis)
 
     @cached_property
@@ -394,7 +394,7 @@ class Study:
         return lines_of([one for file in files for one in source.read(file)], self.waterfalls)
 
     def findings(self, kernel: str = "") -> list[Finding]:
-        """The ranked findings; `kernel`: only kernels whose name contains it."""
+        """Ranked findings; `kernel`: only kernels with this text in their name."""
         return self._explained(kernel) if kernel else list(self._findings)
 
     @cached_property

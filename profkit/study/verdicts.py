@@ -22,7 +22,7 @@ NAN = math.nan
 def verdicts_of(
     manifest: Manifest, analysis: Analysis, reduced: Sequence[Reduced], whose: Mapping[str, Provenance]
 ) -> dict[str, Verdict]:
-    """Candidate -> verdict; whose: by candidate, whose kernels its launches are."""
+    """Candidate -> verdict. whose: candidate -> provenance of its kernels."""
     rows = analysis.rows
     narrow = {one.impl: one for one in reduced if one.beyond(manifest.allowed)}
     # A lower bound that the reference itself goes below is none, nor is one under ceilings measured beside other work: nobody is
@@ -88,7 +88,7 @@ def _type_of(manifest: Manifest) -> str:
 
 
 def _precision(manifest: Manifest, impl: Impl, narrow: Reduced | None) -> tuple[str, str]:
-    """(what it computes in, what the task has) where that is less and not allowed, by its kernels or by its answers' bits."""
+    """(computed, task) precision where lower and not allowed, by kernels or answer bits."""
     if narrow is not None:
         return narrow.beyond(manifest.allowed).upper(), narrow.asked
     task = _type_of(manifest)

@@ -1,4 +1,4 @@
-"""Any program by its command line; a Python program's rewritten for profkit.torch_tools.trace."""
+"""Program by its command line; a Python program runs under torch_tools.trace."""
 
 from __future__ import annotations
 

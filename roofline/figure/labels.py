@@ -126,7 +126,7 @@ class Board:
         return boxes + int(np.count_nonzero((away < self.discs[:, 2]) & ~own))
 
     def cut_by(self, start: Floats, end: Floats) -> int:
-        """How many segments a leader line would cut, but those that begin where it does."""
+        """Count segments that a leader line would cut, without the ones that begin with it."""
         lines = [(a, b) for a, b in self.segments if min(np.hypot(*(a - start)), np.hypot(*(b - start))) > 1.0]
         return sum(_meet(start, end, a, b) for a, b in lines)
 

@@ -53,7 +53,7 @@ def draw(scene: Scene) -> Any:
 
 
 def _compose(scene: Scene, tags: Sequence[Tag], *, complete: bool) -> Any:
-    """The figure with these tags; None when `complete` is asked for and a tag found no room."""
+    """The figure with these tags; None when `complete` and a tag found no room."""
     look = theme(scene.theme)
     numbered = any(tag.number for tag in tags)
     homeless: list[Tag] = []

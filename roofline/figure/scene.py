@@ -114,7 +114,7 @@ def ceilings_of(scene: Scene) -> list[Ceiling]:
 
 
 def share_of_roof(point: Point, roofline: Roofline) -> float:
-    """Achieved over attainable at the point's own ceilings (fraction); NaN when a ceiling is unknown."""
+    """Achieved over attainable at the point's ceilings (fraction); NaN unknown."""
     if not math.isnan(point.attained):
         return point.attained
     if point.copies:

@@ -96,7 +96,7 @@ class Sheet:
         return axes
 
     def text(self, x: float, y: float, text: str, size: float, **style: Any) -> Any:
-        """One line whose box starts at (x, y); `style` as matplotlib's Text, colour of the theme."""
+        """Write one line with its box at (x, y); `style` as matplotlib's Text."""
         style.setdefault("color", self.look.text)
         style.setdefault("va", "top")
         return self.figure.text(

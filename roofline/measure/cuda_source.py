@@ -71,44 +71,6 @@ extern "C" __global__ void read_l2(unsigned* out, const float4* data, int elemen
 
 // Blocks share what they read, a part at a time, each beginning at another part. One block an SM: two of them would
 // merge their requests before these leave the SM.
-extern "C" __global__ void read_l2_shared(unsigned* out, const float4* data, int elements, int parts, int count) {
-    float sum = 0.0f;
-    for (int n = 0; n < count; n++) {
-        const float4* part = data + (long long)((blockIdx.x + n) % parts) * elements;
-        #pragma unroll 8
-        for (int i = threadIdx.x; i < elements; i += blockDim.x) {
-            float x, y, z, w;
-            asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
-                         : "=f"(x), "=f"(y), "=f"(z), "=f"(w) : "l"(part + i));
-            sum += x + y + z + w;
-        }
-    }
-    if (sum == 123456.789f) out[0] = 1u;
-}
-
-extern "C" __global__ void empty(unsigned* out) {}
-
-// One dependent load after the other along a ring of lines of 128 B; out[1] remembers where the last call stopped.
-// The first `warm` lines are read by all threads beforehand.
-extern "C" __global__ void chase(unsigned* out, const unsigned* next, int warm, int steps) {
-    unsigned sum = 0u;
-    for (int i = threadIdx.x; i < warm; i += blockDim.x) {
-        unsigned value;
-        asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(value) : "l"(next + (long long)i * 32));
-        sum += value;
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        unsigned at = out[1];
-        #pragma unroll 8
-        for (int n = 0; n < steps; n++) {
-            asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(at) : "l"(next + (long long)at * 32));
-        }
-        out[1] = at;
-    }
-    if (sum == 0xFFFFFFFFu) out[0] = sum;
-}
-
 extern "C" __global__ void read_l1(unsigned* out, const float4* data, int elements, int count) {
     float sum = 0.0f;
     const float4* mine = data + (long long)blockIdx.x * elements;

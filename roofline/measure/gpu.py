@@ -17,8 +17,6 @@ from roofline.measure.launching import launch_ceilings
 from roofline.measure.probe import Measurement, Probe, believable, best_ceilings, run_probes, with_dram
 
 MIB = 2**20
-SHARED_PARTS = 24
-"""Parts of the region that SMs share: as many begin at each as there are SMs a part."""
 
 
 def measure_gpu(index: int = 0, *, rounds: int = 20, budget: float = 75.0) -> tuple[Device, Measurement]:
@@ -162,18 +160,6 @@ def _failing(message: str) -> Callable[[], object]:
     return run
 
 
-def _latencies(torch: Any, data: Any, launch: Launcher) -> Iterator[Probe]:
-    """Chains of dependent loads: along a ring beyond the L2, and along one just read into it."""
-    steps = 20_000
-    for name, lines, warm in (("dram_latency", 2 * MIB, 0), ("l2_latency", 16_384, 16_384)):
-        ring = torch.zeros(lines, 32, dtype=torch.int32, device=data.device)
-        order = torch.randperm(lines, device=data.device, dtype=torch.int32)
-        ring[order.long(), 0] = torch.roll(order, -1)
-        at = torch.zeros(4, dtype=torch.int32, device=data.device)
-        run = Launcher(launch.torch, launch.module, at)("chase", 1, 256, ring, warm, steps)
-        yield Probe(name, "time", f"dependent loads over {lines * 128 / MIB:.0f} MiB", float(steps), run)
-
-
 def _caches(torch: Any, device: Device, launch: Launcher) -> Iterator[Probe]:
     sms = device.sms or 1
     l2 = device.l2_bytes if device.l2_bytes > 0 else 4 * MIB
@@ -186,11 +172,6 @@ def _caches(torch: Any, device: Device, launch: Launcher) -> Iterator[Probe]:
             run = launch("read_l2", sms * 2, 1024, region, elements, passes)
             size = f"reads of {elements * 16 / MIB:.0f} MiB, place {start + 1}"
             yield Probe("l2", "bandwidth", size, 16.0 * elements * passes, run)
-    elements, passes = int(l2 * 0.4) // 16 // SHARED_PARTS, 100
-    run = launch("read_l2_shared", sms, 1024, data, elements, SHARED_PARTS, passes)
-    size = f"reads of {elements * SHARED_PARTS * 16 / MIB:.0f} MiB, each by {sms / SHARED_PARTS:.2g} SMs at a time"
-    yield Probe("l2_shared", "bandwidth", size, 16.0 * elements * passes * sms, run)
-    yield from _latencies(torch, data, launch)
     elements, passes = 32 * 1024 // 16, 2000
     if sms * elements * 16 <= data.numel() * 4:
         run = launch("read_l1", sms, 1024, data, elements, passes)

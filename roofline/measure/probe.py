@@ -18,10 +18,9 @@ NAN = math.nan
 
 @dataclass(frozen=True)
 class Probe:
-    """One micro-benchmark: `run` does `work` FLOP, bytes or steps for the ceiling `name`.
+    """One micro-benchmark: `run` does `work` FLOP or bytes for the ceiling `name`.
 
-    Of kind "time" the ceiling is the seconds of one step. `burst`: time it in short bursts with a rest between; a chip
-    kept busy runs into its power limit. Of several variants of a name only the FINALISTS fastest are timed in the rounds.
+    `burst`: time it in short bursts with a rest between; a chip kept busy runs into its power limit. Of several variants of a name only the FINALISTS fastest are timed in the rounds.
     """
 
     name: str
@@ -58,7 +57,7 @@ Timer = Callable[[Callable[[], object], int], Timing]
 
 @dataclass
 class Result:
-    """A probe's rates [FLOP/s, B/s or steps/s], one a round, and the timings behind them."""
+    """A probe's rates [FLOP/s, B/s], one a round, and the timings behind them."""
 
     probe: Probe
     calls: int
@@ -177,7 +176,7 @@ def _ceiling(result: Result, setting: str, stamp: str) -> Ceiling:
     return Ceiling(
         result.probe.name,
         result.probe.kind,
-        1.0 / result.best if result.probe.kind == "time" else result.best,
+        result.best,
         "measured",
         note="; ".join(p for p in parts if p),
         clock=result.clock,

@@ -10,8 +10,7 @@ from synthetic import ICVXKH_BYTES, ICVXKH_FLOP, launches, noisy, samples
 
 from analyzers.errors import AnalyzeError
 from analyzers.lower_bound import Work
-from analyzers.placement import place
-from analyzers.verdicts import counted, implementation, timing
+from analyzers.verdicts import timing
 from analyzers.verdicts.analysis import Analysis, analyze
 from analyzers.verdicts.implementation import IMPL_COLUMNS
 from analyzers.verdicts.statistics import Ratio
@@ -71,14 +70,6 @@ def test_the_whole_story_by_hand(timings, counters, h200):
     assert "read again" in whats(result)
 
 
-def test_kernels_carry_their_share_and_place(timings, counters, h200):
-    kernels = analyze(timings, counters, MODEL, h200).kernels
-    assert kernels["kernel"].tolist() == ["gemm", "relu", "fused(float*)"]
-    assert kernels["share"].tolist() == [0.75, 0.25, 1.0]
-    assert kernels["bound_by"].tolist() == ["unknown"] * 3
-    assert kernels["launches"].tolist() == [1, 1, 1]
-
-
 def test_without_counters_the_model_speaks_and_says_so(timings, h200):
     result = analyze(timings, None, [MODEL], h200, counters_missing="ncu was not found")
     row = result.impl("cuda")
@@ -95,23 +86,6 @@ def test_without_counters_the_model_speaks_and_says_so(timings, h200):
 def test_modelled_work_near_a_roof_is_bound_by_it(h200):
     result = analyze(samples({"reference": noisy(2e-6)}), None, MODEL, h200)
     assert result.impl("reference")["bound_by"] == "dram"
-
-
-def test_only_counters(counters, h200):
-    result = analyze(None, counters, None, h200)
-    row = result.impl("cuda")
-    assert (row["time"], row["method"], row["verdict"]) == (25e-6, "ncu", "inconclusive")
-    assert row["speedup"] == pytest.approx(40 / 25)
-    assert math.isnan(row["speedup_low"])
-    assert math.isnan(row["lower_bound_time"])
-
-
-def test_what_was_not_counted_comes_from_the_model(timings, h200):
-    frame = build({"impl": "cuda", "kernel": ["k"], "time": [25e-6], "dram_bytes": [9e6], "cc": ["9.0"]}, tool="ncu")
-    row = analyze(timings, frame, MODEL, h200).impl("cuda")
-    assert (row["flops"], row["bytes"], row["work_source"]) == (ICVXKH_FLOP, 9e6, "counted, modelled")
-    assert row["bound_by"] == "unknown"
-    assert row["compulsory_ratio"] == pytest.approx(9e6 / ICVXKH_BYTES)
 
 
 def test_launches_without_times_of_a_call_are_not_called_launch_bound(h200):
@@ -207,18 +181,6 @@ def test_impossible_is_what_the_pipe_that_did_the_work_cannot_do(h200):
     assert row["lower_bound_own_bound_by"] == "tensor_tf32"
     assert row["verdict"] == "faster"
     assert "lower precision" in whats(analyze(timings, frame, work, h200))
-
-
-def test_many_tiny_kernels_are_bound_by_launching(h200):
-    chain = [{"impl": "reference", "kernel": "add", "time": 2e-6, "dram_bytes": 1e4}] * 16
-    row = analyze(samples({"reference": noisy(40e-6)}), launches(*chain), None, h200).impl("reference")
-    assert row["bound_by"] == "launch"
-    assert "16 kernels" in row["evidence"]
-    assert row["kernels"] == 16
-    gaps = [{"impl": "reference", "time": 5e-6, "dram_bytes": 1e4}] * 2
-    row = analyze(samples({"reference": noisy(60e-6)}), launches(*gaps), None, h200).impl("reference")
-    assert row["bound_by"] == "launch"
-    assert "17%" in row["evidence"]
 
 
 def test_a_whole_that_is_near_no_roof_says_what_most_of_it_is_bound_by(h200):
@@ -326,20 +288,6 @@ def test_the_best_of_several_is_a_caveat(h200):
     assert "luck" in whats(analyze(samples({"reference": noisy(20e-6, 30), **many}), None, None, h200))
 
 
-def test_cpu_run(h200):
-    cpu = Roofline(
-        "cpu", (Ceiling("fp32", "compute", 200e9, "measured"), Ceiling("dram", "bandwidth", 20e9, "measured"))
-    )
-    timings = samples({"reference": noisy(700e-6), "cpp": noisy(600e-6)}, "wall", "warm")
-    row = analyze(timings, None, MODEL, cpu, counters_missing="a CPU").impl("cpp")
-    assert (row["method"], row["verdict"], row["impossible"], row["bound_by"]) == (
-        "wall",
-        "faster",
-        False,
-        "dram",
-    )
-
-
 def test_works_by_name_and_unknown_pipes(timings, h200):
     result = analyze(timings, None, {"cuda": [MODEL]}, h200)
     assert result.impl("reference")["work_source"] == ""
@@ -401,21 +349,6 @@ def test_the_callers_time_is_known_whatever_timed_the_device():
     result = analyze(pd.DataFrame(rows), None, None, Roofline("none"))
     assert result.method == "cupti"
     assert set(result.impls["host_time"]) == {3e-5}
-
-
-def test_ranges_are_judged_together(h200, monkeypatch):
-    """As many placements for 200 nested ranges as for one: what a range costs is a row, not a pass over everything."""
-    calls = []
-    for house in (counted, implementation):
-        monkeypatch.setattr(house, "place", lambda frame, roof: calls.append(len(frame)) or place(frame, roof))
-    paths = ["step", *(f"step/layer {at}" for at in range(200))]
-    frame = build({"impl": paths, "kernel": ["k"] * 201, "time": np.arange(1.0, 202.0)}, tool="nsys")
-    found = analyze(None, frame, {}, h200, reference="")
-    assert len(calls) == 2
-    assert found.impls["impl"].tolist() == paths
-    assert found.impl("step")["time"] == frame["time"].sum()
-    assert found.impl("step/layer 7")["time"] == 9.0
-    assert found.impl("step")["kernels"] == 201
 
 
 @pytest.mark.parametrize("bit", range(10))

@@ -146,14 +146,6 @@ def test_combine_prefers_the_declaration_and_fills_its_gaps():
     assert "10" in caveats[0].how_much
 
 
-def test_a_declaration_of_bytes_alone_is_no_claim_of_zero_flop():
-    least, caveats = combine(
-        Work({}, 100.0), Work({"fp32": 10.0}, 100.0, "modelled"), Work({"fp32": 10.0}, 100.0, "counted")
-    )
-    assert least.total == 10.0
-    assert caveats == ()
-
-
 def test_counts_alone_set_no_lower_bound():
     assert combine(counted=Work({"fp32": 1.0}, 1.0, "counted"))[0] is None
 
@@ -183,40 +175,6 @@ def test_a_roof_that_is_only_measured_accuses_nobody_by_a_little():
     assert lower_bound.forbids(0.7)
     known = measured.with_([Ceiling("fp32", "compute", 1.1e11, "datasheet")])
     assert lower_bound_time(Work({"fp32": 1e11}, 0.0), known).hard == pytest.approx(1 / 1.1)
-
-
-def test_the_work_that_is_given_alone_is_taken_as_it_is():
-    declared, modelled = Work({"fp32": 1.0}, 2.0), Work({"fp32": 3.0}, 4.0, "modelled")
-    assert combine(declared) == (declared, ())
-    assert combine(modelled=modelled) == (modelled, ())
-    assert combine() == (None, ())
-    _, caveats = combine(counted=Work({"fp32": 9.0}, 9.0, "counted"), modelled=modelled, impl="cuda")
-    assert [caveat.what.startswith("cuda: modelled and counted") for caveat in caveats] == [True, True]
-    assert {caveat.code for caveat in caveats} == {"work-differs"}
-    _, caveats = combine(declared, modelled)
-    assert [caveat.what.split(" disagree")[0] for caveat in caveats] == [
-        "declared and modelled FLOP",
-        "declared and modelled bytes",
-    ]
-
-
-def test_what_is_written_is_the_models_word_but_never_more_than_is_moved():
-    modelled = Work({}, 100.0, "modelled", written=40.0)
-    assert combine(Work({}, 100.0), modelled)[0].written == 40.0
-    assert combine(Work({}, 30.0), modelled)[0].written == 30.0
-    assert combine(Work({}, 100.0, written=7.0), modelled)[0].written == 7.0
-    assert combine(Work({"fp32": 2.0}, note="mine"), modelled)[0].note == "mine"
-
-
-def test_flop_of_one_side_alone_are_a_difference_without_a_ratio_unless_they_do_not_matter():
-    work, counted = Work({}, 100.0), Work({"fp32": 5.0}, 100.0, "counted")
-    (caveat,) = disagreements(work, counted)
-    assert "no ratio" in caveat.how_much
-    assert disagreements(work, counted, flops_matter=False) == ()
-    (caveat,) = disagreements(Work({"fp32": 0.5}, 1.0), Work({"fp32": 1.0}, 1.0))
-    assert "(2.000 x)" in caveat.how_much
-    (caveat,) = disagreements(Work({"fp32": 5.0}, 100.0), Work({}, 100.0, "counted"))
-    assert "(0.000 x)" in caveat.how_much
 
 
 @pytest.mark.parametrize(("other", "differs"), [(94.0, True), (95.0, False), (105.0, False), (106.0, True)])
@@ -263,16 +221,6 @@ def test_pipes_of_a_lower_precision(counted, word):
     assert disagreements(work, Work(counted, 1.0, "modelled")) == ()
 
 
-def test_amounts_have_their_own_unit():
-    flops, moved = disagreements(Work({"fp32": 100.0}, 50.0), Work({"fp32": 200.0}, 2e3, "counted"))
-    assert flops.how_much == "declared 100 FLOP, counted 200 FLOP (2.000 x)"
-    assert moved.how_much == "declared 50 B, counted 2.00 kB (40.000 x)"
-    (moved,) = disagreements(Work({}, 999.0), Work({}, 1000.0 * 3, "modelled"))
-    assert moved.how_much.startswith("declared 999 B, modelled 3.00 kB")
-    (moved,) = disagreements(Work({}, 1000.0), Work({}, 1.0, "modelled"))
-    assert moved.how_much.startswith("declared 1.00 kB, modelled 1 B")
-
-
 def test_the_slower_of_two_pipes_is_the_time_of_the_arithmetic():
     line = roof(1e12, 1e12).with_([Ceiling("fp64", "compute", 5e11, "measured")])
     lower_bound = lower_bound_time(Work({"fp32": 1e12, "fp64": 1e12}, 0.0), line)
@@ -312,14 +260,3 @@ def test_the_hard_lower_bound_is_of_the_slower_side_and_of_tensor_paths_together
     assert lower_bound_time(work, line).hard == pytest.approx(3.5)
     assert lower_bound_time(Work({"fp32": 1e12}, 4e12), line).hard == pytest.approx(4.0)
     assert lower_bound_time(Work({"fp32": 1e12}, 4e12), line, l2="warm").hard == pytest.approx(1.0)
-
-
-def test_figures_of_a_work():
-    assert Work({"fp32": 6.0, "fp64": 2.0}, 4.0).intensity == 2.0
-    assert Work({"fp32": 6.0}, 0.5).intensity == 12.0
-    assert math.isnan(Work({"fp32": 6.0}, 0.0).intensity)
-    assert Work({"fp32": 0.0}, 0.0, written=0.0).total == 0.0
-    assert Work({"fp32": math.nan}, 5.0).to_dict() == {"source": "declared", "flops": {}, "bytes": 5.0}
-    for bad in ({"bytes": -1.0}, {"written": -0.5}, {"written": math.inf}):
-        with pytest.raises(AnalyzeError):
-            Work({}, **bad)

@@ -6,31 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import ICVXKH_BYTES, ICVXKH_FLOP, NOTHING, launches
+from synthetic import launches
 
-from analyzers.counts import add_up, as_counters, counted, missing_pipes, pipe_counts, without_half_moves
-from analyzers.errors import AnalyzeError
-from analyzers.lower_bound import Work
-from analyzers.metrics import METRICS, View, as_markdown, derive
-from analyzers.pipes import PIPES
+from analyzers.counts import add_up, missing_pipes, pipe_counts, without_half_moves
+from analyzers.metrics import METRICS, View, as_markdown
 from collectors.counters import COUNTERS
 from collectors.frame import build
 from roofline.ceilings import Ceiling, Roofline
 
 
 def one(frame, roofline):
-    return derive(frame, roofline).iloc[0]
-
-
-def test_icvxkh_at_26_us(h200):
-    row = one(launches({"time": 26e-6, "flop_fp32": ICVXKH_FLOP, "dram_bytes": ICVXKH_BYTES}), h200)
-    assert row["flops"] == 67_141_632
-    assert row["achieved_flops"] == pytest.approx(2.582e12, rel=1e-3)
-    assert row["dram_bandwidth"] == pytest.approx(330.2e9, rel=1e-3)
-    assert row["intensity_dram"] == pytest.approx(7.8206, rel=1e-4)
-    assert row["dram_fraction"] == pytest.approx(330.2e9 / 4.8e12, rel=1e-3)
-    assert row["attainable"] == pytest.approx(min(67e12, 7.8206 * 4.8e12), rel=1e-4)
-    assert row["attainable_fraction"] == pytest.approx(row["achieved_flops"] / row["attainable"])
+    return View(frame, roofline).derive().iloc[0]
 
 
 def test_bf16_product_counts_2n3(h200):
@@ -42,7 +28,7 @@ def test_bf16_product_counts_2n3(h200):
 
 def test_an_uncollected_counter_is_nan_and_so_is_what_needs_it(h200):
     frame = build({"kernel": ["a", "b"], "time": [1.0, 1.0], "flop_fp32": [1.0, np.nan], "cc": "9.0"}, tool="ncu")
-    row = derive(frame, h200)
+    row = View(frame, h200).derive()
     assert row["flops"].tolist()[0] == 1.0
     assert math.isnan(row["flops"].tolist()[1])
     assert "dram_bandwidth" not in row or row["dram_bandwidth"].isna().all()
@@ -51,7 +37,7 @@ def test_an_uncollected_counter_is_nan_and_so_is_what_needs_it(h200):
 
 def test_no_counter_of_operations_leaves_flops_nan_not_zero(h200):
     frame = build({"kernel": ["a"], "time": [1.0], "dram_bytes": [5.0], "cc": ["9.0"]}, tool="ncu")
-    row = derive(frame, h200)
+    row = View(frame, h200).derive()
     assert "flops" not in row or row["flops"].isna().all()
     assert row["dram_bandwidth"].iloc[0] == 5.0
 
@@ -157,15 +143,6 @@ def test_needs_are_counters_or_metrics_above():
         above.add(metric.name)
 
 
-def test_derive_twice_is_derive_once_and_keeps_attrs(h200):
-    frame = launches({"time": 1.0, "flop_fp32": 1.0, "dram_bytes": 1.0})
-    frame.attrs["caveats"] = [{"what": "x"}]
-    once = derive(frame, h200)
-    assert derive(once, h200).equals(once)
-    assert once.attrs["caveats"] == [{"what": "x"}]
-    assert derive(frame.iloc[:0], h200).empty
-
-
 def test_the_reference_table_names_every_metric():
     text = as_markdown()
     assert all(f"| `{name}` |" in text for name in METRICS)
@@ -209,16 +186,6 @@ def test_adding_up_in_two_steps_is_adding_up_in_one(rows):
     by_kernel = add_up(frame, ["impl", "kernel"])
     assert by_kernel["flop_fp32"].sum() == pytest.approx(add_up(frame, ["impl"])["flop_fp32"].iloc[0])
     assert by_kernel["launches"].sum() == len(rows)
-
-
-def test_work_to_counters_and_back():
-    work = Work({"fp32": 3.0, "tensor_bf16": 4.0}, 5.0, "modelled")
-    (back,) = counted(launches({**as_counters(work)}))
-    assert (dict(back.flops), back.bytes) == (dict(work.flops), work.bytes)
-    assert counted(build({"kernel": ["a"], "time": [1.0]}, tool="nsys")) == [None]
-    with pytest.raises(AnalyzeError, match="warp_drive"):
-        as_counters(Work({"warp_drive": 1.0}, 1.0))
-    assert set(NOTHING) <= set(PIPES.values())
 
 
 @pytest.mark.parametrize(

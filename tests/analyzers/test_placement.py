@@ -50,14 +50,6 @@ def test_an_inner_level_can_bind(h200):
     assert "90%" in row["evidence"]
 
 
-def test_latency_says_what_is_near_and_why_it_waits(h200):
-    row = placed(h200, dram_bytes=1.44e12, waves=0.25, occupancy=0.1)
-    assert row["bound_by"] == "latency"
-    assert "dram at 30%" in row["evidence"]
-    assert "0.25 waves" in row["evidence"]
-    assert "occupancy 10%" in row["evidence"]
-
-
 def test_latency_is_not_claimed_without_every_pipe_that_could_bind(h200):
     frame = build({"kernel": ["k"], "time": [1.0], "dram_bytes": [1e12], "cc": ["9.0"]}, tool="ncu")
     assert place(frame, h200).iloc[0]["bound_by"] == "unknown"
@@ -104,22 +96,6 @@ def test_latency_is_said_with_its_cause_or_not_at_all(h200, counters, cause):
     assert (row["cause"], row["bound_by"]) == (cause, "latency" if cause else "unknown")
     assert ("nothing that was collected shows why" in row["evidence"]) is not bool(cause)
     assert not cause or all(CAUSES[cause])
-
-
-def test_a_sum_that_misses_a_counter_is_a_lower_bound(h200):
-    """An FP32 product with an FFMA counter and no FADD column is neither 0 FLOP/s nor bound by latency."""
-    fma = {"flop_fp32": np.nan, "inst_fp32_fma": 68_736_253_952.0, "inst_fp32_add": np.nan, "inst_fp32_mul": np.nan}
-    row = place(launches({"time": 2.7e-3, "dram_bytes": 1e8, "waves": 0.5, **fma}), h200).iloc[0]
-    assert row["flops_lower"]
-    assert row["achieved_flops"] == pytest.approx(2 * 68_736_253_952 / 2.7e-3)
-    assert row["bound_by"] == "fp32"
-    slow = place(launches({"time": 1.0, "dram_bytes": 1e8, "waves": 0.5, **fma}), h200).iloc[0]
-    assert slow["bound_by"] == "unknown"
-    whole = place(launches({"time": 1.0, "dram_bytes": 1e8, "flop_fp32": 1e9}), h200).iloc[0]
-    assert not whole["flops_lower"]
-    nothing = place(launches({"time": 1.0, "dram_bytes": 1e8, "flop_fp32": np.nan}), h200).iloc[0]
-    assert np.isnan(nothing["flops"])
-    assert not nothing["flops_lower"]
 
 
 def test_traffic_that_passes_l1_by_has_no_place_under_its_roof(h200):

@@ -34,18 +34,6 @@ def one(frame, task=FP32, dots=()):
     return found[0] if found else None
 
 
-def test_a_recorded_bf16_product_beside_a_recorded_fp32_reference_is_named():
-    frame = together(recorded("ICVXKH", "reference", "reference"), recorded("ICHTCM", "triton", "fast"))
-    found = one(frame)
-    assert (found.used, found.task, found.evidence) == ("bf16", "FP32", "counters")
-    assert found.time_share == pytest.approx(1.0)
-    assert found.flop_share > 0.95
-    caveat = found.caveat()
-    assert caveat.what.startswith("precision: fast computes in BF16")
-    assert "100% of its kernel time" in caveat.how_much
-    assert "counters" in caveat.how_much
-
-
 def test_the_recorded_bf16_task_is_in_order():
     frame = together(recorded("ICHTCM", "reference", "reference"), recorded("ICHTCM", "triton", "fast"))
     assert one(frame, BF16) is None
@@ -164,17 +152,6 @@ ADD = (
     "(at::TensorIteratorBase&, at::native::CUDAFunctor_add<{0}> const&)::{{lambda(int)#1}}>(int)"
 )
 """As CUPTI recorded them on an H200: L2/38 and L2/49 of KernelBench, a transposed convolution and what follows."""
-
-
-@pytest.mark.parametrize(("kernel", "used"), [(CONV_FP16, "fp16"), (CONV_BF16, "bf16")])
-def test_half_is_less_than_the_tf32_of_the_reference_and_the_words_name_the_tasks_own_type(kernel, used):
-    """Said before: nothing of FP16, whose significand is as long as TF32's; of BF16, a task in "FP16 or TF32"."""
-    found = one(named(reference=CONV_TF32, fast=kernel))
-    assert (found.used, found.task, found.reference) == (used, "FP32", "TF32")
-    assert found.asked == "FP32 (TF32 in the reference)"
-    assert found.caveat().what == f"precision: fast computes in {used.upper()} what the task has in {found.asked}"
-    assert one(named(reference=kernel, fast=CONV_TF32)) is None
-    assert one(named(reference=kernel, fast=kernel)) is None
 
 
 def test_a_task_in_half_has_half():

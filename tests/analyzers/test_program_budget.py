@@ -164,14 +164,6 @@ def test_many_short_gaps_are_the_host_launching_too_late():
     assert found.host > 0.7 * found.window
 
 
-def test_both_are_told_apart_and_add_up():
-    work, calls = loop(hole=10_000.0, apart=40.0)
-    found = budget(work, host=calls)
-    assert found.away / found.steady.steps == pytest.approx(0.01, rel=0.01)
-    assert found.host / found.steady.steps == pytest.approx(50 * 32e-6, rel=0.1)
-    assert found.idle + found.computing + found.copying == pytest.approx(found.window)
-
-
 def test_long_gaps_between_all_launches_are_the_pace_of_a_slow_host():
     """2 ms between any two launches: a debugger, or Python that works that long an operator; a graph would win that."""
     work, calls = loop(quiet=2_000.0)

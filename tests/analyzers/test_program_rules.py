@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzers.rules.findings import RULES, examine
-from analyzers.rules.rule import LANGUAGES, PROGRAM, TIME
-from analyzers.rules.subjects import SLICES, WHOLE, program_subjects
+from analyzers.rules.findings import examine
+from analyzers.rules.rule import LANGUAGES, TIME
+from analyzers.rules.subjects import WHOLE, program_subjects
 from analyzers.timeline.budget import Budget, budget
 from analyzers.timeline.steady import Steady
 from collectors.frame import host_of
@@ -111,21 +111,6 @@ def test_what_has_no_steps_is_not_told_of_a_step(steady, en, zh):
     assert zh in chinese
     assert "每步" not in chinese
     assert "a step" not in english
-
-
-def test_every_rule_of_a_program_is_tried_above():
-    tried = {
-        "host-away",
-        "gpu-idle",
-        "idle-unexplained",
-        "synchronising",
-        "allocating",
-        "recompiles",
-        "queued-gaps",
-        "copies",
-    }
-    assert {one.name for one in RULES.values() if one.level == PROGRAM} == tried | {"communication", "tiny-kernels"}
-    assert all(hasattr(QUIET, name) for name in SLICES)
 
 
 def test_a_bound_is_of_the_step_that_nobody_records():

@@ -129,34 +129,8 @@ def test_bounds_are_within_the_call_and_ranked(recorded):
     assert all(a >= b - 0.021 for a, b in pairwise(shares))
 
 
-def call(impl="cuda", time=50e-6, **values):
-    return Subject(impl, "", time, values, text={"source": "counted"})
-
-
 def rules_of(*subjects):
     return [f.rule for f in examine(subjects, {s.impl: s.time for s in subjects}) if f.severity != COLLECT]
-
-
-def test_chains_of_launches():
-    chain = call(kernels=24.0, counted_time=40e-6, lower_bound_time=1e-8, bytes=2e6, compulsory_bytes=1e5, distinct=2.0)
-    assert rules_of(chain)[:2] == ["launch-bound", "fuse"]
-    alone = call(kernels=1.0, counted_time=49e-6, lower_bound_time=4e-5, bytes=1e6, compulsory_bytes=1e6, distinct=1.0)
-    assert rules_of(alone) == []
-    again = {"lower_bound_time": 1e-8, "bytes": 2e6, "compulsory_bytes": 1e5, "distinct": 1.0}
-    assert "fuse" in rules_of(call(kernels=128.0, counted_time=40e-6, **again))
-    assert "fuse" not in rules_of(call(kernels=2.0, counted_time=40e-6, **again))
-
-
-def test_what_is_shown_for_a_launch_bound_call_holds_for_it():
-    """Said before of a call timed by its caller: 5 kernels in 238 us, 47.5 us each (< 5.00 us)."""
-    long, short = call(time=238e-6, kernels=5.0, counted_time=30.6e-6), call(kernels=24.0, counted_time=40e-6)
-    for subject, title, variant in ((long, "5 kernels run for 30.6 us of 238 us", "idle"), (short, "2.08 us each", "")):
-        one = next(f for f in examine([subject], {"cuda": subject.time}) if f.rule == "launch-bound")
-        assert title in one.title
-        assert one.variant == variant
-        for proof in one.evidence:
-            assert (proof.value > proof.threshold) == (proof.side == "above")
-        assert "{" not in "".join(one.words("zh"))
 
 
 @pytest.mark.parametrize(
@@ -200,24 +174,6 @@ def test_each_range_has_its_own_work():
     shared = {(f.impl, f.rule): f for f in explain(replace(analysis, own_works={}), roof, sms=132)}
     assert shared["copy", "dram-bound"].upper_bound >= told["copy", "dram-bound"].upper_bound
     assert type(analysis).from_dict(analysis.to_dict()).own_works == own
-
-
-def test_the_host():
-    one = examine([call(host_time=150e-6)], {"cuda": 50e-6})[0]
-    assert (one.rule, one.severity) == ("host-bound", "host")
-    assert one.upper_bound == pytest.approx(100e-6)
-    assert one.ratio == pytest.approx(100 / 150), "of the caller's time"
-    assert rules_of(call(host_time=40e-6)) == []
-
-
-def test_traffic_over_the_compulsory():
-    values = {"dram_bytes": 4e8, "compulsory_bytes": 2e8, "dram_fraction": 0.8, "dram_bandwidth": 3.2e12}
-    subject = Subject("cuda", "k", 125e-6, values, {"dram": 100e-6}, {"dram": 4e12})
-    found_ = {f.rule: f for f in examine([subject], {"cuda": 125e-6})}
-    assert found_["dram-excess"].upper_bound == pytest.approx(75e-6)
-    assert found_["dram-bound"].upper_bound == pytest.approx(25e-6)
-    less = Subject("cuda", "k", 125e-6, {**values, "compulsory_bytes": 3.9e8}, {"dram": 100e-6}, {"dram": 4e12})
-    assert "dram-excess" not in rules_of(less)
 
 
 @pytest.mark.parametrize(
@@ -286,18 +242,6 @@ def test_a_long_kernel_of_a_small_grid_is_not_near_the_launch_lower_bound(time, 
     one = next(f for f in examine([subject], {"": time}) if f.rule == "small-grid")
     assert one.variant == variant
     assert ("launch lower bound" in one.words()[2]) == (variant == "")
-
-
-def test_one_block_comes_before_its_stores_where_both_win_the_same():
-    values = {
-        "blocks": 1.0,
-        "sm_count": 128.0,
-        "occupancy": 0.1,
-        "global_store_sectors": 1.0,
-        "sectors_per_store": 32.0,
-    }
-    subject = Subject("", "k", 1e-3, values, {"dram": 1e-7})
-    assert next(one.rule for one in examine([subject], {"": 1e-3}) if one.severity == TIME) == "few-blocks"
 
 
 def test_a_rule_without_its_counters_says_what_to_collect():

@@ -108,15 +108,6 @@ def test_steps_of_launches_out_of_order_are_the_same():
     np.testing.assert_allclose(again.lengths, each_step(work, budget(work, host=calls)).lengths)
 
 
-def test_a_record_in_which_nothing_repeats_is_one_step():
-    work = unlike(loop(steps=1)[0])
-    found = budget(work)
-    steps = each_step(work, found)
-    assert found.steady.found == "all"
-    assert (steps.lengths.tolist(), steps.busy.tolist()) == ([found.window], [pytest.approx(found.busy)])
-    assert steps.times.sum() == pytest.approx(float(work["time"].sum()))
-
-
 def test_what_appeared_is_gone_slower_and_faster():
     before, after = taken(steps=12), taken("b", steps=12, edit=longer("sgd", 3.0))
     gone = taken("c", steps=12, edit=without("sgd"))
@@ -173,14 +164,6 @@ def test_passages_compare_with_those_of_the_same_range():
     one, other = taken(edit=ranged("train"), within="train"), taken("b", edit=ranged("eval"), within="eval")
     assert compare_steps([one, replace(one, label="c")]).apart == ()
     assert compare_steps([one, other]).apart == ("window",)
-
-
-def test_facts_that_differ_are_told():
-    found = compare_steps(
-        [taken(facts={"device": "H100", "method": "nsys"}), taken("b", facts={"device": "H200", "method": "nsys"})]
-    )
-    assert found.apart == ("device",)
-    assert found.caveats[0].how_much == "a: H100, b: H200"
 
 
 def test_other_work_is_told():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzers.errors import AnalyzeError
-from analyzers.timeline.summary import Api, DeviceTime, Gaps, device_labels, timeline
+from analyzers.timeline.summary import Gaps, device_labels, timeline
 from collectors.caveat import Caveat
 from collectors.frame import build
 
@@ -114,17 +113,6 @@ def test_laws(rows):
     assert round(device.busy * 1e9) == busy
 
 
-def test_the_first_gap_counts_as_every_other():
-    facts = timeline(frame_of([(0, 10, "a"), (110, 10, "b"), (140, 10, "c"), (190, 10, "d")]))
-    (device,) = facts.devices
-    assert device.gaps.count == 3
-    assert device.gaps.total == pytest.approx(160e-9)
-    assert device.gaps.largest == pytest.approx(100e-9)
-    assert device.gaps.median == pytest.approx(40e-9)
-    assert device.gaps.after == "a"
-    assert device.launches == 4
-
-
 def test_a_gap_is_after_the_work_that_ended_last():
     (device,) = timeline(frame_of([(0, 100, "long"), (10, 5, "short"), (200, 1, "next"), (221, 1, "last")])).devices
     assert (device.gaps.after, device.gaps.count) == ("long", 2)
@@ -135,42 +123,6 @@ def test_a_gap_is_after_the_work_that_ended_last():
 def test_the_order_of_rows_is_no_matter():
     rows = [(0, 10, "a"), (110, 10, "b"), (140, 10, "c")]
     assert timeline(frame_of(rows)).devices == timeline(frame_of(rows[::-1])).devices
-
-
-def test_rows_without_a_start_or_a_time_are_on_no_timeline():
-    frame = frame_of([(0, 10, "a"), (20, 10, "b"), (50, 10, "c")])
-    frame.loc[1, "start"] = math.nan
-    (device,) = timeline(frame).devices
-    assert (device.launches, device.gaps.count) == (2, 1)
-    frame["start"] = math.nan
-    assert timeline(frame).devices == ()
-
-
-def test_times_of_zero_are_no_timeline():
-    with pytest.raises(AnalyzeError, match="no launches with a time"):
-        timeline(frame_of([(0, 0, "a"), (5, 0, "b")]))
-    (device,) = timeline(frame_of([(0, 0, "a"), (5, 2, "b")])).devices
-    assert device.gaps.count == 1
-    assert DeviceTime("d", 1, 0.0, 0.0, 0.0, Gaps(0, 0.0, 0.0, 0.0)).idle == 0.0
-
-
-def test_ranges_of_equal_length_go_by_name_and_a_range_round_one_alone_is_left_out():
-    rows = [(0, 10, "k", "b/x"), (10, 10, "k", "b/x"), (20, 20, "k", "a/y/z")]
-    found = timeline(frame_of(rows)).ranges
-    assert [(one.name, one.launches, round(one.own * 1e9)) for one in found] == [
-        ("a/y/z", 1, 20),
-        ("b/x", 2, 20),
-    ]
-    assert {one.share for one in found} == {0.5}
-
-
-def test_the_api_without_launching_calls():
-    assert math.isnan(Api(1, 1.0, 0, 0.0).per_launch)
-    assert Api(9, 1.0, 1, 3.0).per_launch == 3.0
-    frame = frame_of([(0, 30, "k")])
-    assert timeline(frame).api is None
-    frame.attrs["api"] = {"calls": 9.0, "time": 1e-3, "launch_calls": 4.0, "launch_time": 2e-5}
-    assert timeline(frame).api == Api(9, 1e-3, 4, 2e-5)
 
 
 def test_labels_of_devices():

@@ -13,7 +13,7 @@ from synthetic import launches, noisy, samples
 
 from analyzers.lower_bound import Work
 from analyzers.rules.findings import examine
-from analyzers.rules.rule import HOST, TIME, Finding, Subject
+from analyzers.rules.rule import HOST, TIME, Subject
 from analyzers.verdicts.analysis import analyze
 from analyzers.waterfall import EXCESS, GAPS, KERNELS, LOWER_BOUND, WORDS, WORK, waterfalls
 from roofline.ceilings import Ceiling
@@ -144,52 +144,8 @@ def test_what_a_kernel_could_win_is_claimed_once():
     assert told == pytest.approx({"fuse": 120e-6, "tensor-idle": 40e-6, "stalls": 0.0, "dram-bound": 0.0})
 
 
-def test_what_is_near_its_roof_is_ranked_by_what_is_likely():
-    """A product at 83 % of the tensor ceiling stood before a kernel at half of it, with 2 us less to win."""
-    near = Subject("c", "gemm", 300e-6, {"compute_fraction": 0.83, "flops": 1e9}, {"tensor_bf16": 249e-6})
-    idle = Subject("c", "attention", 98e-6, {"tensor_share": 1.0, "flops": 1e9}, {"tensor_bf16": 49e-6})
-    found = [one for one in examine([near, idle], {"c": 500e-6}) if one.severity == TIME]
-    assert [one.kernel for one in found] == ["attention", "gemm"]
-    assert found[1].upper_bound > found[0].upper_bound
-    assert "little is left" in found[1].title
-    assert found[1].likely == pytest.approx(300e-6 * (1 - 0.83 / 0.9))
-
-
 def test_the_callers_time_is_no_slice_of_the_devices():
     host = Subject("cuda", "", 50e-6, {"host_time": 150e-6})
     one = next(f for f in examine([host], {"cuda": 50e-6}) if f.severity == HOST)
     assert one.upper_bound == pytest.approx(100e-6)
     assert math.isnan(one.win)
-
-
-def slow(kernel):
-    """Findings of a tensor kernel of that name at half of its ceiling."""
-    known = {"flops": 1e9, "tensor_share": 1.0, "blocks": 4.0, "sm_count": 132.0}
-    subject = Subject("cuda", kernel, 1e-4, known, {"tensor_bf16": 5e-5}, {}, {"cc": "9.0"})
-    return {one.rule: one for one in examine([subject], {"cuda": 1e-4})}
-
-
-def test_advice_fits_whose_code_it_is():
-    assert "wgmma" in slow("my_gemm")["tensor-idle"].next_step
-    assert "wgmma" not in slow("my_wgmma_gemm")["tensor-idle"].next_step
-    for name in ("cuBLAS", "cuDNN", "ATen", "NCCL"):
-        one = Finding("few-blocks", "k", "a", TIME, (), 0.0, 0.0, 0.0, {"blocks": "1", "sms": "2", "library": name})
-        assert name in one.words("en")[1].replace("PyTorch", "ATen")
-        assert name in one.words("zh")[1].replace("PyTorch", "ATen")
-        assert "too few blocks" in one.title
-
-
-@pytest.mark.xdist_group("recorded")
-def test_recorded_libraries_are_advised_as_such():
-    found = opened(ROOT / "examples/transformer_ladder/runs/batch8").findings()
-    mine = {one.kernel: one for one in found if one.kernel and one.severity == TIME}
-    library = {"nvjet": "cuBLAS", "at::": "PyTorch", "cudnn_generated": "cuDNN"}
-    for mark, name in library.items():
-        told = [one.next_step for kernel, one in mine.items() if mark in kernel]
-        assert told
-        assert all(name in step for step in told), told
-    titles = [one.title for one in found if "nvjet" in one.kernel]
-    assert not [title for title in titles if "local memory" in title]
-    triton = [one.next_step for kernel, one in mine.items() if kernel.startswith("triton_")]
-    assert triton
-    assert not [step for step in triton if "it is " in step]

@@ -14,7 +14,6 @@ from collectors.counters import (
     COUNTERS,
     counter_set,
     evaluate_columns,
-    metric_names,
     metrics_for,
     planned_passes,
 )
@@ -79,14 +78,6 @@ def test_every_row_is_documented_and_well_formed():
         assert counter.unit
         assert counter.recipes["nvidia"]
         assert counter.kind in ("sum", "mean", "fact")
-
-
-def test_flops_are_weighted_sums():
-    values = {SASS.format("fadd"): 1.0, SASS.format("fmul"): 10.0, SASS.format("ffma"): 100.0}
-    found = evaluate(values, "9.0")
-    assert found["flop_fp32"] == 211.0
-    assert found["inst_fp32_fma"] == 100.0
-    assert math.isnan(found["flop_fp64"])
 
 
 def test_a_missing_term_makes_the_sum_nan():
@@ -178,17 +169,6 @@ def test_sets_and_names_are_checked():
         metrics_for(["time"], "hopper")
     assert {"stall_long_scoreboard", "shared_load_conflicts", "local_load_sectors"} <= set(counter_set("deep"))
     assert "global_load_sectors" in counter_set("memory")
-
-
-@pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("name", ["default", "memory", "deep"])
-def test_metric_lists_are_short_names_once(name, chip):
-    asked = metrics_for(counter_set(name), chip)
-    assert len(set(asked)) == len(asked) > 10
-    assert set(asked) <= metric_names(counter_set(name))
-    assert all(
-        metric.startswith(("gpu__", "dram__", "lts__", "l1tex__", "sm__", "smsp__", "launch__")) for metric in asked
-    )
 
 
 @given(st.sampled_from(CHIPS), st.sampled_from(sorted(COUNTERS)), st.integers(1, 10**9))
@@ -324,24 +304,6 @@ def test_rocprof_counts_kilobytes_and_percent():
         "dram_write": 3072.0,
         "l2_hit_rate": 0.03,
     }
-
-
-@pytest.mark.parametrize(
-    ("names", "passes"),
-    [
-        (["dram_bytes"], 1),
-        (["flop_fp32"], 3),
-        (["flop_fp64"], 3),
-        (["op_tensor_bf16"], 2),
-        (["op_tensor_bf16", "flop_fp32"], 4),
-        (["op_tensor_bf16", "op_tensor_bf16"], 2),
-        (["l2_hit_rate"], None),
-    ],
-)
-def test_passes_of_small_mixes(names, passes):
-    assert planned_passes(names, "9.0") == passes
-    assert (planned_passes(names, "8.0") is None) == (planned_passes(names, "10.3") is None) == (passes is None)
-    assert planned_passes(names, "7.5") is planned_passes(names, "11.0") is None
 
 
 def test_nothing_stands_in_for_what_was_counted():

@@ -115,24 +115,6 @@ def test_missing_values_are_nan(tmp_path, missing):
         assert frame["flop_fp32"].notna().tolist() == [True, False]
 
 
-def test_counters_without_any_value_are_a_caveat(tmp_path):
-    without = tuple(launch(**{SASS.format("fmul"): None, CLOCK: None}) for _ in range(2))
-    frame = read(put(tmp_path, write(without, Dialect())))
-    assert frame["flop_fp32"].isna().all()
-    (found,) = frame.attrs["caveats"]
-    assert "flop_fp32" in found.what
-    assert "sm_clock" in found.what
-
-
-def test_several_tables_in_one_file(tmp_path):
-    one, two = Dialect(), Dialect(before=("", "next process"), process=12, nvtx=False)
-    frame = read(put(tmp_path, write(TWO, one) + write((launch("third"),), two)))
-    assert frame["kernel"].tolist() == [TWO[0].kernel, TWO[1].kernel, "third"]
-    assert frame["process"].tolist() == ["4711", "4711", "12"]
-    assert frame["launch"].tolist() == [0, 1, 0]
-    assert frame["time"].notna().all()
-
-
 def test_a_table_without_a_metric_leaves_nan(tmp_path):
     lean = Launch("lean", {"device__attribute_clock_rate": 1980000.0, TIME: 10.0})
     frame = read(put(tmp_path, write(TWO, Dialect()) + write((lean,), Dialect())))
@@ -333,14 +315,6 @@ def test_big_files_are_read_in_chunks_to_the_same_frame(tmp_path, monkeypatch, l
     monkeypatch.setattr("collectors.ncu.raw._CHUNK", 4000)
     pd.testing.assert_frame_equal(read(path), whole)
     check(whole, many, 1e-4)
-
-
-def test_an_error_in_a_late_chunk_is_not_lost(tmp_path, monkeypatch):
-    many = tuple(launch("k", ns=1000.0 + i) for i in range(60))
-    data = write(many, Dialect()).replace(b'"1030"', b'"oops"')
-    monkeypatch.setattr("collectors.ncu.raw._CHUNK", 4000)
-    with pytest.raises(CollectError, match="oops"):
-        read(put(tmp_path, data))
 
 
 def test_sniff_by_content(tmp_path):

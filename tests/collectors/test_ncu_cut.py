@@ -75,28 +75,6 @@ def test_cut_at_every_byte(tmp_path: Path, name: str, step: int):
         )
 
 
-@pytest.mark.parametrize("step", [29, pytest.param(13, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", DIALECTS)
-def test_partial_reading_gives_a_prefix_with_a_caveat(tmp_path: Path, name: str, step: int):
-    dialect = DIALECTS[name]
-    data = write(LAUNCHES, dialect)
-    path = tmp_path / "cut.csv"
-    path.write_bytes(data)
-    whole = read(path)
-    seen = set()
-    for size in range(0, len(data), step):
-        path.write_bytes(data[:size])
-        try:
-            part = read(path, partial=True)
-        except CollectError:
-            continue
-        assert is_prefix(part, whole, last_may_lack=dialect.page == "details"), size
-        seen.add(len(part))
-        if not data[:size].endswith((b'"', b"\n", b'",')) and data[:size].rsplit(b"\n", 1)[-1].startswith(b'"'):
-            assert any("breaks off" in one.what for one in part.attrs["caveats"]), size
-    assert seen >= {1}
-
-
 @pytest.mark.parametrize("name", DIALECTS)
 def test_a_missing_quote_never_loses_a_launch(tmp_path: Path, name: str):
     """One quote anywhere: refused, or every launch with its time; never some of them."""

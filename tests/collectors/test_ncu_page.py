@@ -120,7 +120,6 @@ def caveats(path, text):
     return {one.what: one.how_much for one in read(path).attrs["caveats"]}
 
 
-TWICE = "launches stand in the file twice, to the last digit"
 LOST = "sections stand twice under one launch: the line of a launch is missing or damaged"
 
 

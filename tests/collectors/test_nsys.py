@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import csv
-import math
 import re
 from pathlib import Path
 
@@ -16,9 +14,7 @@ from hypothesis import strategies as st
 from nsys_exports import Nvtx, Op, gpu_trace, kern_sum, kern_sum_text, pushpop_trace, stdout
 
 from collectors import CollectError, nsys
-from collectors.frame import spelt
 from collectors.nsys import frames
-from collectors.nsys.launches import shapes
 from collectors.nsys.reports import REPORTS, kind_of
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "nsys"
@@ -60,16 +56,6 @@ def test_a_table_is_read_at_once_where_the_bytes_prove_it(tmp_path, monkeypatch)
     frame = nsys.read(write(tmp_path / "t.csv", gpu_trace(ops)))
     assert frame["kernel"].tolist() == [op.name for op in ops]
     assert frame["time"].tolist() == [op.time / 1e9 for op in ops]
-
-
-@pytest.mark.parametrize("odd", [math.nan, -1.0])
-@pytest.mark.parametrize("large", [3.0, 70_000.0, 2.5])
-def test_shapes_are_spelt_and_none_is_empty(odd, large):
-    assert list(shapes([1, odd, large], [2, odd, 2], [1, odd, 1])) == ["1,2,1", "", f"{large:.0f},2,1"]
-    assert list(shapes([4.0, large], [1, odd], [1, 1])) == ["4,1,1", ""]
-    assert list(shapes([large] * 2, [1, 1], [1, 1])) == [f"{large:.0f},1,1"] * 2
-    assert list(shapes([odd] * 2, [odd] * 2, [odd] * 2)) == ["", ""]
-    assert list(shapes([], [], [])) == []
 
 
 @pytest.mark.parametrize(
@@ -133,17 +119,6 @@ def test_a_parser_tells_of_odd_tables_what_reading_row_by_row_does(tmp_path, mon
     np.testing.assert_equal(quickly, _told(path, partial))
 
 
-def test_categories_hold_the_same_texts(tmp_path):
-    path = write(tmp_path / "t.csv", gpu_trace(OPS))
-    plain, coded = nsys.read(path), nsys.read(path, coded=True)
-    texts = [name for name, kind in plain.dtypes.items() if kind not in (float, int)]
-    assert [name for name, kind in coded.dtypes.items() if kind == "category"] == texts
-    assert spelt(coded).equals(plain)
-    assert spelt(coded).dtypes.equals(plain.dtypes)
-    assert coded.attrs == plain.attrs
-    assert spelt(plain) is plain
-
-
 def test_nul_bytes_in_a_name_are_refused(tmp_path):
     with pytest.raises(CollectError, match="NUL"):
         nsys.read(
@@ -152,14 +127,6 @@ def test_nul_bytes_in_a_name_are_refused(tmp_path):
                 gpu_trace([Op(1000 * at, 500, "relu" if at < 99 else "re\0lu") for at in range(1, 100)]),
             )
         )
-
-
-@pytest.mark.parametrize("rows", [gpu_trace, kern_sum])
-def test_a_time_below_0_is_refused(tmp_path, rows):
-    text_ = rows([Op(1000, 700, "f"), Op(3000, 900, "g")])
-    assert text_.count(",700,") >= 1
-    with pytest.raises(CollectError, match="is no number of this world"):
-        nsys.read(write(tmp_path / "a.csv", text_.replace(",700,", ",-700,", 1)))
 
 
 def test_small_copies_keep_their_bytes(tmp_path):
@@ -281,44 +248,6 @@ def test_a_blank_line_inside_a_trace_loses_no_launch(tmp_path):
     for end in ("\n", "\r\n"):
         path = write(tmp_path / "t.csv", "".join([*rows[:3], "\n", *rows[3:]]).replace("\n", end))
         assert nsys.read(path)["kernel"].tolist() == [op.name for op in OPS]
-
-
-def test_a_side_of_the_grid_that_is_missing_is_no_shape(tmp_path):
-    for column in ("GrdX", "GrdY", "BlkZ"):
-        header, *rows = list(csv.reader(gpu_trace(OPS).splitlines()))
-        at = header.index(column)
-        lines = [",".join(f'"{cell}"' for place, cell in enumerate(row) if place != at) for row in (header, *rows)]
-        frame = nsys.read(write(tmp_path / "t.csv", "\n".join(lines) + "\n"))
-        assert set(frame["grid" if column[0] == "G" else "block"]) == {""}
-        assert len(frame) == len(OPS)
-
-
-def test_kernels_outside_every_range_are_caveats(tmp_path):
-    text = (
-        "NVTX Range,Style,PID,TID,NVTX Inst,Kern Inst,Total Time (ns),Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),"
-        "Kernel Name\n,,441,441,0,2,300,150.0,150.0,100,200,0.0,relu\n"
-    )
-    frame = nsys.read(write(tmp_path / "n.csv", text))
-    assert frame["process"].tolist() == ["441"]
-    assert any("no kernel lies in an NVTX range" in one.what for one in frame.attrs["caveats"])
-
-
-def test_none_and_default_domain(tmp_path):
-    text = (
-        "NVTX Range,Style,PID,TID,NVTX Inst,Kern Inst,Total Time (ns),Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),"
-        "Kernel Name\nNone,None,1,1,0,1,5,5.0,5.0,5,5,0.0,None\n:step,PushPop,1,1,1,1,5,5.0,5.0,5,5,0.0,k\n"
-    )
-    frame = nsys.read(write(tmp_path / "n.csv", text))
-    assert frame["range"].tolist() == ["", "step"]
-    assert frame["kernel"].tolist() == ["None", "k"]
-
-
-def test_names_that_look_like_numbers_stay_apart(tmp_path):
-    ops = [Op(0, 1, "1"), Op(2, 1, "01"), Op(4, 1, "1.0")]
-    path = write(tmp_path / "t.csv", gpu_trace(ops))
-    assert nsys.read(path)["kernel"].tolist() == ["1", "01", "1.0"]
-    truths = write(tmp_path / "u.csv", gpu_trace([Op(0, 1, "True"), Op(2, 1, "TRUE")]))
-    assert nsys.read(truths)["kernel"].tolist() == ["True", "TRUE"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])

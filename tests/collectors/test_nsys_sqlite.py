@@ -175,16 +175,6 @@ def test_no_gpu_work_is_an_error(tmp_path):
         read_sqlite(sqlite_export(tmp_path / "r.sqlite", [], [Nvtx(0, 50, "a")]))
 
 
-def test_other_databases_are_not_of_nsys(tmp_path):
-    path = tmp_path / "other.db"
-    base = sqlite3.connect(path)
-    base.execute("CREATE TABLE people (name TEXT)")
-    base.commit()
-    base.close()
-    with pytest.raises(CollectError, match="a database of another tool"):
-        collectors.read(path)
-
-
 def test_cut_database_is_refused_everywhere(tmp_path):
     path = sqlite_export(tmp_path / "r.sqlite", [Op(100 * at, 5, call=at) for at in range(200)], [Nvtx(0, 50, "a")])
     data = path.read_bytes()
@@ -225,18 +215,6 @@ def test_sweep_equals_the_definition(ranges, times):
     ordered = by_thread(ranges).get(PID, [])
     expected = ["/".join(one.name for one in ordered if one.start <= t < one.end) for t in times]
     assert sweep(ordered, times) == expected
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="recorded exports are not here")
-def test_the_holes_of_a_recorded_program_are_its_writing_of_files():
-    """Said before: idle for 36 % of a step, and the record does not say what the host did. It is a range called IO."""
-    frame = read_sqlite(SHARED / "nsys_t4_2025.3.1_schema3.20.2.sqlite")
-    found = budget(frame, host=host_of(frame))
-    assert found.unknown == 0
-    assert found.away / found.window == pytest.approx(0.359, abs=0.001)
-    first = found.named[0]
-    assert (first.cause, first.within) == ("away", "Loop/Step # to #/IO #")
-    assert first.seconds == pytest.approx(found.away, rel=0.02)
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="recorded exports are not here")

@@ -53,27 +53,9 @@ def test_the_older_way_to_write_a_place():
     assert (found.kernel, found.place) == ("scale(float*, float const*, int)", "cuda.cu:12")
 
 
-def test_a_barrier_error_without_lines():
-    (found,) = read(DATA / "synccheck.log").findings
-    assert (found.kind, found.kernel, found.place) == (
-        "Barrier error detected. Divergent thread(s) in block",
-        SCALE,
-        "",
-    )
-
-
 def test_clean_is_no_findings_and_a_summary_of_none():
     log = read(DATA / "clean.log")
     assert (log.findings, log.summary, log.troubles) == ((), 0, ())
-
-
-@pytest.mark.parametrize(
-    ("file", "words"), [("unsupported", "Device not supported"), ("untracked", "Internal Sanitizer Error")]
-)
-def test_trouble_of_the_tool_is_no_finding(file, words):
-    log = read(DATA / f"{file}.log")
-    assert log.findings == ()
-    assert words in log.troubles[0]
 
 
 def test_a_cut_log_has_no_summary():

@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
-from test_followed import PARTS
+from exports import Dialect, Launch, write
+from nsys_exports import Op, gpu_trace, kern_sum
+from test_nvprof import OLD
 
 from collectors import CollectError, read
 
+DATA = Path(__file__).parent.parent / "data"
+LAUNCHES = [
+    Launch("relu(int)", {"gpu__time_duration.sum": 1536.0, "dram__bytes.sum": 4096.0}),
+    Launch("gemm(int)", {"gpu__time_duration.sum": 2048.5, "dram__bytes.sum": 8192.0}),
+]
+OPS = [Op(0, 1000), Op(2000, 3000, "relu(float *)"), Op(6000, 500, "[CUDA memcpy HtoD]", "memcpy", bytes=4096)]
+PARTS = {
+    "ncu raw": write(LAUNCHES, Dialect(before=())).decode(),
+    "ncu details": write(LAUNCHES, Dialect(page="details", before=())).decode(),
+    "nsys trace": gpu_trace(OPS),
+    "nsys sum": kern_sum(OPS[:2], "2021.1"),
+    "nvprof old": OLD,
+    "rocprof 1": (DATA / "rocprof/v1_results.csv").read_text(),
+    "rocprof 3": (DATA / "rocprof/v3_counter_collection.csv").read_text(),
+    "rocprof trace": (DATA / "rocprof/v3_kernel_trace.csv").read_text(),
+    "cupti": (DATA / "triggers/slow_host/cupti.csv").read_text(),
+}
 VALUE = {
     "ncu raw": "gpu__time_duration.sum",
     "nsys trace": "Duration (ns)",

@@ -256,27 +256,6 @@ def test_recorded_a100_fp32():
     assert (timed["dram_bytes"] / timed["time"]).max() == pytest.approx(1674e9, rel=1e-3)
 
 
-@needs_shared
-def test_recorded_mobilenet_int8():
-    frame = trtexec.read(
-        SHARED / "mobilenet.qat.onnx.engine.profile.json", SHARED / "mobilenet.qat.onnx.engine.graph.json"
-    )
-    assert len(frame) == 73
-    assert frame["time"].sum() == pytest.approx(0.4704e-3, rel=1e-3)
-    timed = frame[frame["time"] > 0]
-    assert (timed["dram_bytes"] / timed["time"]).max() == pytest.approx(259e9, rel=2e-3)
-
-
-@needs_shared
-@pytest.mark.parametrize("path", sorted(SHARED.glob("*.json")) if SHARED.is_dir() else [], ids=lambda path: path.name)
-def test_recorded_files_read_or_say_why(path):
-    if path.name.endswith(("timing.json", "metadata.json")):
-        with pytest.raises(CollectError, match=r"no layers with times|which is not read"):
-            collectors.read(path)
-    else:
-        validate(collectors.read(path))
-
-
 def test_a_file_of_two_runs_says_so(tmp_path):
     path = tmp_path / "profile.json"
     path.write_text(profile_text([("conv", 1.0)]) * 2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import html
 import json
 import re
 import shutil
@@ -18,9 +17,8 @@ from profkit.bridges.mcp import _short
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
 from profkit.record.importing import import_files
-from profkit.report.messages import in_each
 from profkit.report.page.compare import page_of
-from profkit.report.programs import compared, lead
+from profkit.report.programs import compared
 from profkit.study.study import open_study
 
 ROOT = Path(__file__).parents[2]
@@ -102,18 +100,6 @@ def test_a_step_not_the_record_is_compared(said):
     ):
         assert words in text.out
     assert text.out.count("torch's profiler ran along") == 1
-
-
-def test_in_chinese(said, opened):
-    out = said("compare", "gpt", "less", "--lang", "zh")[1].out
-    assert (
-        out.splitlines()[0]
-        == "less 每步 23.3 ms，gpt 每步 23.3 ms：加速比 1x，尚无定论 [0.646, 1.55]，依据 5 步与 5 步"
-    )
-    for words in ("GPU 空闲", "主机下发过慢", "不再出现", "存疑：", "（办法："):
-        assert words in out
-    assert not re.search(r"\b(caveat|fix|step|gone|steady)\b", out)
-    assert "统计窗口不同" in in_each(lambda: lead(of(opened, "gpt", "cut").found))[1]
 
 
 def test_a_kernel_that_is_gone_is_told_though_the_step_is_not_shorter(opened):
@@ -205,21 +191,6 @@ def test_a_pull_request_is_judged_by_the_step(runs, opened, tmp_path, capsys):
     )
     assert invoke(["gate", str(tmp_path / "after"), str(tmp_path / "later")]) == 0
     assert "inconclusive: the limit lies inside the interval" in capsys.readouterr().out
-
-
-def test_the_page(opened):
-    text = page_of(of(opened, "gpt", "less"), 0.05)
-    shown = html.unescape(
-        re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", re.sub(r'<span lang="zh-CN">.*?</span>', "", text, flags=re.S)))
-    )
-    for words in (
-        "less: a step takes 23.3 ms, gpt's took 23.3 ms: 1x as fast, inconclusive [0.646, 1.55], by 5 and 5 steps",
-        "Gate inconclusive: the limit of 5.00% lies inside the interval of less.",
-        "1.17x [1.17, 1.18] faster",
-        "softmax forward (ATen)",
-        "the host launched too late",
-    ):
-        assert words in shown
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,6 @@ from profkit.report.messages import in_each
 from profkit.report.writers import markdown
 from profkit.study.study import Study
 
-ROOT = Path(__file__).parents[2]
 NVTX_HEADER = (
     "NVTX Range,Style,PID,TID,NVTX Inst,Kern Inst,Total Time (ns),Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),"
     "Kernel Name"
@@ -164,31 +162,6 @@ def test_a_program_that_failed_is_told_in_the_first_line(tmp_path):
 def test_a_lower_bound_of_the_work_is_one_of_the_intensity():
     rows = [{"intensity": 2.0, "flops_lower": True}, {"intensity": 3.0, "flops_lower": False}, {"flops_lower": True}]
     assert column("FLOP/B", rows, "intensity", "").cells == [">= 2.00", "3.00", "-"]
-
-
-def test_a_layer_is_not_told_to_be_written_by_hand(tmp_path):
-    shape = [32, 512, 28, 28]
-    tensor = {"Name": "x", "Dimensions": shape, "Format/Datatype": "Channel major FP32 format"}
-    weights = {"Type": "Float", "Count": 512 * 512 * 9}
-    layer = {"Name": "conv", "LayerType": "CaskConvolution", "Inputs": [tensor], "Outputs": [{**tensor, "Name": "y"}]}
-    layer |= {"Kernel": [3, 3], "OutMaps": 512, "Groups": 1, "Weights": weights}
-    layer |= {"TacticName": "ampere_scudnn_128x64_relu_xregs_large_nn_v1"}
-    (tmp_path / "layers.json").write_text(json.dumps({"Layers": [layer], "Bindings": []}))
-    times = [{"count": 10}, {"name": "conv", "timeMs": 100.0, "averageMs": 10.0, "medianMs": 10.0, "percentage": 100}]
-    (tmp_path / "profile.json").write_text(json.dumps(times))
-    files = [tmp_path / "profile.json", tmp_path / "layers.json"]
-    study = Study(import_files(files, tmp_path / "run", device="NVIDIA A100 80GB PCIe").run)
-    steps = {one.rule: one.next_step for one in study.findings() if one.severity == "time"}
-    assert "let the builder use the tensor cores" in steps["use-tensor-cores"]
-    assert not any("wgmma" in step or "cp.async" in step for step in steps.values())
-
-
-def test_two_tasks_have_no_faster_one(capsys):
-    runs = [str(ROOT / "examples/h200" / name) for name in ("ICJTRP", "ICNPLY")]
-    assert invoke(["compare", *runs]) == 0
-    said = capsys.readouterr().out
-    assert "] another task" in said
-    assert "faster" not in said
 
 
 def test_what_does_an_import_again_names_every_file(tmp_path):

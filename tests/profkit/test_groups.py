@@ -9,7 +9,7 @@ from candidates import write_sample
 from test_isolation import measure
 
 from profkit.launch.protocol import Job, Subject
-from profkit.record import groups
+from profkit.record import measure as measuring
 from profkit.rundir.files import read_rows, write_rows
 
 
@@ -21,7 +21,7 @@ def job(count, timings):
 
 @pytest.mark.parametrize(("count", "sizes"), [(1, [1]), (8, [8]), (9, [8, 1]), (20, [8, 8, 4])])
 def test_each_group_has_the_reference_and_a_share_of_the_time(tmp_path, count, sizes):
-    made = [one for one, _ in groups.of(job(count, tmp_path / "timings.csv"))]
+    made = [one for one, _ in measuring.in_groups(job(count, tmp_path / "timings.csv"))]
     assert [[s.role for s in one.subjects].count("candidate") for one in made] == sizes
     assert {one.subjects[0].name for one in made} == {"reference"}
     assert len({one.timings for one in made}) == len(sizes)
@@ -38,7 +38,7 @@ def test_rounds_of_a_later_group_are_none_of_an_earlier_one(tmp_path):
     write_rows(place / "shapes/0/timings.csv", [head, ["b", "wall", 0]])
     write_rows(place / "cupti.csv", [["impl", "kernel"], ["reference", "k"], ["b", "k"]])
     write_rows(tmp_path / "cupti.csv", [["impl", "kernel"], ["reference", "k"], ["a", "k"]])
-    groups.merge(timings, 2)
+    measuring.merge_group(timings, 2)
     assert [(row[0], row[2]) for row in read_rows(timings)[1:]] == [
         ("reference", "0"),
         ("a", "3"),
@@ -53,7 +53,7 @@ def test_rounds_of_a_later_group_are_none_of_an_earlier_one(tmp_path):
 @pytest.mark.slow
 def test_all_are_measured_and_no_more_than_a_group_is_alive(tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(groups, "TOGETHER", 2)
+    monkeypatch.setattr(measuring, "TOGETHER", 2)
     folder = write_sample(tmp_path, "honest", "nan")
     for name in ("second", "third"):
         (folder / f"{name}.py").write_text((folder / "honest.py").read_text())

@@ -1,19 +1,15 @@
-"""History: a planted change is found where it is and named with its cause, none is found in noise, and a suspicion is
-measured again before it is said."""
+"""History: a planted change is found where it is and named with its cause, none is found in noise."""
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
 
 import numpy as np
 import pytest
 from recorded_runs import recorded, series, write
 
-from profkit.campaign import history
 from profkit.campaign.change_points import SHORTEST, _Weights, cuts
-from profkit.campaign.history import confirm, histories, level_changes, newest_slower
+from profkit.campaign.history import histories, level_changes, newest_slower
 from profkit.campaign.index import Index
 from profkit.cli import main
 
@@ -153,77 +149,9 @@ def test_since_shows_later_changes_alone_and_looks_at_all_runs(tmp_path):
     assert len(of(tmp_path, since="2026-01-03")[0].rows) == 40
 
 
-def test_a_library_shows_what_changed(tmp_path, capsys):
-    series(tmp_path, noisy(40, at=25, step=0.05))
-    series(tmp_path, noisy(20), sample="ICVXKH")
-    code, out, _ = run(capsys, "history", "--runs", tmp_path)
-    assert code == 0
-    assert "ICFSMX cuda on NVIDIA H200: 40 runs" in out
-    assert "1 series without a change" in out
-    assert "slower? Not measured again yet" in out
-    document = json.loads(run(capsys, "history", "--runs", tmp_path, "--json")[1])
-    assert [one["regression"] for one in document["series"]] == ["suspected", ""]
-
-
 def test_nothing_to_show_is_an_error(tmp_path, capsys):
     assert run(capsys, "history", "--runs", tmp_path / "none")[0] == 2
     series(tmp_path / "runs", noisy(3))
     code, _, err = run(capsys, "history", "NOSUCH", "--runs", tmp_path / "runs")
     assert code == 2
     assert "no finished run of NOSUCH" in err
-
-
-def test_a_suspicion_on_a_device_that_is_not_here_stays_unconfirmed(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(history, "_same_source", lambda *_: None)
-    monkeypatch.setattr(history.gpu, "identity", dict)
-    series(tmp_path, noisy(40, at=25, step=0.05))
-    code, out, _ = run(capsys, "history", "--runs", tmp_path, "--confirm")
-    assert code == 0
-    assert "Unconfirmed, it could not be measured again: its device, NVIDIA H200, is not here" in out
-
-
-def test_a_suspicion_about_other_sources_stays_unconfirmed(tmp_path, monkeypatch):
-    series(tmp_path / "runs", noisy(40, at=25, step=0.05))
-    shutil.copytree(recorded_sample(), tmp_path / "S1/ICFSMX")
-    (tmp_path / "S1/ICFSMX/example_cudacode.py").write_text("another", "utf-8")
-    monkeypatch.chdir(tmp_path)
-    with Index(tmp_path / "runs") as index:
-        index.refresh()
-        found = confirm(index, histories(index)[0])
-    assert found.state == "unconfirmed"
-    assert "not as it was measured" in found.why
-
-
-def recorded_sample():
-    from recorded_runs import H200
-
-    return H200.parents[1] / "S1/ICFSMX"
-
-
-@pytest.mark.parametrize(
-    ("again", "state", "code"),
-    [
-        ({"cuda": 1.05}, "confirmed", 1),
-        ({"cuda": 1.0}, "refuted", 0),
-        ({"cuda": 1.05, "reference": 1.05}, "unconfirmed", 0),
-    ],
-)
-def test_a_suspicion_is_measured_again(tmp_path, capsys, monkeypatch, again, state, code):
-    monkeypatch.setattr(history, "_same_source", lambda *_: None)
-    monkeypatch.setattr(history.gpu, "identity", lambda: {"name": "NVIDIA H200"})
-    series(tmp_path, noisy(40, at=25, step=0.05))
-    hours = iter(range(500, 510))
-
-    def profile(sample, *, only, device, runs, **_):
-        assert (sample, only, device, runs) == ("S1/ICFSMX", ("cuda",), "cuda", tmp_path)
-        path = write(tmp_path, *recorded("ICFSMX"), hour=next(hours), scale=again)
-        from profkit.rundir.directory import open_run
-
-        return open_run(path)
-
-    monkeypatch.setattr("profkit.record.profile.profile", profile)
-    monkeypatch.setattr("profkit.report.derived.write", lambda study: None)
-    found, out, _ = run(capsys, "history", "--runs", tmp_path, "--confirm", "--json")
-    (one,) = json.loads(out)["series"]
-    assert (one["regression"], found) == (state, code)
-    assert len(one["again"]["times"]) == 3

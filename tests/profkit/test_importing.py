@@ -28,9 +28,6 @@ from collectors.ncu.raw import RawReader
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
 from profkit.record.importing import import_files
-from profkit.report.page import data as page_data
-from profkit.report.writers import markdown
-from profkit.report.writers.json import metrics as metrics_of
 
 DATA = Path(__file__).parent.parent / "data"
 NCU = DATA / "ncu" / "h200_default.csv"
@@ -157,15 +154,6 @@ def test_nobody_speaks_of_correctness_or_speedup(tmp_path, capsys):
     assert "profkit import h200_default.csv" in report
 
 
-def test_ranges_include_what_is_inside_them(tmp_path):
-    run = Study(import_files([NCU], tmp_path / "run").run)
-    rows = run.metrics.set_index("impl")
-    assert rows.loc["ICVXKH", "kernels"] == 9
-    assert rows.loc["ICVXKH", "time"] == pytest.approx(
-        rows.loc["ICVXKH/reference", "time"] + rows.loc["ICVXKH/candidate", "time"]
-    )
-
-
 def test_a_sqlite_export_gives_shares_ranges_and_a_timeline(tmp_path, sqlite, capsys):
     assert invoke(["import", str(sqlite), "-q", "-o", str(tmp_path / "run")]) == 0
     shown = capsys.readouterr().out
@@ -191,28 +179,6 @@ def test_the_same_launches_in_two_exports_count_once(tmp_path, sqlite, ops):
     assert run.kernels["time"].sum() == pytest.approx(8 * 400e-9)
 
 
-@pytest.mark.parametrize("files", [1, 2])
-def test_texts_as_categories_tell_the_same(tmp_path, files):
-    """A trace is read with its texts as categories; what is made of it is what plain texts would give."""
-    names = ["gemm<a, b>", "[CUDA memcpy Host-to-Device]", "void relu(\x1b[31m\u202e)", "nccl_all"]
-    ops = [
-        Op(2000 * at, 900 + at, names[at % 4], "memcpy" if at % 4 == 1 else "kernel", device=at // 50 % 2, bytes=64)
-        for at in range(1, 101)
-    ]
-    paths = [tmp_path / f"t{number}.csv" for number in range(files)]
-    for path in paths:
-        path.write_text(gpu_trace(ops))
-    imported = import_files(paths, tmp_path / "run")
-    assert all((frame["kernel"].dtype == "category") for frame in imported.frames.values())
-    plain = Study(imported.run, {file: read(imported.run.path / file) for file in imported.frames})
-    study = Study(imported.run, imported.frames if files == 1 else {})
-    assert metrics_of(study) == metrics_of(plain)
-    assert study.kernels.to_csv() == plain.kernels.to_csv()
-    assert study.kernels.dtypes.equals(plain.kernels.dtypes)
-    assert markdown.report(study) == markdown.report(plain)
-    assert page_data.timeline_of(study) == page_data.timeline_of(plain)
-
-
 def test_an_import_of_times_alone_draws_when_it_is_asked(tmp_path):
     (tmp_path / "t.csv").write_text(gpu_trace([Op(2000 * at, 900, f"k{at % 3}") for at in range(1, 30)]))
     run = tmp_path / "run"
@@ -223,18 +189,6 @@ def test_an_import_of_times_alone_draws_when_it_is_asked(tmp_path):
     assert invoke(["report", str(run)]) == 0
     assert (run / "waterfall.png").exists()
     assert "](waterfall.png)" in (run / "report.md").read_text()
-
-
-def test_a_page_looks_at_the_kernels_of_many_ranges_once(tmp_path, monkeypatch):
-    ops = [Op(2000 * at, 900 + at, f"k{at % 3}", call=1000 * at) for at in range(1, 61)]
-    ranges = [Nvtx(1000 * at - 10, 1000 * at + 10, f"r{at}") for at in range(1, 61)]
-    study = Study(import_files([sqlite_export(tmp_path / "r.sqlite", ops, ranges)], tmp_path / "run").run)
-    asked, of = [], page_data.by_step
-    monkeypatch.setattr(page_data, "by_step", lambda study: asked.append(1) or of(study))
-    told = page_data.data_of(page_data.shown_of(study))
-    assert [(row["impl"], row["kernel"]) for row in told["kernels"][:2]] == [("r1", "k1"), ("r2", "k2")]
-    assert len(told["kernels"]) > 50
-    assert len(asked) < 5
 
 
 def test_several_ncu_exports_are_told_apart_by_name(tmp_path):
@@ -372,22 +326,6 @@ def test_scrub_copies_a_sqlite_export_without_its_machine(tmp_path, sqlite):
     assert (clean / "imported" / NCU.name).read_bytes() == NCU.read_bytes()
     # What is checked when the run is read again is the copy.
     assert invoke(["report", str(clean)]) == 0
-
-
-def test_the_readers_tell_how_far_they_are(tmp_path, ops):
-    trace = tmp_path / "trace.csv"
-    trace.write_text(gpu_trace(ops))
-    for file in (trace, NCU):
-        seen = []
-        import_files(
-            [file],
-            tmp_path / f"run-{file.stem}",
-            moved=lambda done, total, seen=seen: seen.append((done, total)),
-        )
-        assert seen
-        assert seen == sorted(seen)
-        done, total = seen[-1]
-        assert 0.5 * file.stat().st_size < done <= total <= file.stat().st_size
 
 
 def test_a_long_step_draws_a_bar_of_bytes_on_a_terminal(tmp_path):

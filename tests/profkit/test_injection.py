@@ -22,7 +22,7 @@ from profkit.campaign.progress import Screen as Board
 from profkit.cli.group import invoke
 from profkit.report.derived import write
 from profkit.report.dialects import DIALECTS
-from profkit.report.layout import Table, pipe_table, without_markup, words
+from profkit.report.layout import without_markup, words
 from profkit.report.writers import json as as_json
 from profkit.report.writers import markdown, notebook, terminal
 from profkit.rundir import harmless
@@ -326,20 +326,6 @@ def test_what_is_harmless_stays_as_it_is():
         without_markup("a <b> [x](//evil.example) [y](javascript:1)")
         == r"a &lt;b> [x]\(//evil.example) [y]\(javascript:1)"
     )
-
-
-def test_nobody_is_called_by_a_document():
-    """By no name and no number outside code; the text that is shown reads the same."""
-    document = "@a, `@b` (@c/d) x@e.f #1, o/r#2 gh-3 lone ` @g `` @h ``"
-    defused = without_markup(document)
-    assert defused == (
-        "@&#8203;a, `@b` (@&#8203;c/d) x@&#8203;e.f #&#8203;1, o/r#&#8203;2 gh-&#8203;3 lone \\` @&#8203;g `` @h ``"
-    )
-    assert without_markup(defused) == defused
-    assert without_markup("| a ` @x | b ` |") == "| a \\` @&#8203;x | b \\` |", "a cell ends a code span"
-    assert without_markup("# a #b x @ y &#62; `#1` @") == "# a #b x @ y &#62; `#1` @"
-    table = pipe_table(Table(["a"], [["x|y"], ["x\\|y"]])).splitlines()
-    assert table[2:] == ["| x\\|y |", "| x\\\\\\|y |"]
 
 
 def test_the_board_of_a_campaign_shows_markup_as_it_is():

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from profkit.cli.contests.kernelbench import command
-from profkit.contests.kernelbench import pairs
 from profkit.contests.kernelbench.files import read_baseline, read_results
 from profkit.errors import ProfkitError
 from profkit.guest import heap
@@ -165,28 +164,6 @@ def test_a_candidate_cannot_switch_the_precision_of_the_reference():
         torch.set_float32_matmul_precision(before["float32 matmul precision"])
     assert heard.caveats[0]["what"].startswith("precision: fast switches it")
     assert "high" in heard.caveats[0]["how_much"]
-
-
-def test_the_compiled_baseline_is_compiled_once_for_all_inputs():
-    source = pairs.compiled(
-        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return torch.relu(x) * 2\n",
-        ", backend=counting",
-    )
-    graphs = []
-
-    def counting(graph, inputs):
-        graphs.append(graph)
-        return graph.forward
-
-    namespace = {"counting": counting}
-    exec(source, namespace)
-    with torch.no_grad():
-        model = namespace["ModelNew"]().eval()
-        for seed in range(5):
-            torch.manual_seed(seed)
-            x = torch.randn(64, 64)
-            assert torch.equal(model(x), torch.relu(x) * 2)
-    assert len(graphs) == 1
 
 
 @pytest.mark.slow(30)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 from synthetic_runs import PLANTED, kernel, make_run, planted_run
@@ -21,7 +20,6 @@ from profkit.report.writers import markdown
 from profkit.study.study import open_study
 from profkit.targets.program import Program
 
-DATA = Path(__file__).resolve().parent.parent / "data" / "ncu"
 OK = [sys.executable, "-c", "import os; print('flags', os.environ.get('NVCC_APPEND_FLAGS'))"]
 
 

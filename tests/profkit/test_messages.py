@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from synthetic_runs import kernel, make_run
 
-from analyzers.rules.findings import RULES
 from profkit.report.dialects import DIALECTS, tensorrt
 from profkit.report.dialects.paddle import Case, report
 from profkit.report.dialects.pr import snippet
@@ -23,19 +22,6 @@ from profkit.study.study import open_study
 
 ROOT = Path(__file__).parents[2]
 H200 = ROOT / "examples/h200"
-
-
-def sentences(texts):
-    """Runs of three words and more between the places of the English messages: long enough to be no name."""
-    pieces = {piece.strip(" .,;:()") for text in texts for piece in re.split(r"\{\w*\}", text)}
-    pieces = {piece for piece in pieces if not piece.startswith("profkit ")}  # commands are the same in both
-    return sorted(piece for piece in pieces if len(re.findall(r"[A-Za-z]+", piece)) >= 3)
-
-
-ENGLISH_SIDE = sentences(
-    [english for english, _ in catalogue().values()]
-    + [text for rule in RULES.values() for variant in rule.variants for text in rule.words(variant, "en")]
-)
 
 
 @pytest.fixture
@@ -74,21 +60,8 @@ def reports(run, lang):
         "html": shown(page(run), lang),
         "compare": shown(page_of(Compared((run, run), ladder_of(chosen), tuple(chosen)), 0.05), lang),
         "tensorrt": tensorrt.write_up(inputs),
-        "paddle": report([Case("", "", "", 2e-3, 1e-3, 3e-3, bytes=12e9, peak=900e9)]),
+        "paddle": report([Case("", "", "", 2e-3, 1e-3, 3e-3)]),
     }
-
-
-@pytest.mark.parametrize("which", [0, 1], ids=["bare", "counted"])
-def test_chinese_reports_hold_no_english_sentence(plain, which):
-    with speaking("zh"):
-        told = reports(plain[which], "zh")
-    for name, text in told.items():
-        # Caveats come from every house as they are; the page and the readme say so by their place.
-        for caveat in plain[which].analysis.caveats:
-            for part in (caveat.what, caveat.how_much, caveat.fix):
-                text = text.replace(part, "")
-        assert [piece for piece in ENGLISH_SIDE if piece in text] == [], name
-        assert re.search(r"[一-鿿]", text), name
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["bare", "counted"])

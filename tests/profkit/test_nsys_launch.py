@@ -20,10 +20,10 @@ from collectors import cupti
 from collectors.frame import host_of
 from profkit.errors import CannotProfileError
 from profkit.launch import tools
-from profkit.record.cupti import Activities
 from profkit.record.profile import plan
 from profkit.record.request import Request
 from profkit.record.session import Session
+from profkit.record.timeline import Activities
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import Capture, Impl, SampleInfo
 from profkit.study.study import Study, open_study

@@ -117,7 +117,7 @@ def test_a_callable_may_be_called_reference(tmp_path):
 
 
 @pytest.mark.slow
-def test_sweep_is_tidy_and_plots(tmp_path):
+def test_sweep_is_tidy(tmp_path):
     def ours(x, y):
         return x @ y
 
@@ -126,7 +126,6 @@ def test_sweep_is_tidy_and_plots(tmp_path):
     )
     assert list(found.frame[["n", "k", "impl"]].itertuples(index=False, name=None)) == [(8, 4, "ours"), (16, 4, "ours")]
     assert (found.frame["time"] > 0).all()
-    assert found.plot().axes[0].get_xlabel() == "n"
     assert "<table" in found._repr_html_()
     assert all(Path(path).is_dir() for path in found.frame["run"])
 

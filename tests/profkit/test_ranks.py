@@ -15,10 +15,10 @@ import pytest
 from collectors.cupti import HOST, TRACE, host_file, rank_file
 from collectors.frame import build, host_of
 from profkit.api import profile
-from profkit.record.cupti import CLOCK, FILE, _together
 from profkit.record.hot import hottest
 from profkit.record.profile import plan
 from profkit.record.request import Request
+from profkit.record.timeline import CLOCK, FILE, _ranks_together
 from profkit.report import sections
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import Capture, SampleInfo
@@ -93,7 +93,7 @@ def two(tmp_path):
         [("gemm", 0.0, 3.0), (NCCL, 3.0, 1.0)],
         [process, ("cudaLaunchKernel", -0.5, 0.1, 0), ("cudaLaunchKernel", 0.2, 0.1, 1)],
     )
-    _together(run.path / FILE)
+    _ranks_together(run.path / FILE)
     run.manifest.captures.append(Capture(FILE, "cupti", "times"))
     run.save()
     return open_study(run.path)

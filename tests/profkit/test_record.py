@@ -18,16 +18,14 @@ from profkit.launch import cache, gpu, isolation, protocol, runner, tools
 from profkit.launch.process import Exit
 from profkit.record.measure import Measure
 from profkit.record.ncu import Ncu
-from profkit.record.nsys import Nsys
 from profkit.record.prepare import info
 from profkit.record.profile import plan, profile
 from profkit.record.request import Request, refuse
 from profkit.record.sanitizer import Sanitizer
 from profkit.record.session import Session
-from profkit.report.writers.markdown import sections
+from profkit.record.timeline import Nsys
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import Impl
-from profkit.study.study import open_study
 from profkit.targets.program import Program
 from profkit.targets.sample import resolve
 from profkit.vendor.nvidia import nvml
@@ -79,21 +77,6 @@ def test_no_step_forgets_what_was_asked_for(session, step):
     assert job.limits["start"] >= protocol.LIMITS["start"]
     assert job.limits["check"] % (protocol.LIMITS["check"] * 0.5) == 0
     assert [one.name for one in job.subjects] == ["reference", "honest"]
-
-
-@pytest.mark.usefixtures("printed")
-def test_all_implementations_are_counted_in_one_start_of_ncu(on_gpu, fake_ncu, tmp_path, monkeypatch):  # noqa: F811
-    monkeypatch.chdir(tmp_path)
-    fake_ncu("ok", target="skip")
-    assert invoke(["profile", str(write_sample(tmp_path, "honest")), "--ncu", "-q"]) == 0
-    run = open_study(tmp_path / "profkit-runs")
-    assert run.manifest.isolated
-    assert [one.file for one in run.manifest.captures] == ["ncu.csv"]
-    assert [one.step for one in run.manifest.commands].count("ncu") == 1
-    assert run.manifest.counters.state == "collected"
-    assert set(run.launches["impl"]) == {"reference", "honest"}
-    (said,) = [line for block in sections(run) for line in block.lines if line.startswith("counters: Nsight")]
-    assert "all in one process" in said
 
 
 def test_a_candidate_over_its_memory_is_told_by_the_counters(session, monkeypatch):
@@ -281,18 +264,6 @@ def test_the_first_visible_gpu_is_the_one_a_program_gets(monkeypatch, visible, c
     assert gpu.compute_capability() == cc
     assert (gpu.identity().get("uuid"), gpu.identity().get("name")) == (uuid, name)
     assert Nvml.OPENED == [1]
-
-
-def test_one_json_document_for_all(on_gpu, fake_ncu, tmp_path, monkeypatch, capsys):  # noqa: F811
-    monkeypatch.chdir(tmp_path)
-    fake_ncu("ok", target="skip")
-    documents = []
-    for words in ([str(write_sample(tmp_path, "honest"))], ["--", *OK]):
-        assert invoke(["profile", "--ncu", "-q", "--json", *words]) == 0
-        documents.append(json.loads(capsys.readouterr().out))
-    assert [sorted(one) for one in documents] == [["exit_code", "metrics", "path", "run"]] * 2
-    assert [one["exit_code"] for one in documents] == [None, 0]
-    assert [one["run"]["counters"]["state"] for one in documents] == ["collected"] * 2
 
 
 def test_verbose_shows_commands_and_seconds(fake_ncu, tmp_path, monkeypatch, capsys):

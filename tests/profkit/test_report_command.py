@@ -86,8 +86,8 @@ def test_usage(arguments):
     ("arguments", "named"),
     [
         (["--for", "pr", "--notes", "x.toml"], "--notes goes with --for tensorrt"),
-        (["--name", "ratio"], "--name goes with --for pr"),
-        (["--for", "html", "--eval", "x.txt"], "--eval goes with --for tensorrt"),
+        (["--notes", "x.toml"], "--notes goes with --for tensorrt"),
+        (["--for", "html", "--notes", "x.toml"], "--notes goes with --for tensorrt"),
     ],
 )
 def test_an_option_of_another_dialect_is_refused_by_name(folder, arguments, named):

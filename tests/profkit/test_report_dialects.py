@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import click
 import pytest
 from synthetic_runs import kernel, make_run
 
 from analyzers.verdicts.shapes import Shape
 from collectors.caveat import Caveat
-from profkit.contests.hackathon import encoder_table
 from profkit.errors import ProfkitError
 from profkit.report.dialects import paddle, pr, tensorrt
 from profkit.report.ladder import Chosen, ladder_of
@@ -38,15 +36,10 @@ def test_pr_has_both_pictures_and_the_convention(run):
     assert "95 % interval" in text
 
 
-def test_the_picture_of_a_pr_survives_and_has_the_name_that_is_asked_for(run):
-    written = pr.DIALECT.document([str(run.path)], "en", name="after")
+def test_the_picture_of_a_pr_survives(run):
+    written = pr.DIALECT.document([str(run.path)], "en")
     assert '<img alt="Roofline of T1: cuda: correct, ' in written.text
-    assert 'src="after-light.png" width="800">' in written.text
-    assert list(written.pictures) == ["after-light.png", "after-dark.png"]
-    assert written.home.name == "after.md"
-    for bad in ("../a", "a b", '"', ".hidden"):
-        with pytest.raises(click.BadParameter):
-            pr.OPTIONS[0].callback(None, None, bad)
+    assert list(written.pictures) == ["roofline-light.png", "roofline-dark.png"]
 
 
 def test_a_pr_holds_the_findings_of_the_best_alone_and_caveats_that_matter(run):
@@ -68,14 +61,6 @@ def test_paddle_57835_is_made_from_its_inputs():
     wanted = [line for line in (CONTEST / "paddle_57835.md").read_text().splitlines() if "V100" in line]
     assert made == wanted
     assert "old / new - 1" in paddle.report(cases)
-
-
-def test_paddle_flags_what_the_device_cannot_do():
-    """The published rows move 12 GB if their source is complex: more than the card's bandwidth."""
-    text = paddle.report(
-        [paddle.Case("Tesla V100", "complex64", "[1000000,10,10,10]", 28.013e-3, 10.893e-3, bytes=12e9, peak=900e9)]
-    )
-    assert "1.1 TB/s, above the device's 0.9 TB/s" in text
 
 
 def test_paddle_from_runs_leaves_gaps(run):
@@ -106,15 +91,6 @@ def test_paddle_has_a_case_a_shape(run, monkeypatch):
     assert "旧 / 新 - 1" in text
 
 
-def inputs(run):
-    chosen = [Chosen(run, "reference", "a"), Chosen(run, "cuda", "b")]
-    evaluations = [
-        ("eval", encoder_table.read(CONTEST / "eval_encoder.txt")),
-        ("bad", encoder_table.read(CONTEST / "eval_variants.txt")),
-    ]
-    return tensorrt.Inputs(chosen, ladder_of(chosen), None, evaluations)
-
-
 @pytest.mark.parametrize(
     ("lang", "heads"),
     [
@@ -124,10 +100,9 @@ def inputs(run):
 )
 def test_tensorrt_has_its_sections(run, lang, heads):
     with speaking(lang):
-        text = tensorrt.write_up(inputs(run))
+        text = tensorrt.write_up(inputs_of(run))
     places = [re.search(rf"^## \d+ {head}$", text, re.M).start() for head in heads]
     assert places == sorted(places)
-    assert "9.000e+01" in text and "1.000e+02" in text  # noqa: PT018  (the slip, printed and recomputed)
     assert "1.5x" in text
     if lang == "en":
         assert not re.search(r"[一-鿿]", text)
@@ -150,8 +125,6 @@ def test_tensorrt_groups_kernels_of_a_library_and_says_once_what_its_callers_can
     assert text.count("这是 PyTorch 自带的 kernel") == 1
     # Another main kernel: what was counted inside it is not compared.
     assert "最耗时的 kernel 由 `copy (ATen)` 变为 `k`" in text
-    # No section of slips where there is none.
-    assert "算术核对" not in text
 
 
 def test_tensorrt_orders_runs_by_the_size_of_their_inputs(tmp_path):

@@ -9,17 +9,14 @@ import time
 from pathlib import Path
 
 import browser
-import msgspec
 import numpy as np
 import pytest
 from synthetic_runs import kernel, make_run
 
-from analyzers.waterfall import Slice
 from profkit.record.importing import import_files
 from profkit.report import sections
 from profkit.report.messages import speaking
 from profkit.report.page.run import page
-from profkit.report.waterfall import blocks
 from profkit.study.study import Study, open_study
 
 ROOT = Path(__file__).parents[2]
@@ -121,29 +118,6 @@ def test_a_caveat_matters_when_the_answer_rests_on_it():
     assert sections.that_matter(open_study(H200 / "ICVXKH")) == []
 
 
-def test_the_waterfall_of_the_page_is_the_studys():
-    study = open_study(H200 / "ICJTRP")
-    text = page(study)
-    fall = text[text.index('<div class="fall" data-part="cuda"') :]
-    rows = re.findall(r'<li>.*?class="n"><b>(.*?)</b>.*?class="v">([\d.]+ us)', fall[: fall.index("</ol>")], re.S)
-    shown = [(english(name).strip(), amount) for name, amount in rows]
-    assert shown == [
-        ("time now", "161 us"),
-        ("transpose_kernel", "40.9 us"),
-        ("lower bound of the task", "120 us"),
-    ]
-    total = sum(one.seconds for one in blocks(study, "cuda"))
-    assert total == pytest.approx(study.waterfalls["cuda"].time)
-
-
-def test_what_rounding_leaves_is_no_block():
-    study = open_study(H200 / "ICJTRP")
-    fall = study.waterfalls["cuda"]
-    residue = msgspec.structs.replace(fall, slices=(*fall.slices, Slice("kernels", 1e-20, "nothing")))
-    study.__dict__["waterfalls"] = {"cuda": residue}
-    assert [one.kind for one in blocks(study, "cuda")] == ["excess", "lower_bound"]
-
-
 def test_findings_of_the_winner_stand_open_and_the_others_behind_a_fold():
     text = page(open_study(ROOT / "examples/transformer_ladder/runs/batch8"))
     part = text[text.index('<section id="findings"') : text.index('<section id="roofline"')]
@@ -159,14 +133,6 @@ def test_a_run_without_counters_has_a_page(tmp_path):
     text = page(make_run(tmp_path / "r", {"reference": 4e-4, "cuda": 2e-4}))
     assert "hardware counters are missing" in text
     assert embedded(text)["kernels"] == []
-
-
-def test_the_facts_name_only_roofs_in_use():
-    text = page(open_study(H200 / "ICJTRP"))
-    facts = part_of(text, '<section id="facts"', "</section>")
-    assert "dram 4.47 TB/s" in facts
-    assert "fp8" not in facts
-    assert "int8" not in facts
 
 
 @pytest.mark.slow

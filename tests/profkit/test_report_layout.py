@@ -12,9 +12,8 @@ from synthetic_runs import two_parts
 from collectors.caveat import Caveat
 from profkit.cli.group import cli
 from profkit.report import sections, units
-from profkit.report.layout import Column, Table, pipe_table, terminal_table
+from profkit.report.layout import Column, Table, terminal_table
 from profkit.report.names import short_name, short_names
-from profkit.report.page.run import page
 from profkit.report.writers import markdown, terminal
 from roofline.wording import seconds
 
@@ -56,14 +55,6 @@ def test_a_pipe_and_a_file_hold_every_column(monkeypatch):
 def test_wide_characters_take_two_places():
     text = terminal_table(Table(["名称", "n"], [["屋顶线", "1"], ["ab", "22"]]))
     assert text.splitlines()[2:] == ["屋顶线  1", "ab      22"]
-
-
-def test_a_column_of_nothing_is_left_out():
-    table = Table.of(
-        [Column("", ["a", "b"]), Column("zero", ["0", "0"]), Column("gone", ["-", "-"]), Column("x", ["1", "-"])]
-    )
-    assert table.head == ["", "x"]
-    assert pipe_table(table).splitlines()[0] == "|  | x |"
 
 
 @pytest.mark.parametrize(
@@ -222,24 +213,6 @@ def test_each_caveat_is_told_once_with_whom_it_concerns(study):
         assert text.count("declared and counted bytes disagree") == 1
 
 
-def test_a_report_says_what_next_and_no_column_of_zeros(study):
-    text = markdown.report(study)
-    first = next(one for one in study.findings() if one.impl == "cuda" and one.severity == "time")
-    assert first.title in text
-    places = [text.index(f"## {head}") for head in ("Where the time goes", "What next", "Roofline", "Kernels")]
-    assert places == sorted(places)
-    assert re.search(r"\| cuda: time now \| 200 \| 100% \|", text)
-    assert "| `k` |" in text
-
-
-def test_the_best_is_the_fastest_correct_candidate(study):
-    assert study.best.name == "cuda"
-    study.manifest.impls[1].status = "mismatch"
-    del study.__dict__["best"]
-    assert study.best.name == "cuda", "of those that were measured the candidates come first"
-    assert [part.name for part in study.parts] == ["reference", "cuda"]
-
-
 def test_colour_is_for_terminals_that_want_it(study, monkeypatch):
     """By the environment and --plain: test_terminal."""
     for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
@@ -260,13 +233,3 @@ def test_seconds_are_written_in_one_way(value):
     assert units.text(value, "s") == said
     unit, (cell,) = units.column([value], "s")
     assert f"{cell} {unit}" == said
-
-
-def test_where_nothing_is_placed_no_roof_is_spoken_of(study, monkeypatch):
-    assert sections.placed(study)
-    object.__setattr__(study.analysis, "caveats", (Caveat("all datasheet", "", "", "datasheet-roofs"),))
-    assert "datasheet-roofs" in {one.code for one in sections.all_caveats(study)}
-    for where in ("sections", "sections.caveats"):
-        monkeypatch.setattr(f"profkit.report.{where}.placed", lambda _: False)
-    assert "datasheet-roofs" not in {one.code for one in sections.all_caveats(study)}
-    assert '<section id="roofline" aria-labelledby="h-roof" hidden>' in page(study)

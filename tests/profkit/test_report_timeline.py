@@ -94,29 +94,6 @@ def test_a_sample_has_no_timeline_and_a_long_program_is_cut_and_says_so(study, m
     assert (found["hidden"], found["whole"]) == (STEPS * PER_STEP - 1000, STEPS * PER_STEP)
 
 
-def test_the_page_says_what_a_step_is_and_how_idle_the_gpu(study):
-    text = page(study)
-    assert len(text.encode()) < 1_000_000
-    top = text[text.index('<dl class="answer">') : text.index("</dl>")]
-    assert "One step" in top
-    assert re.search(r"60(\.\d)?%", top)
-    assert "nothing to compare with" in text
-    # Nothing is held against a ceiling: that the ceilings are a datasheet's weakens nothing.
-    assert "datasheet figures" not in text[: text.index('<section id="caveats"')]
-    # The step is a waterfall: what the GPU was idle for, and its kernels; the first block leads to its finding.
-    fall = text[text.index('<div class="fall">') :]
-    fall = re.sub(r'<span lang="zh-CN">.*?</span>', "", fall[: fall.index("</ol>")])
-    found = timeline_of(study)
-    assert re.findall(r'class="n"><b>(?:<span lang="en">)?(.*?)<', fall) == [
-        "One step",
-        "GPU idle",
-        "GPU idle",
-        *sorted(found["names"], key=fall.index),
-    ]
-    assert re.search(r'data-finding="f0-\d"', fall)
-    assert '<section id="timings"' not in text
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(browser.find() is None, reason="no chromium here")
 def test_ten_thousand_launches_are_drawn_zoomed_and_named(study, tmp_path):

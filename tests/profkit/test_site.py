@@ -219,19 +219,6 @@ def test_two_thousand_runs_in_a_browser(tmp_path):
         assert tab.problems() == []
 
 
-def test_what_the_runs_say_stands_in_chinese_beside_it(tmp_path):
-    """Said before: sentences and caveats in English on the Chinese page."""
-    run_json, metrics = recorded("ICJTRP")
-    write(tmp_path / "runs/one", run_json, metrics)
-    build(tmp_path / "runs", tmp_path / "site", pages=0)
-    document, rows = data(tmp_path / "site")
-    lines = {row["impl"]: document["chinese"][row["line"]] for row in rows if row["line"]}
-    assert lines["cuda"] == "更快：2.86x [2.86, 2.88]"
-    assert lines["ori"].startswith("更慢：0.482x")
-    assert document["chinese"]["latency"] == "延迟"
-    assert all(re.search("[一-鿿]", document["chinese"].get(one, one)) for one in document["caveats"])
-
-
 @pytest.mark.slow
 @needs_browser
 def test_the_chinese_page_in_a_browser(runs, tmp_path):

@@ -91,26 +91,10 @@ def coloured(monkeypatch):
     return lambda *words: "\x1b[" in CliRunner().invoke(cli, words, color=True).output
 
 
-def test_plain_stands_before_or_after_the_verb_and_below_a_verb(coloured):
-    assert coloured("doctor", "--json") is False
-    assert coloured("doctor") is True
-    assert coloured("--plain", "doctor") is False
-    assert coloured("doctor", "--plain") is False
-    assert CliRunner().invoke(cli, ["kernelbench", "eval", "--plain", "--help"]).exit_code == 0
-
-
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
 def test_the_environment_says_no_colour(coloured, monkeypatch, name, value):
     monkeypatch.setenv(name, value)
     assert coloured("doctor") is False
-
-
-def test_a_name_in_a_table_has_the_colour_of_its_verdict(study):
-    text = terminal.summary(study)
-    assert f"\n{click.style('cuda     ', fg='green')}  yes" in text
-    assert click.unstyle(text).count("\n") == text.count("\n")
-    assert terminal.tone("wrong") == terminal.tone("void") == "red"
-    assert terminal.tone("skipped") is terminal.tone("reference") is None
 
 
 def test_what_is_fragile_is_counted_first_and_told_with_the_caveats(study):

@@ -22,10 +22,7 @@ def test_the_comment_of_the_contest():
     assert found.candidate.label == "自定义 CUDA ReLU"
     assert found.speedup == 0.88
     assert (round(found.low, 3), round(found.high, 3)) == (0.864, 0.930)
-    assert found.consistent is True
-    assert found.largest_difference == 0.0
     assert any("cache" in note for note in found.notes)
-    assert not any("ratio" in note for note in found.notes)
     json.dumps(found.to_dict(), allow_nan=False)
 
 
@@ -37,12 +34,6 @@ def test_wrapped_lines_and_colours_do_not_matter():
         text.replace("(Speedup): 0.88x", "\n(Speedup): 0.88x").replace("✅", "\x1b[32m✅\x1b[0m").replace("\n", "\r\n")
     )
     assert parse(text).to_dict() | {"notes": 0} == parse(COMMENT).to_dict() | {"notes": 0}
-
-
-def test_a_ratio_that_the_times_do_not_allow():
-    found = parse(COMMENT.replace("0.88x", "0.99x"))
-    assert found.consistent is False
-    assert any("0.99" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -77,5 +68,4 @@ def test_the_second_comment_and_the_added_lines():
 def test_an_honest_ratio_is_always_allowed(a, b, digits):
     text = f"R 平均执行时间: {a:.{digits}f} 秒\nC 平均执行时间: {b:.{digits}f} 秒\n加速比 (Speedup): {a / b:.2f}x\n"
     found = parse(text)
-    assert found.consistent is True
     assert found.low <= a / b <= found.high * (1 + 1e-12)

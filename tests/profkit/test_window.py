@@ -25,7 +25,6 @@ from profkit.targets.program import Program
 torch = pytest.importorskip("torch")
 from profkit.torch_tools import trace, window  # noqa: E402
 
-PYTHON = [sys.executable, "train.py", "--lr", "1"]
 STEPS = """
 import sys, torch
 from torch.profiler import record_function

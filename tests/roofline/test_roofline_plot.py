@@ -162,15 +162,6 @@ def test_saving_refuses_what_it_cannot(tmp_path):
     assert "folder" in error.value.fix
 
 
-def test_drawing_is_pure_and_ignores_the_users_settings():
-    import matplotlib
-
-    with matplotlib.rc_context({"font.size": 30, "axes.grid": False, "text.usetex": False, "figure.dpi": 50}):
-        before = dict(matplotlib.rcParams)
-        assert_tidy(draw(SCENES["three"]))
-        assert dict(matplotlib.rcParams) == before
-
-
 def test_an_unknown_theme_is_refused():
     with pytest.raises(RooflineError, match="sepia"):
         draw(replace(SCENES["single"], theme="sepia"))

@@ -18,7 +18,7 @@ from profkit.cli.group import complain
 from profkit.cli.options import PATH, Runners, Verb, option, request_of
 from profkit.cli.terminal.progress import progress
 from profkit.contests.json_files import read_json
-from profkit.contests.kernelbench import files, kernelbook, models, official, wrapper
+from profkit.contests.kernelbench import files, kernelbook, models, wrapper
 from profkit.contests.kernelbench.files import Generated, Problem, chosen_problems, own_of, write_json
 from profkit.contests.sources import write_new
 from profkit.errors import ProfkitError
@@ -220,10 +220,23 @@ def analyze_(
         }
         click.echo(json.dumps(whole, indent=1))
     else:
-        click.echo(official.render(document, warnings, known))
-        for block in (_ties(ties, rows), baseline_check.lines(checked, document)):
+        for line in [*warnings, *_official(document, known)]:
+            click.echo(line)
+        for block in (_ties(ties, rows), baseline_check.lines(checked)):
             click.echo("\n".join(["", *block]) if block else "", nl=bool(block))
     return 1 if checked["disagree"] else 0
+
+
+def _official(document: dict[str, Any], passes: dict[str, Any] | None) -> list[str]:
+    """The figures of the official script."""
+    said = [
+        f"{document['run_name']}: {document['total_eval']} of {document['total_count']} problems evaluated",
+        f"Successfully compiled: {document['compiled_count']} ({document['compilation_rate']:.1%})",
+        f"Functionally correct: {document['correct_count']} ({document['correctness_rate']:.1%})",
+        f"Geometric mean of the speed-up of the correct ones: {document['geo_mean_speedup']:.4f}",
+        *(f"fast_{p}: {score:.4g}" for p, score in document["fast_p"].items()),
+    ]
+    return said + [f"{name}: {value:.4g}" for name, value in ((passes or {}).get("averages") or {}).items()]
 
 
 def _ties(ties: dict[str, dict[str, float]], rows: list[Rated]) -> list[str]:
@@ -278,7 +291,6 @@ _COLUMNS = {
     "fast_2": ("fast_2", ".3g", 1),
     "prompt_tokens": ("tokens in", "d", 5),
     "completion_tokens": ("out", "d", 5),
-    "cost": ("cost", ".4g", 4),
 }
 """Key of a row of models -> its head, how it is written, the rank of its column."""
 

@@ -14,7 +14,7 @@ from profkit.cli.terminal.screen import show
 from profkit.rundir import harmless
 
 if TYPE_CHECKING:
-    from profkit.campaign.history import Again, Change, Series
+    from profkit.campaign.history import Change, Series
 
 SCHEMA = "profkit-history/1"
 
@@ -22,21 +22,20 @@ SCHEMA = "profkit-history/1"
 @click.command("history", short_help="How a sample's time changed, and why.")
 @click.argument("sample", default="")
 @shared.runs
-@click.option("--since", default="", metavar="WHEN", help="Only changes since a date, a tag, or a version of profkit.")
+@click.option("--since", default="", metavar="WHEN", help="Only changes since a date.")
 @click.option("--device", default="", metavar="NAME", help="Only runs of devices whose name holds this.")
-@click.option("--confirm", "again", is_flag=True, help="Measure again what looks slower, where its device is here.")
 @shared.json_
-def command(sample: str, runs: Path, since: str, device: str, again: bool, as_json: bool) -> int:
+def command(sample: str, runs: Path, since: str, device: str, as_json: bool) -> int:
     """Where the time of SAMPLE (default: of every sample) changed its level, and what changed with it.
 
     \b
     profkit history ICVXKH
-    profkit history --since v1 --confirm
+    profkit history --since 2026-11-01
 
-    Change points are found by e-divisive; changes below 1% are not said. A slower time is a suspicion until --confirm
-    has measured it again; exit code 1 when it was confirmed.
+    Change points are found by e-divisive; changes below 1% are not said. A slower time is a suspicion: measure the
+    sample again.
     """
-    from profkit.campaign.history import confirm, histories
+    from profkit.campaign.history import histories
     from profkit.campaign.index import Index, moment
     from profkit.errors import ProfkitError
 
@@ -46,23 +45,20 @@ def command(sample: str, runs: Path, since: str, device: str, again: bool, as_js
     with Index(runs) as index:
         index.refresh()
         damaged = index.damaged()
-        found = histories(index, sample=name, device=device, since=moment(since, index))
+        found = histories(index, sample=name, device=device, since=moment(since))
         if not found:
             fix = "`profkit list` shows the runs; `profkit profile` makes one"
             raise ProfkitError(f"no finished run {f'of {name} ' if name else ''}in {runs} has a time", fix=fix)
-        suspects = [one for one in found if one.suspect is not None] if again else []
-        told = {id(one): confirm(index, one, lambda text: click.echo(f"  {text}", err=True)) for one in suspects}
-    answers = [told.get(id(one)) for one in found]
     if as_json:
-        click.echo(_document(found, answers))
+        click.echo(_document(found))
     else:
-        show("\n".join(_text(found, answers, bool(name))))
+        show("\n".join(_text(found, bool(name))))
     for path, why in damaged:
         click.echo(harmless.line(f"damaged, not looked at: {runs / path}: {why}"), err=True)
-    return int(any(one is not None and one.state == "confirmed" for one in answers))
+    return 0
 
 
-def _document(found: Sequence[Series], answers: Sequence[Again | None]) -> str:
+def _document(found: Sequence[Series]) -> str:
     import msgspec
 
     series = [
@@ -73,35 +69,27 @@ def _document(found: Sequence[Series], answers: Sequence[Again | None]) -> str:
             "runs": [[row.created, row.path, row.time, row.lower_bound] for row in one.rows],
             "levels": one.levels,
             "changes": one.changes,
-            "regression": _state(one, answer),
-            "again": answer,
+            "regression": "suspected" if one.suspect is not None else "",
         }
-        for one, answer in zip(found, answers, strict=True)
+        for one in found
     ]
     return msgspec.json.encode({"schema": SCHEMA, "series": series}).decode()
 
 
-def _state(series: Series, answer: Again | None) -> str:
-    """ "", suspected, confirmed, refuted or unconfirmed."""
-    if answer is not None:
-        return answer.state
-    return "suspected" if series.suspect is not None else ""
-
-
-def _text(found: Sequence[Series], answers: Sequence[Again | None], whole: bool) -> Iterator[str]:
+def _text(found: Sequence[Series], whole: bool) -> Iterator[str]:
     """Every series of one sample; of several samples those with a change."""
     quiet = 0
-    for one, answer in zip(found, answers, strict=True):
+    for one in found:
         if not (whole or one.changes):
             quiet += 1
             continue
-        yield from _series(one, answer)
+        yield from _series(one)
     if quiet:
         yield f"{quiet} series without a change"
     yield from _devices(found, whole)
 
 
-def _series(one: Series, answer: Again | None) -> Iterator[str]:
+def _series(one: Series) -> Iterator[str]:
     first, last = one.rows[0].created, one.rows[-1].created
     count = len(one.rows)
     named = harmless.line(f"{one.sample} {one.impl} on {one.device or 'an unknown device'}")
@@ -114,7 +102,7 @@ def _series(one: Series, answer: Again | None) -> Iterator[str]:
     for change in one.changes:
         yield from _change(change)
     if one.suspect is not None:
-        yield f"  {_regression(one, answer)}"
+        yield f"  slower? Measure it again: profkit profile {one.sample}"
 
 
 def _time(seconds: float, lower_bound: float) -> str:
@@ -135,18 +123,6 @@ def _change(change: Change) -> Iterator[str]:
     )
     if math.isfinite(change.reference):
         yield f"    the reference: {change.reference - 1:+.1%}"
-
-
-def _regression(one: Series, answer: Again | None) -> str:
-    from profkit.report import units
-
-    if answer is None:
-        return f"slower? Not measured again yet: profkit history {one.sample} --confirm"
-    if answer.state == "unconfirmed":
-        return f"slower? Unconfirmed, it could not be measured again: {answer.why}"
-    times = ", ".join(units.text(time, "s") for time in answer.times)
-    said = "confirmed, a regression" if answer.state == "confirmed" else "refuted, as fast as before"
-    return f"slower? Measured again ({times}): {said}"
 
 
 def _devices(found: Sequence[Series], whole: bool) -> Iterator[str]:

@@ -33,7 +33,7 @@ _VERDICT = 48
 @shared.runs
 @click.option("--sample", default="", metavar="ID", help="Only this sample; * and ? stand for any characters.")
 @click.option("--device", default="", metavar="NAME", help="Only runs of devices whose name holds this, as in h200.")
-@click.option("--since", default="", metavar="WHEN", help="Only runs since a date, a tag, or a version of profkit.")
+@click.option("--since", default="", metavar="WHEN", help="Only runs since a date.")
 @click.option("--verdict", "words", multiple=True, type=click.Choice(WORDS), help="Only these verdicts.")
 @click.option(
     "--sort",
@@ -75,8 +75,7 @@ def command(
     if runs.is_dir():
         with Index(runs) as index:
             index.refresh()
-            start = moment(since, index)
-            rows = index.rows(sample=sample, device=device, since=start, words=words, sort=sort)
+            rows = index.rows(sample=sample, device=device, since=moment(since), words=words, sort=sort)
             damaged = index.damaged()
     if as_json:
         click.echo(_document(runs, samples, rows, damaged, campaigns))

@@ -202,7 +202,7 @@ def _measured(run: Study | None) -> dict[str, bool]:
 
 
 def _speedup(run: Study) -> Speedup:
-    """The best speed-up of a run on a GPU among those that count."""
+    """Best speed-up of a run on a GPU that counts."""
     if not _on_gpu(run):
         return Speedup()
     good = {name for name, one in run.verdicts.items() if one.wins or one.word in ("slower", "same", "inconclusive")}

@@ -29,7 +29,7 @@ class Endpoint(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Model(msgspec.Struct, forbid_unknown_fields=True):
-    """One model. Prices are per million tokens; absent ones leave the cost unknown.
+    """One model to ask.
 
     `extra` goes into the request as it is. base_url and api_key_env override the endpoint's.
     """
@@ -38,8 +38,6 @@ class Model(msgspec.Struct, forbid_unknown_fields=True):
     name: str = ""
     temperature: float | None = None
     max_tokens: int | None = None
-    price_in: float | None = None
-    price_out: float | None = None
     system: str = ""
     base_url: str = ""
     api_key_env: str = ""

@@ -1,4 +1,4 @@
-"""KernelBench's files: problems, candidates, baselines and results, as its scripts have them.
+"""KernelBench's files: problems, candidates, baselines and results.
 
     level1/1_Name.py                                     a problem: Model, get_inputs, get_init_inputs
     runs/<run>/level_1_problem_1_sample_0_kernel.py      a candidate: ModelNew

@@ -200,7 +200,6 @@ def _row(model: Model, asked: Sequence[Question]) -> dict[str, Any]:
         "fast_2_sure": share("speedup_low", 2),
         "prompt_tokens": tokens_in,
         "completion_tokens": tokens_out,
-        "cost": _cost(model, tokens_in, tokens_out),
         "seconds": math.fsum(a.seconds for a in answers),
         "failures": _failures(answers, len(asked) - len(answers)),
     }
@@ -230,9 +229,3 @@ def _own(record: dict[str, Any], key: str) -> float:
 def _sum(values: Iterable[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
-
-
-def _cost(model: Model, tokens_in: int | None, tokens_out: int | None) -> float | None:
-    if model.price_in is None or model.price_out is None or tokens_in is None or tokens_out is None:
-        return None
-    return (model.price_in * tokens_in + model.price_out * tokens_out) / 1e6

@@ -33,7 +33,7 @@ class ModelNew(Model):
 
 
 def record(run: Study, generated: Generated) -> Record:
-    """A candidate's run as a row of eval_results.json; profkit's own figures in metadata.profkit."""
+    """Candidate's run as a row of eval_results.json; own figures in metadata.profkit."""
     impl, reference = run.manifest.candidates[0], run.manifest.reference
     device = run.manifest.device
     hardware, where = str(device.get("name", "")), _device(device)

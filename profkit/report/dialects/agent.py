@@ -1,4 +1,4 @@
-"""--for agent: one JSON document of at most 3,000 characters for a program that writes kernels.
+"""--for agent: a JSON document of at most 3,000 characters for coding agents.
 
 Schema profkit-agent/1 (docs/agent.md, report/agent.schema.json). Seconds, shares of 0 to 1, four digits; null if unknown.
 """
@@ -249,7 +249,7 @@ def _handle(kernel: str) -> str:
 
 
 def _newest(study: Study) -> str:
-    """Folder whose newest run the next measurement will be; of exports the run itself."""
+    """Folder of the next measurement's run; of exports the run itself."""
     if study.manifest.sample.kind == "import":
         return study.path.as_posix()
     return (_root(study) / study.manifest.sample.id).as_posix()

@@ -30,7 +30,7 @@ RESULT, CONVENTION = "faster than the original one", "gain"
 
 @dataclass(frozen=True)
 class Case:
-    """One benchmark case: times [s], compulsory bytes, peak bandwidth [B/s]."""
+    """One benchmark case: times [s]."""
 
     device: str
     input_type: str
@@ -38,8 +38,6 @@ class Case:
     before: float
     after: float
     pytorch: float = math.nan
-    bytes: float = math.nan
-    peak: float = math.nan
 
 
 def write(runs: Sequence[str | Study]) -> Written:
@@ -48,7 +46,7 @@ def write(runs: Sequence[str | Study]) -> Written:
 
 
 def report(cases: Sequence[Case]) -> str:
-    """The table, its convention, and a line for each case that is faster than its device can be."""
+    """The table and its convention."""
     with_torch = any(not math.isnan(case.pytorch) for case in cases)
     head = [*HEAD, RESULT] + (["PyTorch Perf(ms)", "diff with PyTorch"] if with_torch else [])
     places = _places(cases)
@@ -59,7 +57,7 @@ def report(cases: Sequence[Case]) -> str:
     lines = [pipe_table(Table(head, rows)), "", f"{RESULT}{colon}{formula}{comma}{say('in_ms')}"]
     if with_torch:
         lines.append(f"diff with PyTorch{colon}{formula}{comma}{say('old_is_torch')}")
-    return "\n".join([*lines, *_implausible(cases)]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _row(number: int, case: Case, places: int, with_torch: bool, gap: str) -> list[str]:
@@ -85,24 +83,6 @@ def _places(cases: Sequence[Case]) -> int:
 
 def _ms(seconds: float, places: int) -> str:
     return "-" if math.isnan(seconds) else f"{seconds * 1e3:.{places}f}"
-
-
-def _implausible(cases: Sequence[Case]) -> list[str]:
-    lines = []
-    for number, case in enumerate(cases, 1):
-        rate = case.bytes / case.after
-        if rate > case.peak:
-            lines.append(
-                say(
-                    "implausible",
-                    number=str(number),
-                    size=f"{case.bytes / 1e9:.3g}",
-                    ms=f"{case.after * 1e3:.4g}",
-                    rate=f"{rate / 1e12:.3g}",
-                    peak=f"{case.peak / 1e12:.3g}",
-                )
-            )
-    return lines
 
 
 def cases_of(chosen: Sequence[Chosen]) -> list[Case]:
@@ -138,15 +118,12 @@ def _case(before: Chosen, after: Chosen) -> Case:
     old, new = before.study.analysis.impl(before.impl), analysis.impl(after.impl)
     judged = analysis.reference in (before.impl, after.impl) or analysis.reference not in analysis.rows
     torch = math.nan if judged else float(analysis.rows[analysis.reference]["time"])
-    peak = float(new["dram_bandwidth"]) / float(new["dram_fraction"]) if new["dram_fraction"] > 0 else math.nan
     return Case(
         str(after.study.manifest.device.get("name", "")),
         *_recorded(after.study.manifest.inputs),
         float(old["time"]),
         float(new["time"]),
         torch,
-        float(new["compulsory_bytes"]),
-        peak,
     )
 
 

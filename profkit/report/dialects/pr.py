@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
-
-import click
 
 from analyzers.rules.rule import TIME
 from analyzers.verdicts.verdict import brief
@@ -22,39 +19,25 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 NAME = "roofline"
-"""The pictures are NAME-light.png and NAME-dark.png unless --name says otherwise."""
+"""The pictures are NAME-light.png and NAME-dark.png."""
 
 
-def _named(_context: click.Context, _param: click.Parameter, name: str) -> str:
-    """A name that can stand in a file's. Raises click.BadParameter."""
-    if name and not re.fullmatch(r"\w[\w.-]*", name):
-        raise click.BadParameter(f"{name!r}: letters, digits, points, - and _ alone")
-    return name
-
-
-OPTIONS = (
-    click.Option(
-        ["--name"], default="", callback=_named, metavar="NAME", help="--for pr: NAME.md, NAME-light.png, ..."
-    ),
-)
-
-
-def write(runs: Sequence[str | Study], name: str = "") -> Written:
-    """The snippet of one run, written into the run; `name`: of its files."""
+def write(runs: Sequence[str | Study]) -> Written:
+    """The snippet of one run, written into the run."""
     from profkit.report import figures  # pandas and matplotlib stay out of start-up
 
-    study, stem = the_one(runs), name or NAME
-    pictures = {f"{stem}-{one}.png": figures.png(figures.scene_of(study, one)) for one in ("light", "dark")}
+    study = the_one(runs)
+    pictures = {f"{NAME}-{one}.png": figures.png(figures.scene_of(study, one)) for one in ("light", "dark")}
     foreign = spoken() != language()
-    return Written(snippet(study, stem, foreign=foreign), pictures, study.path / f"{name or 'pr'}.md", shown=True)
+    return Written(snippet(study, foreign=foreign), pictures, study.path / "pr.md", shown=True)
 
 
-def snippet(study: Study, name: str = NAME, *, foreign: bool = False) -> str:
+def snippet(study: Study, *, foreign: bool = False) -> str:
     """Markdown of the answer; `foreign`: the picture is in English although the text is not."""
-    return "\n".join(_lines(study, name, foreign)).rstrip() + "\n"
+    return "\n".join(_lines(study, foreign)).rstrip() + "\n"
 
 
-def _lines(study: Study, name: str, foreign: bool) -> Iterator[str]:
+def _lines(study: Study, foreign: bool) -> Iterator[str]:
     manifest, device = study.manifest, sections.device(study)
     yield f"## {say('pr_title', sample=manifest.sample.id, device=device)}\n"
     for line in sections.first_lines(study):
@@ -67,8 +50,8 @@ def _lines(study: Study, name: str, foreign: bool) -> Iterator[str]:
         yield "\n" + pipe_table(table)
     yield "\n" + say("pr_convention") + "\n" if say("speedup") in table.head else ""
     yield "<picture>"
-    yield f'  <source media="(prefers-color-scheme: dark)" srcset="{name}-dark.png">'
-    yield f'  <img alt="{_alt(study)}" src="{name}-light.png" width="800">'
+    yield f'  <source media="(prefers-color-scheme: dark)" srcset="{NAME}-dark.png">'
+    yield f'  <img alt="{_alt(study)}" src="{NAME}-light.png" width="800">'
     yield "</picture>\n"
     yield from [f"{say('fig_foreign')}\n"] if foreign else []
     yield from _findings(study)
@@ -110,4 +93,4 @@ def _findings(study: Study) -> Iterator[str]:
             yield f"- {impl}{say('colon')}{told}"
 
 
-DIALECT = Dialect("pr", write, OPTIONS, markdown=True)
+DIALECT = Dialect("pr", write, markdown=True)

@@ -1,4 +1,4 @@
-"""--for records: one JSON line a solution, as SOL-ExecBench and FlashInfer-Bench record them.
+"""--for records: JSON lines as SOL-ExecBench and FlashInfer-Bench record solutions.
 
 What their schema has no field for stands in correctness.extra: verdict, lower bound, SOL score.
 """
@@ -107,7 +107,7 @@ def _reference(study: Study) -> float:
 
 
 def sol_score(study: Study, row: Any) -> float | None:
-    """SOL score: 1 at the lower bound, 0.5 at the reference's time; None without such a lower bound."""
+    """SOL score: 1 at the lower bound, 0.5 at the reference's time; None without a bound."""
     time, lower_bound, base = number(row, "time"), number(row, "lower_bound_time"), _reference(study)
     if not (time > 0 and base > lower_bound > 0):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,14 +16,10 @@ import msgspec
 from analyzers.compare import Ladder
 from analyzers.records import number
 from analyzers.rules.rule import TIME
-from analyzers.verdicts.speedup import shown
-from profkit.contests.hackathon import encoder_table
-from profkit.contests.hackathon.encoder_table import THRESHOLDS
-from profkit.contests.hackathon.slips import check_evaluation
+from analyzers.verdicts.speedup import FORMULAS, shown, speedup
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.dialect import FILE, Dialect, Written
-from profkit.report.dialects import evaluation
 from profkit.report.explain import gain, headline, proof, runnable, worded
 from profkit.report.ladder import Chosen, choose, ladder_of, ladder_table, moved, scene_of
 from profkit.report.layout import Table, code, pipe_table
@@ -51,7 +48,6 @@ class Inputs:
     chosen: Sequence[Chosen] = ()
     ladder: Ladder | None = None
     layers: Study | None = None
-    evaluations: evaluation.Evaluations = ()
     others: Sequence[Study] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
     figure: str = ""
@@ -61,7 +57,6 @@ class Inputs:
 def write(
     runs: Sequence[str | Study],
     layers: str = "",
-    evaluations: Sequence[Path] = (),
     others: Sequence[str] = (),
     notes: Path | None = None,
 ) -> Written:
@@ -77,7 +72,6 @@ def write(
         chosen=chosen,
         ladder=ladder,
         layers=open_study(layers) if layers else None,
-        evaluations=[(path.stem, encoder_table.read(path)) for path in evaluations],
         figure=next(iter(pictures), ""),
         foreign=spoken() != language(),
         others=[open_study(name) for name in others],
@@ -97,7 +91,7 @@ def read_notes(path: Path) -> dict[str, str]:
 
 
 def _expanded(names: Sequence[str | Study]) -> list[Chosen]:
-    """Of one run alone the reference, then the candidates that are not slower, from slow to fast."""
+    """Expand one run to its reference and the candidates that are not slower, slowest first."""
     if len(names) != 1 or (isinstance(names[0], str) and ":" in names[0]):
         return choose(names)
     study = choose(names)[0].study
@@ -119,12 +113,11 @@ def write_up(inputs: Inputs) -> str:
         ("steps", writer.steps),
         ("accuracy", writer.accuracy),
         ("performance", writer.performance),
-        *([("slips", writer.slips)] if writer.slipped else []),
         ("conclusion", writer.conclusion),
         ("commands", writer.commands),
     ]
-    # An engine was built only where its profile or its evaluation says so.
-    title = "title" if inputs.layers is not None or inputs.evaluations or not inputs.chosen else "title_plain"
+    # An engine was built only where its profile says so.
+    title = "title" if inputs.layers is not None or not inputs.chosen else "title_plain"
     lines = [f"# {say(title, sample=writer.sample)}", "", writer.gap("model"), ""]
     writer.numbers = {key: at for at, (key, _) in enumerate(sections, 1)}
     for at, (key, section) in enumerate(sections, 1):
@@ -139,7 +132,6 @@ class _Writer:
         self.inputs = inputs
         self.studies = list({one.study.path.resolve(): one.study for one in inputs.chosen}.values())
         self.sample = self.studies[0].manifest.sample.id if self.studies else "…"
-        self.slipped = [(name, slip) for name, parts in inputs.evaluations for slip in check_evaluation(parts)]
         self.numbers: Mapping[str, int] = {}
 
     def gap(self, key: str, name: str = "") -> str:
@@ -169,7 +161,6 @@ class _Writer:
 
     def baseline(self) -> Iterator[str]:
         ladder = self.inputs.ladder
-        given = self.inputs.evaluations[:1]
         if ladder is not None:
             first = ladder.rungs[0]
             yield f"- {headline(self.inputs.chosen[0].study, first.impl)}"
@@ -179,8 +170,6 @@ class _Writer:
             one = self.inputs.chosen[0]
             row = one.study.analysis.impl(one.study.analysis.reference)
             yield f"- {row['impl']}{say('colon')}{units.text(float(row['time']), 's')}"
-        elif given:
-            yield f"- {given[0][0]}"
         else:
             yield self.gap("no_baseline")
 
@@ -269,19 +258,6 @@ class _Writer:
             yield f"\n- {sections.caveat_line(sections.Said.of(caveat))}"
 
     def accuracy(self) -> Iterator[str]:
-        rows = evaluation.errors(self.inputs.evaluations)
-        if rows:
-            head = [say("part"), "bs", "sl", "a0", "r0", "a1", "r1", say("verdict")]
-            yield pipe_table(Table(head, rows))
-            yield "\n" + say("semicolon").join(
-                (f"a{say('colon')}{say('max_abs')}", f"r{say('colon')}{say('median_rel')}")
-            )
-            parts = {part.name for _, many in self.inputs.evaluations for part in many}
-            for part in sorted(parts & set(THRESHOLDS)):
-                limits = ", ".join(f"{key} < {value:g}" for key, value in THRESHOLDS[part].items())
-                yield f"{part}{say('colon')}{say('thresholds', limits=limits)}"
-            yield "\n" + self.gap("mean")
-            return
         place = self._place
         checked = [
             one
@@ -310,14 +286,11 @@ class _Writer:
         return [impl.name, str(len(impl.checks)), *cells, sections.correctness(impl)]
 
     def _place(self, impl: str) -> int:
-        """Where an implementation stands among the steps; those that are no step come last."""
+        """Position of an implementation among the steps; all others come last."""
         steps = [one.impl for one in self.inputs.chosen]
         return steps.index(impl) if impl in steps else len(steps)
 
     def performance(self) -> Iterator[str]:
-        given = self.inputs.evaluations
-        if given:
-            yield from (evaluation.matrix(given))
         for study in self.studies:
             data = sections.parts_table(study)
             rows = sorted(data.rows, key=lambda row: self._place(row[0]))
@@ -325,18 +298,10 @@ class _Writer:
             yield f"{sections.timing_line(study)}\n"
         if self.inputs.others:
             steps = list(dict.fromkeys(one.impl for one in self.inputs.chosen))
-            runs = sorted([*self.studies, *self.inputs.others], key=evaluation.elements)
-            yield evaluation.by_input(runs, steps)
-        elif not given:
+            runs = sorted([*self.studies, *self.inputs.others], key=elements)
+            yield by_input(runs, steps)
+        elif not self.studies:
             yield self.gap("no_eval")
-
-    def slips(self) -> Iterator[str]:
-        """Figures of the evaluations that do not follow from their inputs."""
-        rows = [
-            [f"{name}{say('colon')}{slip.where}", slip.printed, slip.recomputed, translated(slip.why)]
-            for name, slip in self.slipped
-        ]
-        yield pipe_table(Table(self.head("where", "printed", "recomputed", "reason"), rows))
 
     def conclusion(self) -> Iterator[str]:
         ladder = self.inputs.ladder
@@ -365,6 +330,31 @@ def _largest(values: Iterable[float | None]) -> str:
     return f"{max(known):.3g}" if known else "-"
 
 
+def by_input(studies: Sequence[Study], steps: Sequence[str]) -> str:
+    """One row a run: its inputs, the first step's time, the other steps' with their speed-ups."""
+    known = [{str(row["impl"]): float(row["time"]) for row in study.metrics.to_dict("records")} for study in studies]
+    scale, unit = units.scale("s", [time for times in known for time in times.values()])
+    rows = [_row(study, times, steps, scale) for study, times in zip(studies, known, strict=True)]
+    head = [say("p_inputs"), *(f"{step} [{unit}]" for step in steps)]
+    note = say("convention", formula=translated(FORMULAS["ratio"]), base=say("base_time"))
+    return f"{say('by_input')}\n\n{pipe_table(Table(head, rows), (0,))}\n\n{note}"
+
+
+def elements(study: Study) -> int:
+    """Number of elements of a run's inputs, 0 where they are not described."""
+    shapes = (re.search(r"\[([\d, ]+)\]", one) for one in study.manifest.inputs)
+    return sum(math.prod(int(size) for size in found[1].split(",")) for found in shapes if found is not None)
+
+
+def _row(study: Study, times: dict[str, float], steps: Sequence[str], scale: float) -> list[str]:
+    first = times.get(steps[0], math.nan)
+    cells = [", ".join(study.manifest.inputs) or study.path.name, units.digits(first / scale)]
+    for step in steps[1:]:
+        time = times.get(step, math.nan)
+        cells.append(f"{units.digits(time / scale)} ({shown(speedup(first, time), 'ratio')})")
+    return cells
+
+
 DIALECT = Dialect(
     "tensorrt",
     write,
@@ -374,12 +364,6 @@ DIALECT = Dialect(
             metavar="RUN",
             default="",
             help="tensorrt: a run with the engine's layers, by `profkit import`.",
-        ),
-        click.Option(
-            ["--eval", "evaluations"],
-            type=FILE,
-            multiple=True,
-            help="tensorrt: output of testEncoderAndDecoder.py, the baseline first; repeatable.",
         ),
         click.Option(
             ["--other", "others"],

@@ -212,7 +212,7 @@ def trust(matter: Sequence[object]) -> str:
 
 
 def unrun(study: Study, found: Sequence[Finding]) -> int:
-    """Checks of the best implementation, or of a program, whose counters were not collected."""
+    """Count checks of the best implementation, or of a program, without their counters."""
     best = study.best.name if study.best is not None else None
     return len({one.rule for one in found if one.severity == COLLECT and best in (None, one.impl)})
 
@@ -286,7 +286,7 @@ def _wall_cards(study: Study, one: Budget) -> Iterator[Card]:
 
 
 def _far_card(study: Study, one: Budget) -> Card:
-    """Distance to a step that never idles and whose counted kernels run at their ceilings."""
+    """Distance to a step without idle time and with counted kernels at their ceilings."""
     kernels = study.hottest
     counted = kernels[kernels["roof_share"].notna()] if {"roof_share", "step_time"} <= set(kernels) else kernels[:0]
     spent = float(counted["step_time"].sum()) if len(counted) else 0.0

@@ -119,7 +119,7 @@ def _of_step(
 
 
 def by_step(study: Study) -> bool:
-    """Whether kernels are told per step: the timeline's own, not those of another tool."""
+    """Whether kernel figures are per step: the timeline's own, not another tool's."""
     frame, launches = study.captured.timeline, study.launches
     if not study.stepwise or frame is None or launches is None or not len(launches):
         return False

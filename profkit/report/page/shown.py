@@ -106,7 +106,7 @@ def falls_of(
 
 @dataclass(frozen=True)
 class Wall:
-    """Where the wall time of a step of a process and device goes; `line` says it in a sentence."""
+    """Wall time of one step on a process and device; `line` says it in a sentence."""
 
     head: str
     line: str
@@ -169,8 +169,9 @@ def shares_of(mine: Sequence[Block], whole: float) -> list[Share]:
 
 @dataclass(frozen=True)
 class Change:
-    """One row of the difference between the first and the last step: times as text, what it gained [s, negative for less],
-    its bar in percent of the largest change, and whether it went up or down.
+    """Row of the difference between first and last step: times as text, gain and bar.
+
+    `gained` is negative for less time; `width`: percent of the largest change; `mood`: up or down.
     """
 
     label: str

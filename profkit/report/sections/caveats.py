@@ -45,7 +45,7 @@ class Said:
 
 
 def all_caveats(study: Study) -> list[Said]:
-    """Each caveat once; where one concerns several parts, how much stands after the name of each."""
+    """Each caveat once; one about several parts names each with its amount."""
     groups: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
     names = sorted((part.name for part in study.parts if part.name), key=len, reverse=True)
     roofs = placed(study)

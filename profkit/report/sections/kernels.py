@@ -50,7 +50,7 @@ def kernels_table(study: Study, *, spans: bool = False) -> Table:
 
 
 def _amounts(study: Study, rows: _Rows) -> list[Column]:
-    """How often, how long, and what share: of a step of a program, else of what was recorded."""
+    """Count, time and share: per step of a program, else of what was recorded."""
     if not study.stepwise:
         return [
             Column(say("js_launches"), [units.count(number(row, "launches")) for row in rows], 4),

@@ -34,7 +34,7 @@ def inferred_lines(study: Study) -> list[str]:
 
 
 def uncounted_line(study: Study) -> str:
-    """Implementations whose FLOP or bytes are not counted although others' are."""
+    """Implementations without counted FLOP or bytes although others have them."""
     if not counted(study):
         return ""
     rows = [part.row for part in study.ranked if part.impl is not None and part.row is not None]
@@ -84,7 +84,7 @@ def paired_line(study: Study) -> str:
 
 
 def noted_line(study: Study) -> str:
-    """What right candidates refuse or do outside the drawn inputs, which takes nothing from a verdict; "" for none."""
+    """Notes of correct candidates on inputs beyond the drawn ones; "" for none."""
     told = [
         f"{impl.name}{say('colon')}{say('semicolon').join(map(translated, impl.notes))}"
         for impl in study.manifest.candidates

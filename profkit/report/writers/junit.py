@@ -20,7 +20,7 @@ class Case:
 
 
 def document(name: str, cases: Sequence[Case]) -> bytes:
-    """One suite; times are those that were measured, not those that measuring took."""
+    """JUnit suite; times are the measured ones, not the duration of measuring."""
     counts = {"failures": sum(bool(one.failure) for one in cases), "skipped": sum(bool(one.skipped) for one in cases)}
     root = ElementTree.Element("testsuite", name=name, tests=str(len(cases)), errors="0")
     root.attrib |= {key: str(value) for key, value in counts.items()}

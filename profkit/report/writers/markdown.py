@@ -183,7 +183,7 @@ def _method(study: Study) -> Iterator[Section]:
 
 
 def _caveats(study: Study) -> Iterator[Section]:
-    """Those that matter; the others are counted."""
+    """Caveats that matter; the others are counted."""
     said = [
         one.what + (f": {one.how_much}" if one.how_much else "") + (f". Fix: {one.fix}" if one.fix else "")
         for one in that_matter(study)
@@ -250,7 +250,7 @@ def _head(study: Study) -> Iterator[str]:
 
 
 def _fall(study: Study) -> Iterator[Section]:
-    """The waterfall of the best, or of a step of a program, as a table."""
+    """Waterfall of the best implementation, or of one step of a program, as a table."""
     found = study.findings()
     wall = next((one for one in study.budgets.items() if one[1].window > 0), None)
     if wall is not None:

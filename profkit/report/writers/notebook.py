@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def html(study: Study) -> str:
-    """A fragment without scripts, whose picture it carries."""
+    """HTML fragment without scripts, with its picture inline."""
     lines = [f"<b>{escape(sections.title(study))}</b>", *map(escape, sections.first_lines(study))]
     parts = ["<div>" + "<br>".join(lines), *_bar(study), *_picture(study)]
     return "".join([*parts, f"<small>{escape(study.path.as_posix())}</small></div>"])

@@ -1,4 +1,4 @@
-"""nvprof exports: summaries (CSV, text), GPU traces (CSV) and `--metrics` (see metrics).
+"""nvprof exports: summaries (CSV, text) and GPU traces (CSV).
 
 Old CSVs have units inside the values, newer ones a row of units. Of a summary `time` is the mean of one of its
 `instances`. Names are not always quoted in old CSVs, so the last field takes the rest of the line.
@@ -16,12 +16,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from collectors import Format, guarded, text_of
+from collectors import Format, text_of
 from collectors.caveat import Caveat
-from collectors.errors import CollectError, torn
+from collectors.errors import CollectError, cut, torn, uneven
 from collectors.frame import build, role_of
 from collectors.nsys.launches import api_facts, memop_kind, moved_bytes, shapes
-from collectors.nvprof import metrics
 
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _BYTES = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9}
@@ -36,6 +35,9 @@ _TEXT_ROW = re.compile(
 )
 _RESULT = re.compile(r"^==(\d+)== (.*)result:\s*$")
 _WAITS = re.compile(r"\[Unified Memory (?!Memcpy)")
+_NOISE = re.compile(r"^==\d+==|^=+ |^\s*$|^\s*(?:```|~~~|</\w)|^(?:\(\S+\) ?)?\[?[\w.-]+@[\w.-]+[: ].*[$#%](?: |$)")
+"""Lines of nvprof's between its rows, of Markdown, and a shell's prompt."""
+_METRICS = re.compile(r'^\s*Invocations\s+(?:Metric|Event) Name\s|^"?Device"?,"?Kernel"?,"?Invocations')
 _EMPTY = ("No kernels were profiled", "No API activities were profiled", "No events/metrics were profiled")
 
 
@@ -79,22 +81,20 @@ class _Rows:
 def sniff(head: str, path: Path) -> bool:
     """Whether a file is of nvprof: a header of a summary, a trace or metrics, CSV or text."""
     del path
-    return any(map(_kind, head.splitlines()[:2000])) or "NVPROF is profiling process" in head
+    lines = head.splitlines()[:2000]
+    return any(_kind(line) or _METRICS.match(line) for line in lines) or "NVPROF is profiling process" in head
 
 
 def _kind(line: str) -> str:
-    """The table that a header begins: "summary", "text summary", "trace", "metrics" or ""."""
+    """The table that a header begins: "summary", "text summary", "trace" or ""."""
     if _TEXT_HEADER.match(line):
         return "text summary"
-    if metrics.is_header(line):
-        return "metrics"
     cells = tuple(cell.strip().lower() for cell in line.replace('"', "").split(","))
     if cells[-len(_SUMMARY) :] == _SUMMARY and cells[: -len(_SUMMARY)] in ((), ("type",)):
         return "summary"
     return "trace" if set(cells) >= _TRACE else ""
 
 
-@guarded
 def read(path: str | Path, *, partial: bool = False, progress: object = None) -> pd.DataFrame:
     """The launches frame of an nvprof export; API calls are left out and summed in attrs["api"].
 
@@ -104,8 +104,6 @@ def read(path: str | Path, *, partial: bool = False, progress: object = None) ->
     path = Path(path)
     lines, caveats = _lines(path, partial)
     kind, at = _header(path, lines)
-    if kind == "metrics":
-        return metrics.read(path, lines, at, caveats, partial=partial)
     _one_result(path, lines, at, traced=kind == "trace")
     rows = (_printed_summary if kind == "text summary" else _delimited)(path, lines, at)
     if not rows.lines:
@@ -123,10 +121,7 @@ def _lines(path: Path, partial: bool) -> tuple[list[str], list[Caveat]]:
     if not last.strip() or re.search(r"[,\s]\"?\[CUDA mem[^\]]*\]\"?\s*$", last):
         return [*lines, last], []
     if not partial:
-        raise CollectError(
-            f"{path}, line {len(lines) + 1}: the last row does not end in a newline: the file was cut",
-            fix="export again, or read what is whole (--partial; partial=True in Python); if only the newline was lost, add it",
-        )
+        raise cut(path, len(lines) + 1)
     return lines, [Caveat(f"{path.name} was cut: its last row is left out", f"{len(last)} characters", "export again")]
 
 
@@ -146,6 +141,10 @@ def _header(path: Path, lines: Sequence[str]) -> tuple[str, int]:
     for at, line in enumerate(lines):
         if kind := _kind(line):
             return kind, at
+    if any(map(_METRICS.match, lines)):
+        raise CollectError(
+            f"{path}: metrics or events of nvprof, which are not read", fix="count with Nsight Compute (CC 7.0 and up)"
+        )
     why = next((line.strip() for line in lines if any(text in line for text in _EMPTY)), "")
     raise CollectError(
         f"{path}: no header of an nvprof summary or trace" + (f"; nvprof says: {why}" if why else ""),
@@ -161,7 +160,7 @@ def _delimited(path: Path, lines: Sequence[str], at: int) -> _Rows:
         heading = _RESULT.match(line)
         if rows.lines and ("API calls:" in line or (heading and heading[2] != "Profiling ")):
             break
-        if metrics.NOISE.match(line) or any(text in line for text in _EMPTY):
+        if _NOISE.match(line) or any(text in line for text in _EMPTY):
             continue
         cells = [cell.strip() for cell in _split(path, number, line, len(names))]
         if not rows.lines and not rows.units and not any(char.isdigit() for char in line):
@@ -183,10 +182,7 @@ def _split(path: Path, number: int, line: str, width: int) -> list[str]:
     except csv.Error as error:
         raise CollectError(f"{path}, line {number}: not CSV: {error}", fix="export again") from error
     if len(cells) != width:
-        raise CollectError(
-            f"{path}, line {number}: {len(cells)} fields, expected {width}",
-            fix="the row is cut or two files run into each other; export again",
-        )
+        raise uneven(path, number, len(cells), width)
     return cells
 
 
@@ -194,7 +190,7 @@ def _printed_summary(path: Path, lines: Sequence[str], at: int) -> _Rows:
     """The rows of a summary for people; the first of a section has its title."""
     rows = _Rows(path, [], {}, {name: [] for name in ("type", *_SUMMARY)})
     for number, line in enumerate(lines[at + 1 :], start=at + 2):
-        if metrics.NOISE.match(line) or any(text in line for text in _EMPTY):
+        if _NOISE.match(line) or any(text in line for text in _EMPTY):
             if rows.lines and line.strip():
                 break
             continue

@@ -1,1 +1,0 @@
-"""Evaluation tables of the TensorRT and Paddle hackathons, and their arithmetic."""
