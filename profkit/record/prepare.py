@@ -13,13 +13,13 @@ from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import tools
 from profkit.launch.gpu import gpu_present
 from profkit.launch.process import demand_linux
-from profkit.record import ncu, sanitizer
 from profkit.record.absorb import portable
 from profkit.record.measure import InProcess, Measure
-from profkit.record.perturb import Perturb
 from profkit.record.request import Request
 from profkit.record.session import Recorder, Session
-from profkit.record.timeline import Activities, Cupti, Nsys, Ranking, tracer_of
+from profkit.record.tools import ncu, sanitizer
+from profkit.record.tools.perturb import Perturb
+from profkit.record.tools.timeline import Activities, Cupti, Nsys, Ranking, tracer_of
 from profkit.rundir.directory import Run
 from profkit.rundir.files import sha256
 from profkit.rundir.manifest import Counters, FileRef, Impl, SampleInfo

@@ -17,9 +17,9 @@ from profkit.record.ceilings import device_of
 from profkit.record.measure import InProcess, Measure
 from profkit.record.prepare import info, opened, prepare
 from profkit.record.request import Request, refuse
-from profkit.record.sanitizer import Sanitizer
 from profkit.record.session import Recorder, Session
-from profkit.record.timeline import tracer_of
+from profkit.record.tools.sanitizer import Sanitizer
+from profkit.record.tools.timeline import tracer_of
 from profkit.rundir.directory import Run, create_run, now, planned_run
 from profkit.targets.call import Call
 from profkit.targets.program import Program

@@ -19,7 +19,7 @@ from profkit.launch.alone import counting
 from profkit.launch.environment import environment
 from profkit.launch.gpu import gpu_present, identity
 from profkit.launch.protocol import BARE
-from profkit.record.ncu import unavailable
+from profkit.record.tools.ncu import unavailable
 from profkit.rundir.files import temporary
 from profkit.vendor.nvidia import ncu
 

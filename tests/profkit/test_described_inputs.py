@@ -10,8 +10,8 @@ import torch
 from collectors.counters import counter_set, metrics_for
 from profkit.guest.tensors import inputs
 from profkit.guest.tensors.inputs import described, refuse_layouts, torch_seed
-from profkit.record.ncu import options_of
 from profkit.record.request import Request
+from profkit.record.tools.ncu import options_of
 
 
 def test_inputs_in_words():

@@ -13,9 +13,9 @@ from collectors import read
 from profkit.errors import ProfkitError
 from profkit.launch import runner, tools
 from profkit.launch.protocol import Job, Subject
-from profkit.record.ncu import Ncu, planned
 from profkit.record.request import Request
 from profkit.record.session import Session
+from profkit.record.tools.ncu import Ncu, planned
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import Impl, SampleInfo
 from profkit.targets import resolve

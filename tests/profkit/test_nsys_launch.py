@@ -23,7 +23,7 @@ from profkit.launch import tools
 from profkit.record.profile import plan
 from profkit.record.request import Request
 from profkit.record.session import Session
-from profkit.record.timeline import Activities
+from profkit.record.tools.timeline import Activities
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import Capture, Impl, SampleInfo
 from profkit.study.study import Study, open_study

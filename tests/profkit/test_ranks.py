@@ -18,7 +18,7 @@ from profkit.api import profile
 from profkit.record.hot import hottest
 from profkit.record.profile import plan
 from profkit.record.request import Request
-from profkit.record.timeline import CLOCK, FILE, _ranks_together
+from profkit.record.tools.timeline import CLOCK, FILE, _ranks_together
 from profkit.report import sections
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import Capture, SampleInfo

@@ -17,13 +17,13 @@ from profkit.errors import ProfkitError
 from profkit.launch import cache, gpu, isolation, protocol, runner, tools
 from profkit.launch.process import Exit
 from profkit.record.measure import Measure
-from profkit.record.ncu import Ncu
 from profkit.record.prepare import info
 from profkit.record.profile import plan, profile
 from profkit.record.request import Request, refuse
-from profkit.record.sanitizer import Sanitizer
 from profkit.record.session import Session
-from profkit.record.timeline import Nsys
+from profkit.record.tools.ncu import Ncu
+from profkit.record.tools.sanitizer import Sanitizer
+from profkit.record.tools.timeline import Nsys
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import Impl
 from profkit.targets.program import Program

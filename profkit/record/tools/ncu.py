@@ -21,7 +21,7 @@ from profkit.launch.alone import counting
 from profkit.record.hot import Hot, not_met
 from profkit.record.request import Request
 from profkit.record.session import Ended, Session, Step
-from profkit.record.timeline import tracer_of
+from profkit.record.tools.timeline import tracer_of
 from profkit.rundir.files import sha256, temporary
 from profkit.rundir.manifest import Capture, Counters
 from profkit.targets.program import Program

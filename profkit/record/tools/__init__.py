@@ -1,0 +1,1 @@
+"""One recorder a tool: ncu, timelines, compute-sanitizer, other conditions."""
