@@ -39,7 +39,7 @@ def figure(document: Mapping[str, Any]) -> Any:
     rows = []
     for row in kernel["rows"]:
         parts = {one: number(row, one) for one in CAUSES if not math.isnan(number(row, one))}
-        amount = "" if _us(row, "time") == units.MISSING else f"{_us(row, 'time')} us ({_us(row, 'gap')})"
+        amount = "" if _us(row, "time") == units.MISSING else f"{_us(row, 'time')} us ({number(row, 'gap') * 1e6:+.2f})"
         rows.append(
             (f"{row['clock']}, {row['cache']}", parts if parts or not amount else {"rest": number(row, "gap")}, amount)
         )
