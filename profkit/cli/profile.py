@@ -175,23 +175,29 @@ def _one(target: Path | Program, request: Request, form: str, *, verbose: bool, 
         answer = Answer(now, people=not form)
         run = profile(target, progress=now, answer=answer, request=request)
         answer(run.run)
+        if not form:
+            # Drawing takes longer than reading.
+            with now.aside():
+                _commands(run if verbose else None)
+                show(terminal.summary(run, answer.told))
         now("writing the report")
         files = write(run)
-    if verbose:
-        for step in run.manifest.commands:
-            click.echo(
-                f"  $ {shlex.join(step.argv)}    # {step.wall:.2f} s{', ' * bool(step.note)}{step.note}", err=True
-            )
     if form == "agent":
         click.echo(run.report(form))
     elif form:
+        _commands(run if verbose else None)
         click.echo(json.dumps(document(run), ensure_ascii=False, allow_nan=False))
     else:
-        show(terminal.summary(run, answer.told))
         click.echo(terminal.next_steps(run, files), err=True)
     if run.manifest.program and exit_code(run):
         click.echo(_ending(run), err=True)
     return exit_code(run)
+
+
+def _commands(run: Study | None) -> None:
+    """Show every process of a run, and its seconds."""
+    for step in run.manifest.commands if run is not None else ():
+        click.echo(f"  $ {shlex.join(step.argv)}    # {step.wall:.2f} s{', ' * bool(step.note)}{step.note}", err=True)
 
 
 def _many(targets: Sequence[Path | Program], request: Request, form: str, *, verbose: bool, quiet: bool) -> int:

@@ -263,7 +263,11 @@ class _Server:
     def ended(self) -> bool:
         """Whether it has, or does so in a moment."""
         end = select.poll()
-        end.register(self.control, 0)
+        try:
+            end.register(self.control, 0)
+        except ValueError:
+            # Another thread found that it had.
+            return True
         return bool(end.poll(_MOMENT))
 
     def close(self) -> None:

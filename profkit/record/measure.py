@@ -23,6 +23,7 @@ from profkit.launch.protocol import Event, Job
 from profkit.record import settled
 from profkit.record.absorb import absorb, absorb_again, together
 from profkit.record.job import job
+from profkit.record.request import LEAST
 from profkit.record.session import Session
 from profkit.rundir.directory import Run
 from profkit.rundir.files import read_rows, sha256, write_rows
@@ -39,8 +40,10 @@ _TRUSTED = Caveat(
     "trusted",
 )
 _NOWHERE = Path(os.devnull)
-PATIENCE = 6.0
-"""Times the budget that checks and timing may take, builds apart, before a process is started that nobody asked for."""
+PATIENCE = 3.0
+"""Times the budget that the first process may take, builds apart, if others are to follow that nobody asked for; all together
+may take twice as much.
+"""
 
 
 class Measure:
@@ -242,8 +245,8 @@ def _again(session: Session, many: int, target: float, took: float, *, sparing: 
             run.manifest.caveats.append(Caveat(what, how, f"see logs/process-{number}.log"))
             break
         took += _took(outcome)
-        enough = (number == 2 and _settled(session)) or run.manifest.timing.load or took > PATIENCE * wanted.budget
-        if sparing and enough:
+        spent = run.manifest.timing.load or took > 2 * PATIENCE * wanted.budget
+        if sparing and (_settled(session) if number < LEAST else spent):
             break
 
 

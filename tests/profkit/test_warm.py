@@ -397,3 +397,10 @@ def test_servers_end_with_who_asked(place, tmp_path):
         return
     with os.fdopen(descriptor) as ended:
         assert select.select([ended], [], [], 60)[0]
+
+
+def test_a_server_that_another_thread_has_replaced_has_ended(place, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(place))
+    server = _Server(dict(os.environ), ["kept"])
+    server.close()
+    assert server.ended
