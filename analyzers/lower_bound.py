@@ -97,15 +97,13 @@ def _number(value: Any, name: str) -> float:
 class LowerBound:
     """The least time [s] for a work, and what sets it (a ceiling's name, or "unknown").
 
-    `flop_time`, `byte_time`: the two sides, NaN where unknown; `time` is the larger known one, still a lower
-    bound. `hard`: no measurement may be shorter: the highest ceiling of any source, and no byte that may stay
+    `flop_time`: of the arithmetic alone, NaN unknown. `hard`: no measurement may be shorter: the highest ceiling of any source, and no byte that may stay
     in L2. `unknown`: ceilings that were needed and are not known.
     """
 
     time: float = NAN
     bound_by: str = "unknown"
     flop_time: float = NAN
-    byte_time: float = NAN
     hard: float = NAN
     unknown: tuple[str, ...] = ()
 
@@ -128,7 +126,7 @@ def lower_bound_time(work: Work, roofline: Roofline, *, l2_bytes: float = NAN, l
     best = max(known, key=lambda name: known[name], default="unknown")
     flop_time = max((v for n, v in known.items() if n not in ("dram", "launch")), default=NAN if work.flops else 0.0)
     hard = _hard_time(work, roofline, l2_bytes, l2)
-    return LowerBound(known.get(best, NAN), best, flop_time, byte_time, hard, unknown)
+    return LowerBound(known.get(best, NAN), best, flop_time, hard, unknown)
 
 
 def pipe_times(flops: Mapping[str, float], peaks: Mapping[str, float]) -> dict[str, float]:

@@ -315,7 +315,6 @@ COUNTERS: Mapping[str, Counter] = _table()
 _ROOFLINE = ("base", "launch", "occupancy", "fp32", "fp64", "fp16", "tensor", "peak")
 _SETS = {
     "default": _ROOFLINE,
-    "memory": ("base", "launch", "occupancy", "hits", "access"),
     "deep": (
         "base",
         "launch",
@@ -333,7 +332,7 @@ _SETS = {
 
 
 def counter_set(name: str) -> tuple[str, ...]:
-    """The counters of "default" (rooflines), "memory" or "deep"; raises CollectError on another."""
+    """The counters of "default" (rooflines) or "deep"; raises CollectError on another."""
     if name not in _SETS:
         raise CollectError(f"no counter set {name!r}", fix=f"use one of {', '.join(_SETS)}")
     return tuple(row.name for row in COUNTERS.values() if row.group in _SETS[name])
@@ -351,9 +350,9 @@ def metrics_for(names: Iterable[str], cc: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(metric for recipe in recipes for metric in recipe.metrics))
 
 
-def metric_names(names: Iterable[str] = COUNTERS, vendor: str = "nvidia") -> frozenset[str]:
-    """Every metric any recipe of these counters may use: the columns of a file worth reading."""
-    recipes = [recipe for name in names for recipe in _counter(name).recipes[vendor]]
+def metric_names(vendor: str = "nvidia") -> frozenset[str]:
+    """Every metric any recipe of a counter may use: the columns of a file worth reading."""
+    recipes = [recipe for counter in COUNTERS.values() for recipe in counter.recipes[vendor]]
     return frozenset(metric for recipe in recipes for metric in recipe.metrics)
 
 

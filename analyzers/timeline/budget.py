@@ -215,7 +215,7 @@ def budget(
     if within:
         inside = np.flatnonzero([within.replace("/", "|") in path.split("/") for path in ordered["range"]])
         first, behind = (int(inside[0]), int(inside[-1]) + 1) if len(inside) else (0, len(ordered))
-        steady = Steady(first, behind, (behind - first) // passages, passages, "range")
+        steady = Steady(first, behind, passages, "range")
     else:
         steady = steady_of(ordered, after=after, at_most=at_most)
     known = None if host is None else _known(host)

@@ -29,7 +29,7 @@ _MARK = re.compile(r"(?:ProfilerStep#|(?:\w*[ _])?(?:step|iter|iteration)[ _#:]*
 
 @dataclass(frozen=True)
 class Steady:
-    """Repeating stretch: rows [first, end), `steps` of `period` launches each.
+    """Repeating stretch: rows [first, end) in `steps`.
 
     `found`: "repeating", "range" (named by the user), "after" (a number of steps was passed over) or "all" where
     nothing repeats: then it is the whole record. `marks`: the row with which each step begins, and the one after the
@@ -38,7 +38,6 @@ class Steady:
 
     first: int
     end: int
-    period: int
     steps: int
     found: str
     marks: tuple[int, ...] = ()
@@ -55,7 +54,7 @@ def steady_of(ordered: pd.DataFrame, *, after: int = 0, at_most: int = 0) -> Ste
     times = np.where(kernels, ordered["time"].to_numpy(dtype="float64"), 0.0)
     # What asked for steps to be passed over asked for less of the program.
     if found.found == "repeating" and not at_most and times[found.first : found.end].sum() < LEAST * times.sum():
-        return Steady(0, len(ordered), len(ordered), 1, "all")
+        return Steady(0, len(ordered), 1, "all")
     return found
 
 
@@ -75,7 +74,7 @@ def steady_state(
     to pass over beyond cold ones; at_most: then so many, 0 for all.
     """
     count = len(names)
-    whole = Steady(0, count, count, 1, "all")
+    whole = Steady(0, count, 1, "all")
     runs = [run for where in _places(names, kernels) if (run := _longest_run(where)) is not None]
     if not runs:
         return whole
@@ -94,8 +93,7 @@ def _chosen(marks: NDArray[np.int64], starts: Times | None, after: int, at_most:
     passed = min(after + _cold(starts, marks), steps - 1)
     marks = marks[passed : passed + (at_most or steps) + 1]
     first, end, steps = int(marks[0]), int(marks[-1]), len(marks) - 1
-    period = round((end - first) / steps)
-    return Steady(first, end, period, steps, "after" if after else "repeating", tuple(marks.tolist()))
+    return Steady(first, end, steps, "after" if after else "repeating", tuple(marks.tolist()))
 
 
 def _cold(starts: Times | None, marks: NDArray[np.int64]) -> int:

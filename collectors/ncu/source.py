@@ -20,7 +20,6 @@ from collectors.ncu import rep
 from collectors.numbers import parse
 
 _SAMPLES = "# Samples"
-_EXECUTED = "Instructions Executed"
 _SECTORS, _IDEAL = "L2 Theoretical Sectors Global", "L2 Theoretical Sectors Global Ideal"
 _OPERATION = "Access Operation"
 
@@ -29,7 +28,7 @@ class Instruction(msgspec.Struct, frozen=True):
     """One machine instruction of a kernel: `line` 0 and `file` "" without a line table.
 
     `samples`: of the sampler at this instruction; `stalls`: those by reason (long_sb, lg, ...), issued or not;
-    `executed`: times, a warp each; `sectors` of 32 B asked of the L2, `ideal` the least that would have done;
+    `sectors` of 32 B asked of the L2, `ideal` the least that would have done;
     `access`: Load, Store, ... or "".
     """
 
@@ -38,7 +37,6 @@ class Instruction(msgspec.Struct, frozen=True):
     line: int
     file: str
     samples: float
-    executed: float
     stalls: Mapping[str, float]
     sectors: float
     ideal: float
@@ -132,7 +130,6 @@ def _sampled(action: Any) -> Listing:
                 line=line,
                 file=file,
                 samples=samples.get(address, 0.0),
-                executed=executed.get(address, 0.0),
                 stalls={_PAGE.get(name, name): at[address] for name, at in stalls.items() if at.get(address, 0.0) > 0},
                 sectors=sectors.get(address, 0.0),
                 ideal=ideal.get(address, 0.0),
@@ -204,7 +201,6 @@ def _instruction(head: Sequence[str], row: Sequence[str], place: int, line: int,
         line=line,
         file=file,
         samples=_number(values.get(_SAMPLES, "")),
-        executed=_number(values.get(_EXECUTED, "")),
         stalls=stalls,
         sectors=_number(values.get(_SECTORS, "")),
         ideal=_number(values.get(_IDEAL, "")),

@@ -183,12 +183,10 @@ def _sizes(part: pd.DataFrame) -> Any:
 
 
 def api_facts(names: Any, calls: Any, times: Any) -> dict[str, float]:
-    """Cost of the CUDA API on the CPU: calls, time [s], and of launching calls alone."""
+    """Cost of launching on the CPU: the calls of the CUDA API that launch, and their time [s]."""
     launch = each(np.asarray(names, dtype=object), lambda name: "x" * ("Launch" in name)) == "x"
     calls, times = np.asarray(calls, dtype=np.float64), np.asarray(times, dtype=np.float64)
     return {
-        "calls": float(calls.sum()),
-        "time": float(times.sum()),
         "launch_calls": float(calls[launch].sum()),
         "launch_time": float(times[launch].sum()),
     }

@@ -71,8 +71,8 @@ def read(
     """The layers of an engine as a launches frame: time is the mean of one inference [s].
 
     path: --exportProfile, printed output, or --exportLayerInfo alone (times NaN). layers, times: the other exports.
-    partial: read the cut table of a log as far as it goes, with a caveat. attrs: "caveats", "report", of several runs
-    "runs" (their names, which stand in `range`). Raises CollectError naming the file and the line.
+    partial: read the cut table of a log as far as it goes, with a caveat. attrs: "caveats", "report". The names of
+    several runs stand in `range`. Raises CollectError naming the file and the line.
     """
     if is_log(head_of(Path(path))):
         return _printed(Path(path), layers, times, partial)
@@ -112,11 +112,7 @@ def _printed(path: Path, layers: str | Path | None, times: str | Path | None, pa
         f"{len(runs)} runs",
         "read each range by itself, or `profkit compare RUN:RANGE RUN:RANGE`",
     )
-    frame.attrs = {
-        "report": "log",
-        "caveats": [several, *caveats],
-        "runs": [run.name for run in runs],
-    }
+    frame.attrs = {"report": "log", "caveats": [several, *caveats]}
     return frame
 
 

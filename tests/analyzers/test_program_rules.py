@@ -41,7 +41,7 @@ QUIET = Budget(
     pageable=0.0,
     pageable_bytes=math.nan,
     short=0.0,
-    steady=Steady(0, 1000, 100, 10, "repeating"),
+    steady=Steady(0, 1000, 10, "repeating"),
     holes=10,
     queued_gaps=800,
 )
@@ -99,8 +99,8 @@ def test_each_rule_has_its_slice_of_a_step(rule, variant, slices, said):
 @pytest.mark.parametrize(
     ("steady", "en", "zh"),
     [
-        (Steady(0, 1000, 1000, 1, "all"), "50% of the record between", "整段记录中有 50%"),
-        (Steady(0, 1000, 100, 10, "range"), "50% of a passage between", "每次经过有 50%"),
+        (Steady(0, 1000, 1, "all"), "50% of the record between", "整段记录中有 50%"),
+        (Steady(0, 1000, 10, "range"), "50% of a passage between", "每次经过有 50%"),
     ],
 )
 def test_what_has_no_steps_is_not_told_of_a_step(steady, en, zh):

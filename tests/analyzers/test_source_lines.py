@@ -39,9 +39,9 @@ def test_no_line_wins_more_than_the_kernel_can():
 
 def test_a_wait_is_charged_to_the_load_and_not_to_who_needs_it():
     code = ["LDG.E R7, desc[UR4][R6.64]", "FFMA R0, R2, R13, 2", "@!P1  FADD R11, R0, R7"]
-    listing = [Instruction(n, sass, n, "", 0, 0, {}, 0, 0, "") for n, sass in enumerate(code)]
+    listing = [Instruction(n, sass, n, "", 0, {}, 0, 0, "") for n, sass in enumerate(code)]
     assert _producer(listing, 2) == 0
-    overwritten = [*listing[:1], Instruction(1, "MOV R7, RZ", 1, "", 0, 0, {}, 0, 0, ""), listing[2]]
+    overwritten = [*listing[:1], Instruction(1, "MOV R7, RZ", 1, "", 0, {}, 0, 0, ""), listing[2]]
     assert _producer(overwritten, 2) is None
 
 

@@ -95,9 +95,9 @@ def _gaps(study: Study) -> Iterator[str]:
                 around = {"after": short_name(one.gaps.after), "before": short_name(one.gaps.before)}
                 longest = units.text(one.gaps.largest, "s")
                 yield say("p_longest_gap", device=one.device, count=str(one.gaps.count), time=longest, **around)
-        copied = sum(one.time for one in found.copies)
-        if copied and not study.stepwise:
-            yield say("p_copies", time=units.text(copied, "s"), share=units.percent(copied / found.total))
+        if found.copied and not study.stepwise:
+            share = units.percent(found.copied / found.total)
+            yield say("p_copies", time=units.text(found.copied, "s"), share=share)
 
 
 def _in_sight(study: Study, parts: Sequence[Shown]) -> list[Shown]:

@@ -126,10 +126,8 @@ def _timeline(name: str, found: Timeline) -> Iterator[str]:
             after=say("line_tl_after", **longest) if gaps.count else "",
             beside=say("line_tl_beside", time=units.text(one.overlap, "s")) if one.overlap else "",
         )
-    copied = sum(one.time for one in found.copies)
-    if copied:
-        share = units.percent(copied / found.total)
-        yield say("line_tl_copies" if name else "line_tl_copies_all", time=units.text(copied, "s"), share=share)
-    if found.api is not None and found.api.launch_calls and not name:
-        each = units.text(found.api.per_launch, "s")
-        yield say("line_tl_launch", calls=str(found.api.launch_calls), each=each)
+    if found.copied:
+        time, share = units.text(found.copied, "s"), units.percent(found.copied / found.total)
+        yield say("line_tl_copies" if name else "line_tl_copies_all", time=time, share=share)
+    if found.launch_calls and not name:
+        yield say("line_tl_launch", calls=str(found.launch_calls), each=units.text(found.per_launch, "s"))
