@@ -57,7 +57,8 @@ class Row:
 
     `own`: without what ran beside work that had begun before, so that it adds up. `each`: of one call, `bound`: the least
     that a call takes by its shapes, NaN unknown, and what sets it. `advice`: one of the seven words above; `partner`: what to
-    fuse with. `wins` [s of a step]: from, to; NaN where it was not replayed.
+    fuse with. `wins` [s of a step]: from, to; NaN where it was not replayed. `gone` [s of a step]: what it would win took its
+    calls no time, which is less than `own` where the host is late.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Row:
     advice: str = UNKNOWN
     partner: str = ""
     wins: tuple[float, float] = (NAN, NAN)
+    gone: float = NAN
     needed: Need = field(default=Need(), repr=False, compare=False)
 
     @property
@@ -336,14 +338,14 @@ class _Making:
         work = self.work.reset_index(drop=True)
         replay = Replay.of(work, self._calls())
         saved = {group: row.time * (1 - left[group][1]) for group, row in rows.items()}
-        tried = [group for group in sorted(saved, key=lambda one: -saved[one]) if saved[group] > 0][:MOST]
+        tried = sorted(saved, key=lambda one: -rows[one].own)[:MOST]
         groups = int(work["group"].max()) + 1
-        factors = np.ones((groups, 2 * len(tried) + 3))
+        factors = np.ones((groups, 3 * len(tried) + 3))
         freed = np.zeros_like(factors)
         pace = self._pace(replay)
         for at, group in enumerate(tried):
-            factors[group, 2 * at : 2 * at + 2] = left[group]
-            freed[group, 2 * at + 1] = pace if group in gone else 0.0
+            factors[group, 3 * at : 3 * at + 3] = (*left[group], 0.0)
+            freed[group, 3 * at + 1] = pace if group in gone else 0.0
         for group, (_, high) in left.items():
             factors[group, -1] = high
         if (self.work["key"] == "end").any():
@@ -357,17 +359,15 @@ class _Making:
         won = np.clip(now - spans, 0.0, None) / steps
         found = dict(rows)
         for at, group in enumerate(tried):
-            row, low, high = rows[group], float(won[2 * at]), float(won[2 * at + 1])
+            row, (low, high, whole) = rows[group], map(float, won[3 * at : 3 * at + 3])
             late = high < LITTLE * saved[group] and row.advice in (FASTER, FUSE, ELIMINATE)
             found[group] = replace(
                 row,
                 advice=LATE if late else row.advice,
                 partner="" if late else row.partner,
-                wins=(min(low, high), high),
+                wins=(min(low, high), high) if row.advice != UNKNOWN else row.wins,
+                gone=whole,
             )
-        for group, row in found.items():
-            if saved[group] <= 0 and row.advice == CEILING:
-                found[group] = replace(row, wins=(0.0, 0.0))
         return found, max(0.0, now - alone) / steps, max(0.0, now - every) / steps
 
     def _calls(self) -> pd.DataFrame | None:

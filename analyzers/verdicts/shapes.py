@@ -15,7 +15,9 @@ import pandas as pd
 
 from analyzers.records import plain
 from analyzers.verdicts import timing
+from analyzers.verdicts.speedup import THRESHOLD, digits
 from analyzers.verdicts.statistics import Ratio
+from analyzers.verdicts.verdict import Condition
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,59 @@ def geometric(shapes: Sequence[Shape]) -> dict[str, Ratio]:
         name for name in (shapes[0].ratios if len(shapes) > 1 else ()) if all(name in one.ratios for one in shapes)
     ]
     return {name: _mean([one.ratios[name] for one in shapes]) for name in names}
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A candidate's speed-up over all shapes weighted by calls: time of the reference's calls / of the candidate's.
+
+    `slower`: the shapes at which it is slower for sure; `worth`: share of the program's time that it saves, None unknown.
+    """
+
+    ratio: Ratio
+    slower: Mapping[str, Ratio]
+    worth: Ratio | None = None
+
+    def conditions(self, count: int) -> tuple[Condition, ...]:
+        """What the verdict says of it; `count`: of shapes."""
+        found = [Condition("weighted", {"count": str(count)})]
+        if self.slower:
+            shape, ratio = min(self.slower.items(), key=lambda one: one[1].value)
+            told = {"some": str(len(self.slower)), "count": str(count), "shape": shape, "value": digits(ratio.value)}
+            found.append(Condition("slower-at", told))
+        if self.worth is not None:
+            low, value, high = (f"{one:.2%}" for one in (self.worth.low, self.worth.value, self.worth.high))
+            found.append(Condition("worth", {"value": value, "low": low, "high": high}))
+        return tuple(found)
+
+
+def weighted(shapes: Sequence[Shape], shares: Sequence[float], program: float | None) -> dict[str, Weighted]:
+    """Candidate -> speed-up over all shapes by their shares of the calls; none unless each shape was timed.
+
+    program: the share of the program's time that waits for these calls (Amdahl).
+    """
+    if len(shapes) != len(shares):
+        return {}
+    found = {}
+    for name in shapes[0].ratios if shapes else ():
+        if not all(name in one.ratios and "reference" in one.times for one in shapes):
+            continue
+        ratios = [one.ratios[name] for one in shapes]
+        spent = [share * one.times["reference"] for share, one in zip(shares, shapes, strict=True)]
+        own = [time / ratio.value for time, ratio in zip(spent, ratios, strict=True)]
+        half = math.sqrt(
+            sum(
+                (time / sum(own) * math.log(one.high / one.low) / 2) ** 2 for time, one in zip(own, ratios, strict=True)
+            )
+        )
+        value = sum(spent) / sum(own)
+        ratio = Ratio(value, value * math.exp(-half), value * math.exp(half), n=min(one.n for one in ratios))
+        slower = {
+            "; ".join(one.inputs): one.ratios[name] for one in shapes if one.ratios[name].high < 1 / (1 + THRESHOLD)
+        }
+        saved = [program * (1 - 1 / one) for one in (ratio.value, ratio.low, ratio.high)] if program else []
+        found[name] = Weighted(ratio, slower, Ratio(*saved, n=ratio.n) if saved else None)
+    return found
 
 
 def _mean(ratios: Sequence[Ratio]) -> Ratio:

@@ -86,7 +86,7 @@ class Session(Modes):
         if self._afresh is not None:
             self._afresh.remove()
         sound = self._time([self.reference, *sound])[1:]
-        if self._job.shapes and not again:
+        if not again and (self._served() or self._job.shapes):
             sound = self._more_shapes(sound)
         if (self._job.backward or getattr(self.reference.module, "backward", False) is True) and not again:
             sound = self._backward(sound)
