@@ -10,27 +10,43 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 BYTES = {
-    **dict.fromkeys(("double", "long int", "long", "int64_t", "c10::complex<float>"), 8),
+    **dict.fromkeys(("double", "long int", "long", "c10::complex<float>"), 8),
     **dict.fromkeys(("float", "int", "unsigned int"), 4),
-    **dict.fromkeys(("c10::BFloat16", "c10::Half", "short", "short int", "unsigned short"), 2),
-    **dict.fromkeys(("bool", "unsigned char", "signed char", "char"), 1),
-    **dict.fromkeys((f"c10::Float8_{kind}" for kind in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz")), 1),
+    **dict.fromkeys(("c10::BFloat16", "c10::Half", "short", "short int"), 2),
+    **dict.fromkeys(("bool", "unsigned char", "signed char", "c10::Float8_e4m3fn", "c10::Float8_e5m2"), 1),
 }
 """Bytes of an element by the name that the profiler gives its type."""
 SHORT = {"c10::BFloat16": "bf16", "c10::Half": "fp16", "float": "fp32", "double": "fp64", "long int": "int64"}
-_BEGIN, _END = re.compile(r"StreamBeginCapture"), re.compile(r"StreamEndCapture")
-_LAUNCH, _REPLAY = re.compile(r"(?<!Graph)Launch(?!HostFunc)"), re.compile(r"GraphLaunch")
+_LAUNCH = re.compile(r"(?<!Graph)Launch(?!HostFunc)")
+
+
+class Tensor(NamedTuple):
+    """An argument: its place, type ("" in a list), sizes, and strides where they are known."""
+
+    at: int
+    kind: str
+    dims: tuple[int, ...]
+    steps: tuple[int, ...] | None = None
+
+    @property
+    def elements(self) -> int:
+        """Distinct elements: along a stride of 0 there is one."""
+        return math.prod(size if step else 1 for size, step in zip(self.dims, self.steps or (1,) * 99, strict=False))
+
+    @property
+    def numel(self) -> int:
+        return math.prod(self.dims)
 
 
 class Operation(msgspec.Struct, frozen=True, array_like=True):
     """One call's name and arguments by place: sizes (of a list a list of sizes), types, strides, concrete values.
 
-    Empty `dims` and no `types`: shapes were not recorded. Empty `strides`: contiguous as far as is known.
+    No `types`: shapes were not recorded.
     """
 
     name: str
@@ -40,59 +56,46 @@ class Operation(msgspec.Struct, frozen=True, array_like=True):
     values: list[str] = []
 
     @property
-    def shaped(self) -> bool:
-        """Whether the shapes of its arguments were recorded."""
-        return bool(self.types)
-
-    @property
     def short(self) -> str:
-        """Name without its namespace where that is torch's own."""
+        """Name without the namespace of torch's own."""
         return self.name.removeprefix("aten::")
 
-    def tensors(self) -> Iterator[tuple[int, str, tuple[int, ...], tuple[int, ...] | None]]:
-        """(place, type, sizes, strides or None) of each tensor; those of a list have the type ""."""
+    def tensors(self) -> Iterator[Tensor]:
+        """Tensors in their order, those of lists too."""
         for at, (kind, dims) in enumerate(zip(self.types, self.dims, strict=False)):
-            steps = self.strides[at] if at < len(self.strides) else None
+            steps = self.strides[at] if at < len(self.strides) else ()
             if kind in BYTES:
-                yield at, kind, tuple(dims), tuple(steps) if steps is not None and len(steps) == len(dims) else None
+                yield Tensor(at, kind, tuple(dims), tuple(steps) if len(steps) == len(dims) else None)
             elif kind == "TensorList":
-                yield from ((at, "", tuple(one), None) for one in dims if isinstance(one, list))
+                yield from (Tensor(at, "", tuple(one)) for one in dims if isinstance(one, list))
 
     def value(self, at: int) -> str:
         """Concrete value of an argument as text, "" where none was recorded."""
         return self.values[at] if at < len(self.values) else ""
 
     def ints(self, at: int) -> list[int]:
-        """Concrete list of whole numbers of an argument."""
+        """Whole numbers of an argument."""
         return [int(one) for one in re.findall(r"-?\d+", self.value(at))]
 
     def shapes(self) -> str:
         """Sizes and types for people: "[788, 768] [768, 3072] bf16"."""
-        known = [(kind, dims) for _, kind, dims, _ in self.tensors() if dims]
-        kinds = list(dict.fromkeys(SHORT.get(kind, kind.removeprefix("c10::")) for kind, _ in known if kind))
-        told = " ".join(f"[{', '.join(map(str, dims))}]" for _, dims in known[:4])
-        return " ".join(part for part in (told, "..." if len(known) > 4 else "", "/".join(kinds)) if part)
+        known = [one for one in self.tensors() if one.dims]
+        kinds = dict.fromkeys(SHORT.get(one.kind, one.kind.removeprefix("c10::")) for one in known if one.kind)
+        told = [f"[{', '.join(map(str, one.dims))}]" for one in known[:4]]
+        return " ".join([*told, *["..."] * (len(known) > 4), *(["/".join(kinds)] if kinds else [])])
 
 
 @lru_cache(maxsize=65536)
 def parsed(text: str) -> Operation:
-    """The operation of a frame's `op`; raises msgspec.MsgspecError for another text."""
-    return msgspec.json.decode(text, type=Operation)
+    """The operation of a frame's `op`; without a name for ""."""
+    return msgspec.json.decode(text, type=Operation) if text else Operation("")
 
 
 def told(name: str, dims: Any, types: Any, strides: Any, values: Iterable[Any]) -> str:
     """`op` of a call's arguments as the profiler gives them in a trace or, with values not yet texts, in its process."""
     known = ["" if one is None else str(one) for one in values or ()]
-    return msgspec.json.encode(Operation(name, dims or [], types or [], strides or [], known)).decode()
-
-
-def of_event(event: Mapping[str, Any]) -> str:
-    """`op` of an event of a Kineto trace."""
-    args = event.get("args", {})
-    fields = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
     # Before torch 2.3 a trace had "Input type" without anything else.
-    dims, types, strides, values = (args.get(name, ()) for name in fields)
-    return told(str(event["name"]), dims, types if dims else (), strides, values)
+    return msgspec.json.encode(Operation(name, dims or [], types if dims else [], strides or [], known)).decode()
 
 
 def of_launches(
@@ -103,54 +106,36 @@ def of_launches(
     calls: the host's calls in order of start. operations: external id -> its event. A launch of a CUDA graph gets the
     operation that was captured at its place, where the capture is in the trace and launched as many kernels.
     """
-    texts: dict[Any, str] = {}
-    ids = [one.get("args", {}).get("External id") for one in work]
-    graphs = _replayed(work, calls)
-    for captured in _captured(calls, operations):
-        for places in graphs.values():
-            if len(places) == len(captured):
-                for at, number in zip(places, captured, strict=True):
-                    ids[at] = number
-    replays = {at: number for number, places in enumerate(graphs.values()) for at in places}
-    numbers: dict[Any, int] = {}
-    found: tuple[list[str], list[int]] = ([], [])
-    for at, number in enumerate(ids):
-        known = number in operations
-        if known and number not in texts:
-            texts[number] = of_event(operations[number])
-        found[0].append(texts[number] if known else "")
-        found[1].append(numbers.setdefault((number, replays.get(at)), len(numbers)) if known else -1)
-    return found
-
-
-def _replayed(work: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]]) -> dict[Any, list[int]]:
-    """The kernels of each launch of a CUDA graph, by its correlation, in order of start."""
-    graphs: dict[Any, list[int]] = {
-        one["args"]["correlation"]: [] for one in calls if _REPLAY.search(one["name"]) and "correlation" in one["args"]
-    }
+    ids = [(one.get("args", {}).get("External id"), 0) for one in work]
+    captures = _captured(calls)
+    graphs = {one["args"].get("correlation"): list[int]() for one in calls if "GraphLaunch" in one["name"]}
     for at, one in enumerate(work):
-        if one.get("cat") == "kernel" and (number := one.get("args", {}).get("correlation")) in graphs:
-            graphs[number].append(at)
-    return {number: places for number, places in graphs.items() if places}
+        if one.get("cat") == "kernel" and one["args"].get("correlation") in graphs:
+            graphs[one["args"]["correlation"]].append(at)
+    for replay, places in enumerate(graphs.values(), 1):
+        fitting = [one for one in captures if len(one) == len(places)]
+        if len(fitting) == 1:
+            for at, number in zip(places, fitting[0], strict=True):
+                ids[at] = number, replay
+    fields = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
+    texts = {number: "" for number, _ in ids}
+    for number in texts.keys() & operations.keys():
+        args = operations[number].get("args", {})
+        texts[number] = told(str(operations[number]["name"]), *(args.get(name, ()) for name in fields))
+    numbers: dict[Any, int] = {}
+    return [texts[one[0]] for one in ids], [
+        numbers.setdefault(one, len(numbers)) if texts[one[0]] else -1 for one in ids
+    ]
 
 
-def _captured(calls: Sequence[Mapping[str, Any]], operations: Mapping[Any, Any]) -> list[list[Any]]:
-    """External ids of the launches of each capture, one of several with as many launches left out: it could be either."""
+def _captured(calls: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+    """External ids of the launches of each capture of a CUDA graph."""
     captures: list[list[Any]] = []
     inside = False
     for one in calls:
-        if _BEGIN.search(one["name"]):
+        if "StreamBeginCapture" in one["name"]:
             captures.append([])
-            inside = True
-        elif _END.search(one["name"]):
-            inside = False
-        elif inside and _LAUNCH.search(one["name"]):
+        inside = "StreamEndCapture" not in one["name"] and (inside or "StreamBeginCapture" in one["name"])
+        if inside and _LAUNCH.search(one["name"]):
             captures[-1].append(one["args"].get("External id"))
-    sizes = [len(one) for one in captures]
-    return [one for one in captures if one and sizes.count(len(one)) == 1 and any(id_ in operations for id_ in one)]
-
-
-def moved(dims: Sequence[int], strides: Sequence[int] | None) -> int:
-    """Distinct elements of a tensor: along a stride of 0 there is one."""
-    steps = strides if strides is not None else [1] * len(dims)
-    return math.prod(size if step else 1 for size, step in zip(dims, steps, strict=True))
+    return captures

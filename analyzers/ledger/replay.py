@@ -65,12 +65,18 @@ class Replay:
         waited = np.searchsorted(waits[1], np.nan_to_num(asked, nan=-np.inf), side="right") - 1
         return cls(start, stop, asked, after, before, waited, waits)
 
-    def spans(self, groups: NDArray[np.int64], factors: Times, freed: Times, *, queued: int = -1) -> Times:
+    @property
+    def pace(self) -> float:
+        """Seconds of the host from one launch to the next."""
+        asked = np.sort(self.asked[np.isfinite(self.asked)])
+        return float(np.median(np.diff(asked))) if len(asked) > 1 else 0.0
+
+    def spans(self, groups: NDArray[np.int64], factors: Times, freed: Times, *, queued: int) -> Times:
         """Seconds from the first start to the last end in each scenario.
 
         groups: the row of `factors` for each launch; factors [groups, scenarios]: what lengths are multiplied by; freed
-        [groups, scenarios]: seconds of the host that a launch no longer costs; queued: a scenario in which the host is
-        never late.
+        [groups, scenarios]: seconds of the host that a launch no longer costs; queued: the number of the last scenarios in which
+        the host is never late.
         """
         count, scenarios = len(self.start), factors.shape[1]
         length = self.stop - self.start
@@ -82,9 +88,7 @@ class Replay:
         ready = np.where(late, self.start, np.where(np.isfinite(reached), reached, -np.inf))
         wait = np.where(late, np.minimum(gap, QUEUED), gap)
         ended, shift, done = np.zeros((count, scenarios)), np.zeros(scenarios), -1
-        never = np.zeros(scenarios)
-        if queued >= 0:
-            never[queued] = np.inf
+        never = np.where(np.arange(scenarios) < scenarios - queued, 0.0, np.inf)
         for at in range(count):
             while done < self.waited[at]:
                 done += 1

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from analyzers.kernels.names import UNKNOWN, stored_type, tensor_type
 from analyzers.lower_bound import Work
-from collectors.operations import BYTES, Operation, moved, parsed
+from collectors.operations import BYTES, Operation, Tensor, parsed
 
-POINTWISE, MOVING, PRODUCT, OTHER = "pointwise", "moving", "product", "other"
+POINTWISE, MOVING, OTHER = "pointwise", "moving", "other"
 
 
 @dataclass(frozen=True)
@@ -31,53 +31,62 @@ class Need:
     kind: str = OTHER
     work: Work | None = None
     output: int = 0
-    inputs: Sequence[tuple[int, float]] = field(default=())
+    inputs: Sequence[tuple[int, float]] = ()
     twice: float = 0.0
 
 
 @dataclass(frozen=True)
-class _Tensor:
-    at: int
-    kind: str
-    dims: tuple[int, ...]
-    elements: int
-    size: float
+class _Call:
+    """A call and its longest kernel, which tells types that the call does not."""
 
-    @property
-    def bytes(self) -> float:
-        return self.elements * self.size
+    op: Operation
+    tensors: list[Tensor]
+    kernel: str
 
-    @property
-    def numel(self) -> int:
-        return math.prod(self.dims)
+    def size(self, one: Tensor) -> float:
+        """Bytes of an element; of a list by the kernel that works on it, NaN unknown."""
+        if one.kind:
+            return float(BYTES[one.kind])
+        if plain := re.search(r"OpaqueType<(\d+)u?>", self.kernel):
+            return float(plain[1])
+        known = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "": 8.0 if "<double" in self.kernel else math.nan}
+        return 4.0 if re.search(r"<float\b", self.kernel) else known.get(stored_type(self.kernel), math.nan)
+
+    def bytes(self, several: Sequence[Tensor]) -> float:
+        return sum(one.elements * self.size(one) for one in several)
+
+    def made(self, kind: str, read: Sequence[Tensor], written: float, output: int = 0) -> Need:
+        inputs = tuple((one.numel, one.elements * self.size(one)) for one in read)
+        return Need(kind, Work({}, self.bytes(read) + written, "modelled", written), output, inputs)
+
+    def product(self, found: Need, flops: float, kind: str) -> Need:
+        """With FLOP on the pipe of a type; of FP32 the kernel's name decides which."""
+        pipes = {
+            "c10::BFloat16": "tensor_bf16",
+            "c10::Half": "tensor_fp16",
+            "double": "tensor_fp64",
+            "signed char": "tensor_int8",
+        }
+        told = tensor_type(self.kernel)
+        fp32 = f"tensor_{'tf32' if told == UNKNOWN else told}" if told else "fp32"
+        pipe = fp32 if kind == "float" else pipes.get(kind, "tensor_fp8" if "Float8" in kind else "")
+        work = found.work
+        known = work is not None and pipe and not math.isnan(flops)
+        return (
+            replace(found, work=Work({pipe: flops}, work.bytes, "modelled", work.written)) if work and known else found
+        )
 
 
-_Model = Callable[[Operation, "list[_Tensor]", str], "Need | None"]
+_Model = Callable[[_Call], "Need | None"]
 
 
 @lru_cache(maxsize=16384)
 def need(operation: str, kernel: str) -> Need:
-    """What a call of an operation (`op` of a launches frame) needs; kernel: its longest, which tells types that it does not."""
+    """What a call of an operation (`op` of a launches frame) needs; kernel: its longest."""
     op = parsed(operation)
-    model = _model(op.name)
-    if not op.shaped or model is None:
-        return Need(_kind(op.name))
-    listed = _listed_size(kernel)
-    tensors = [
-        _Tensor(at, kind, dims, moved(dims, steps), float(BYTES.get(kind, listed)))
-        for at, kind, dims, steps in op.tensors()
-    ]
-    found = model(op, tensors, kernel) if tensors else None
+    model, tensors = _model(op.name), list(op.tensors())
+    found = model(_Call(op, tensors, kernel)) if model is not None and tensors else None
     return Need(_kind(op.name)) if found is None or not found.work or math.isnan(found.work.bytes) else found
-
-
-def _listed_size(kernel: str) -> float:
-    """Bytes of an element of a list of tensors, by the kernel that works on it; NaN unknown."""
-    if plain := re.search(r"OpaqueType<(\d+)u?>", kernel):
-        return float(plain[1])
-    if kind := stored_type(kernel):
-        return {"bf16": 2.0, "fp16": 2.0}.get(kind, 1.0)
-    return 8.0 if "<double" in kernel else 4.0 if re.search(r"<float\b", kernel) else math.nan
 
 
 # ---- operations by name
@@ -97,20 +106,17 @@ _SHAPED = _TRUE | _words(
     native_dropout_backward masked_scale _softmax_backward_data _log_softmax_backward_data mse_loss_backward"""
 )
 """An output as large as what the inputs broadcast to."""
-_LARGEST = _words(
-    """native_layer_norm _fused_rms_norm native_group_norm native_batch_norm cudnn_batch_norm miopen_batch_norm _softmax _log_softmax
-    native_layer_norm_backward _fused_rms_norm_backward native_group_norm_backward native_batch_norm_backward
-    cudnn_batch_norm_backward miopen_batch_norm_backward"""
+_LARGEST = re.compile(
+    r"(native_layer|_fused_rms|native_group|(native|cudnn|miopen)_batch)_norm(_backward)?|_(log_)?softmax"
 )
 """An output as large as the largest input."""
-_READING = _words(
-    """sum mean amax amin max min argmax argmin all any prod norm linalg_vector_norm var std var_mean std_mean logsumexp topk sort
-    count_nonzero max_pool2d_with_indices _adaptive_avg_pool2d avg_pool2d mse_loss"""
+_ONCE = re.compile(
+    r"(sum|mean|a?max|a?min|arg(max|min)|all|any|prod|norm|linalg_vector_norm|(var|std)(_mean)?|logsumexp|topk|sort|count_nonzero"
+    r"|max_pool2d_with_indices|_adaptive_avg_pool2d|avg_pool2d|mse_loss"
+    r"|_C::(rms_norm|(silu|gelu|gelu_tanh)_and_mul|static_scaled_\w+_quant))"
+    r"|triton_(poi|per|red)_fused(?!.*(index|embedding|gather|slice|split|select|cat|pad|scatter|roll|fold|strided|chunk)).*"
 )
-_ALL_ONCE = re.compile(r"_C::(?:rms_norm|silu_and_mul|gelu_and_mul|gelu_tanh_and_mul|static_scaled_\w+_quant)$")
-_INDUCTOR = re.compile(r"triton_(?:poi|per|red)_fused")
-_PARTLY = re.compile(r"index|embedding|gather|slice|split|select|cat|pad|scatter|roll|unfold|as_strided|chunk|narrow")
-"""Parts of a fused kernel's name that say that it may leave out elements of its arguments."""
+"""Arguments once, outputs that are given included; a fused kernel that says so may leave out elements of its arguments."""
 _PLACED: dict[str, tuple[Sequence[int], Sequence[int]]] = {
     "nll_loss_backward": ((), (1,)),
     "max_pool2d_with_indices_backward": ((0, 2), (1,)),
@@ -132,171 +138,98 @@ def _model(name: str) -> _Model | None:
     short = name.removeprefix("aten::")
     if short in _MODELS:
         return _MODELS[short]
-    if short.startswith("_foreach_") or re.fullmatch(r"_fused_(?:adam|adamw|sgd)_", short):
+    if re.fullmatch(r"_foreach_\w+|_fused_(adam|adamw|sgd)_", short):
         return _listwise
     if "attention" in short or "flash_attn" in short:
-        return _attention
-    if "convolution" in short and "transpose" not in short:
-        return _convolution
-    if short.removesuffix("_") in _SHAPED or short in _LARGEST:
+        return _attention if re.match("aten::|flash_attn", name) else None
+    if "convolution" in short:
+        return _convolution if "transpose" not in short else None
+    if short.removesuffix("_") in _SHAPED or _LARGEST.fullmatch(short):
         return _pointwise
-    if short in _READING or _ALL_ONCE.match(name) or (_INDUCTOR.match(name) and not _PARTLY.search(name)):
-        return _reading
-    return _placed if short in _PLACED else None
+    return _placed if short in _PLACED else _once if _ONCE.fullmatch(short) else None
 
 
 # ---- models
 
 
-def _made(kind: str, read: Sequence[_Tensor], written: float, output: int = 0, twice: float = 0.0) -> Need:
-    work = Work({}, sum(one.bytes for one in read) + written, "modelled", written)
-    return Need(kind, work, output, tuple((one.numel, one.bytes) for one in read), twice)
-
-
-def _pointwise(op: Operation, tensors: list[_Tensor], kernel: str) -> Need | None:
+def _pointwise(call: _Call) -> Need | None:
     """Every input in, an output of their common shape out. Numbers in a tensor of no dimension do not widen the type."""
-    shaped = [one for one in tensors if one.dims] or tensors
-    short = op.short
-    if short in _LARGEST:
-        dims = max((one.dims for one in shaped), key=math.prod)
-    else:
-        dims = _broadcast([one.dims for one in shaped])
-    floating = [one for one in shaped if one.kind == "double" or "loat" in one.kind or one.kind == "c10::Half"]
-    size = max(one.size for one in floating or shaped)
-    if short.endswith("softmax") and op.value(2) == "True":
+    shaped = [one for one in call.tensors if one.dims] or call.tensors
+    short = call.op.short
+    rank = max(len(one.dims) for one in shaped)
+    sizes = zip(*((1,) * (rank - len(one.dims)) + one.dims for one in shaped), strict=True)
+    count = math.prod(0 if 0 in each else max(each) for each in sizes)
+    if _LARGEST.fullmatch(short):
+        count = max(one.numel for one in shaped)
+    floating = [one for one in shaped if re.search("[Ff]loat|Half|double", one.kind)]
+    size = 1.0 if short.removesuffix("_") in _TRUE else max(map(call.size, floating or shaped))
+    if short.endswith("softmax") and call.op.value(2) == "True":
         size = 4.0  # half to float
-    if short.removesuffix("_") in _TRUE:
-        size = 1.0
-    if short.endswith("_") and not short.startswith("_"):
-        dims, size = tensors[0].dims, tensors[0].size
-    extra = math.prod(dims) if short == "native_dropout" else 0
-    first, *others = shaped
-    alike = [one for one in others if one.dims == first.dims and one.kind == first.kind]
-    return _made(_kind(op.name), shaped, math.prod(dims) * size + extra, math.prod(dims), sum(o.bytes for o in alike))
+    if short.endswith("_"):
+        count, size = call.tensors[0].numel, call.size(call.tensors[0])
+    written = count * (size + (short == "native_dropout"))
+    alike = [one for one in shaped[1:] if one[1:3] == shaped[0][1:3]]
+    return replace(call.made(_kind(call.op.name), shaped, written, count), twice=call.bytes(alike))
 
 
-def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    rank = max(map(len, shapes))
-    padded = [(1,) * (rank - len(one)) + one for one in shapes]
-    return tuple(0 if 0 in sizes else max(sizes) for sizes in zip(*padded, strict=True))
+def _once(call: _Call) -> Need | None:
+    return call.made(POINTWISE if "_poi_" in call.op.name else OTHER, call.tensors, 0.0)
 
 
-def _reading(op: Operation, tensors: list[_Tensor], kernel: str) -> Need | None:
-    """Arguments once, outputs that are given included; others are small."""
-    return _made(POINTWISE if "_poi_" in op.name else OTHER, tensors, 0.0)
-
-
-def _placed(op: Operation, tensors: list[_Tensor], kernel: str) -> Need | None:
-    reads, writes = _PLACED[op.short]
-    if len(tensors) <= max(*reads, *writes, 0):
+def _placed(call: _Call) -> Need | None:
+    reads, writes = _PLACED[call.op.short]
+    if len(call.tensors) <= max(*reads, *writes, 0):
         return None
-    out = [tensors[at] for at in writes]
-    return _made(_kind(op.name), [tensors[at] for at in reads], sum(one.bytes for one in out), out[0].numel)
+    out = [call.tensors[at] for at in writes]
+    return call.made(_kind(call.op.name), [call.tensors[at] for at in reads], call.bytes(out), out[0].numel)
 
 
-def _copy(op: Operation, tensors: list[_Tensor], kernel: str) -> Need | None:
-    if len(tensors) < 2:
+def _copy(call: _Call) -> Need | None:
+    if len(call.tensors) < 2:
         return None
-    into, source = tensors[:2]
-    read = _Tensor(1, source.kind, source.dims, min(source.elements, into.elements), source.size)
-    kind = MOVING if into.kind == source.kind else POINTWISE
-    return _made(kind, [read], into.elements * into.size, into.numel)
+    into, source = call.tensors[:2]
+    return call.made(MOVING if into.kind == source.kind else POINTWISE, [source], call.bytes([into]), into.numel)
 
 
-def _cat(op: Operation, tensors: list[_Tensor], kernel: str) -> Need | None:
-    return _made(MOVING, tensors, sum(one.bytes for one in tensors), sum(one.numel for one in tensors))
+def _cat(call: _Call) -> Need | None:
+    return call.made(MOVING, call.tensors, call.bytes(call.tensors), sum(one.numel for one in call.tensors))
 
 
-def _rows(op: Operation, tensors: list[_Tensor], kernel: str) -> Need | None:
+def _rows(call: _Call) -> Need | None:
     """Rows picked from a table: the same one may be read again and again, so that only what is written is sure."""
-    if len(tensors) < 2:
+    if len(call.tensors) < 2:
         return None
-    table, index = tensors[0], tensors[-1] if op.short != "gather" else tensors[1]
-    if op.short == "gather":
-        count = index.numel
-    elif op.short == "index_select":
-        axis = (op.ints(1) or [0])[0]
-        count = index.numel * table.numel // max(table.dims[axis], 1)
-    else:
-        count = index.numel * table.dims[-1]
-    return _made(OTHER, [index], count * table.size, count)
+    table, index = call.tensors[0], call.tensors[1]
+    axis = (call.op.ints(1) or [0])[0] if call.op.short == "index_select" else 0
+    row = table.numel // max(table.dims[axis], 1)
+    return call.made(OTHER, [index], index.numel * row * call.size(table), index.numel * row)
 
 
-def _embedding_backward(op: Operation, tensors: list[_Tensor], kernel: str) -> Need | None:
-    grad, rows = tensors[0], (op.ints(2) or [0])[0]
-    return _made(OTHER, tensors[:2], rows * grad.dims[-1] * grad.size)
-
-
-def _listwise(op: Operation, tensors: list[_Tensor], kernel: str) -> Need | None:
-    """Lists of tensors in; of optimizers three lists out, of others the first, of a norm nothing."""
-    lists: dict[int, list[_Tensor]] = {}
-    for one in tensors:
+def _listwise(call: _Call) -> Need | None:
+    """Lists of tensors in; of Adam parameters and two averages out, of others the first list, of a norm nothing."""
+    lists: dict[int, list[Tensor]] = {}
+    for one in call.tensors:
         if not one.kind:
             lists.setdefault(one.at, []).append(one)
-    each = [sum(one.bytes for one in part) for part in lists.values()]
-    if op.short.startswith("_fused_adam"):
-        written = each[0] + sum(each[2:4])
-    else:
-        written = 0.0 if "norm" in op.short else sum(each[:1])
-    read = [one for part in lists.values() for one in part]
-    return _made(OTHER, read, written)
+    each = [call.bytes(part) for part in lists.values()]
+    adam = [*each[:1], *each[2:4]] if call.op.short.startswith("_fused_adam") else each[:1]
+    written = 0.0 if "norm" in call.op.short else sum(adam)
+    return call.made(OTHER, [one for part in lists.values() for one in part], written)
 
 
-def _product(op: Operation, tensors: list[_Tensor], kernel: str) -> Need | None:
+def _product(call: _Call) -> Need | None:
     """A matrix product, batched or not, with or without what is added."""
-    added = tensors[:1] if op.short in ("addmm", "baddbmm", "_addmm_activation", "addbmm") else []
-    pair = [one for one in tensors[len(added) :] if len(one.dims) in (2, 3)][:2]
+    added = call.tensors[: call.op.short in ("addmm", "baddbmm", "_addmm_activation")]
+    pair = [one for one in call.tensors[len(added) :] if len(one.dims) in (2, 3)][:2]
     if len(pair) < 2 or pair[0].dims[-1] != pair[1].dims[-2]:
         return None
-    (*_, rows, inner), columns = pair[0].dims, pair[1].dims[-1]
-    batch = math.prod(pair[0].dims[:-2])
-    size = pair[0].size if op.short != "_scaled_mm" else {"15": 2.0, "5": 2.0, "6": 4.0}.get(op.value(6), 1.0)
-    count = batch * rows * columns
-    found = _made(PRODUCT, [*added, *pair], count * size, count)
-    return _with_flops(found, 2.0 * count * inner, pair[0].kind, kernel)
-
-
-def _with_flops(found: Need, flops: float, kind: str, kernel: str) -> Need:
-    pipe = _pipe(kind, kernel)
-    work = found.work
-    if work is None or not pipe or math.isnan(flops):
-        return found
-    return Need(found.kind, Work({pipe: flops}, work.bytes, "modelled", work.written), found.output, found.inputs)
-
-
-def _pipe(kind: str, kernel: str) -> str:
-    """The pipe that products of a type use; of FP32 the kernel's name decides, "" for a type with none."""
-    if kind == "float":
-        told = tensor_type(kernel)
-        return "fp32" if not told else f"tensor_{'tf32' if told == UNKNOWN else told}"
-    known = {"c10::BFloat16": "tensor_bf16", "c10::Half": "tensor_fp16", "double": "tensor_fp64"}
-    return known.get(kind, "tensor_fp8" if "Float8" in kind else "tensor_int8" if kind == "signed char" else "")
-
-
-def _attention(op: Operation, tensors: list[_Tensor], kernel: str) -> Need | None:
-    """softmax(Q K^T) V over heads; backward five products in the place of two. Of packed lengths only the bytes are known."""
-    back = "backward" in op.short
-    four = [one for one in tensors if len(one.dims) in (3, 4) and one.kind in ("c10::BFloat16", "c10::Half", "float")]
-    first = 1 if back else 0
-    if op.name.startswith(("vllm::", "sglang::", "aiter::")) or len(four) < first + 3:
-        return None
-    query, key, value = four[first : first + 3]
-    heads_first = "scaled_dot_product" in op.short
-    read = four[: first + 3] + (four[4:5] if back else [])
-    written = sum(one.bytes for one in (query, key, value)) if back else query.numel * query.size
-    output = query.numel if len(query.dims) < 4 else query.numel // query.dims[-1] * value.dims[-1]
-    found = _made(PRODUCT, read, written if back else output * query.size, output)
-    if len(query.dims) != 4 or len(key.dims) != 4:
-        return found
-    batch, heads, rows, width = query.dims if heads_first else [query.dims[at] for at in (0, 2, 1, 3)]
-    columns = key.dims[2] if heads_first else key.dims[1]
-    causal = _causal(op)
-    pairs = float(rows * columns)
-    if causal != "False":
-        # Bottom right or top left, or not known: at least the pairs that any of them has.
-        pairs = sum(min(columns, row + 1) for row in range(rows)) if causal == "True" else math.nan
-    flops = 2.0 * batch * heads * pairs * (width + value.dims[-1]) * (2.5 if back else 1.0)
-    return _with_flops(found, flops, query.kind, kernel)
+    count = pair[0].numel // pair[0].dims[-1] * pair[1].dims[-1]
+    size = call.size(pair[0])
+    if call.op.short == "_scaled_mm":
+        size = {"15": 2.0, "5": 2.0, "6": 4.0}.get(call.op.value(6), 1.0)
+    return call.product(
+        call.made(OTHER, [*added, *pair], count * size, count), 2.0 * count * pair[0].dims[-1], pair[0].kind
+    )
 
 
 _CAUSAL = {
@@ -307,68 +240,74 @@ _CAUSAL = {
     "_cudnn_attention_forward": 10,
     "_flash_attention_forward": 8,
     "_flash_attention_backward": 11,
+    "_efficient_attention_forward": 9,
+    "_efficient_attention_backward": 12,
 }
+"""Where a call says that it is causal; the efficient one by a kind of mask, 0 for none."""
 
 
-def _causal(op: Operation) -> str:
-    """ "True", "False", or "" where the call does not say; a window of keys is not known either."""
-    if "efficient_attention_" in op.short:
-        mask = op.value(9) if op.short.endswith("forward") else op.value(12)
-        return {"0": "False", "1": "True", "2": "True"}.get(mask, "")
-    return op.value(_CAUSAL[op.short]) if op.short in _CAUSAL else ""
-
-
-_PLACES = {"convolution_backward": 4, "cudnn_convolution": 2, "miopen_convolution": 3, "mkldnn_convolution": 3}
-"""Where stride, padding and dilation begin; cuDNN and others tell padding first."""
-
-
-def _convolution(op: Operation, tensors: list[_Tensor], kernel: str) -> Need | None:
-    """Taps inside the image alone; Winograd and Fourier need fewer FLOP, so that of them the bytes are known."""
-    back = op.short == "convolution_backward"
-    if len(tensors) < 2 + back:
+def _attention(call: _Call) -> Need | None:
+    """softmax(Q K^T) V over heads; backward five products in the place of two. Of packed lengths only the bytes are known."""
+    back = "backward" in call.op.short
+    parts = [one for one in call.tensors if len(one.dims) in (3, 4) and call.size(one) > 1]
+    if len(parts) < 3 + 2 * back:
         return None
-    image, weight = tensors[1:3] if back else tensors[:2]
-    place = _PLACES.get(op.short, 3)
-    steps, pads, gaps = (op.ints(place + at) for at in range(3))
-    if op.short in ("cudnn_convolution", "miopen_convolution", "mkldnn_convolution"):
-        steps, pads = pads, steps
-    rank = len(image.dims) - 2
-    if (back and op.value(7) == "True") or rank < 1 or len(weight.dims) != rank + 2 or not steps:
-        return None
-    steps, pads, gaps = (
-        (one or [fill]) * (rank if len(one) < 2 else 1) for one, fill in ((steps, 1), (pads, 0), (gaps, 1))
-    )
-    outs, taps, touched = 1, 1, 1
-    for size, width, step, pad, gap in zip(image.dims[2:], weight.dims[2:], steps, pads, gaps, strict=False):
-        places = [
-            (at * step - pad + tap * gap) for at in range(_steps(size, width, step, pad, gap)) for tap in range(width)
-        ]
-        inside = [one for one in places if 0 <= one < size]
-        outs, taps, touched = outs * (len(places) // width), taps * len(inside), touched * len(set(inside))
-    batch, channels = image.dims[0], weight.dims[0]
-    seen = _Tensor(image.at, image.kind, image.dims, batch * image.dims[1] * touched, image.size)
-    output = batch * channels * outs
-    mask = [one == "True" for one in re.findall("True|False", op.value(10))] if back else []
-    if back:
-        parts = [(weight, image.bytes), (seen, weight.bytes)]
-        wanted = [part for part, asked in zip(parts, mask, strict=False) if asked]
-        found = _made(PRODUCT, [tensors[0], *(read for read, _ in wanted)], sum(out for _, out in wanted))
-        times = len(wanted)
-    else:
-        found, times = _made(PRODUCT, [seen, weight], output * image.size, output), 1
-    if re.search(r"winograd|fft", kernel, re.IGNORECASE):
+    query, key, value = parts[back : back + 3]
+    output = query.numel // query.dims[-1] * value.dims[-1]
+    read = [query, key, value, *([parts[0], parts[4]] if back else [])]
+    written = call.bytes([query, key, value]) if back else output * call.size(query)
+    found = call.made(OTHER, read, written, output)
+    if len(query.dims) != 4 or len(key.dims) != 4:
         return found
-    return _with_flops(found, 2.0 * batch * channels * weight.dims[1] * taps * times, image.kind, kernel)
+    at = 2 if "scaled_dot_product" in call.op.short else 1
+    rows, columns = query.dims[at], key.dims[at]
+    pairs = {"False": float(rows * columns), "0": float(rows * columns)}
+    # Bottom right or top left: at least the pairs that either of them has.
+    pairs |= dict.fromkeys(("True", "1", "2"), float(sum(min(columns, row + 1) for row in range(rows))))
+    known = pairs.get(call.op.value(_CAUSAL.get(call.op.short, 99)), math.nan)
+    heads = query.numel // query.dims[-1] // max(rows, 1)
+    return call.product(found, (5 if back else 2) * heads * known * (query.dims[-1] + value.dims[-1]), query.kind)
 
 
-def _steps(size: int, width: int, step: int, pad: int, gap: int) -> int:
-    return max(0, (size + 2 * pad - gap * (width - 1) - 1) // step + 1)
+def _convolution(call: _Call) -> Need | None:
+    """Taps inside the image alone; Winograd and Fourier need fewer FLOP, so that of them the bytes are known."""
+    op, back = call.op, call.op.short == "convolution_backward"
+    padding_first = re.fullmatch("(cudnn|miopen|mkldnn)_convolution", op.short)
+    place = 4 if back else 2 if op.short == "cudnn_convolution" else 3
+    steps, pads, gaps = (op.ints(place + at) for at in ((1, 0, 2) if padding_first else (0, 1, 2)))
+    if len(call.tensors) < 2 + back or not steps or (back and op.value(7) == "True"):
+        return None
+    image, weight = call.tensors[back : back + 2]
+    rank = len(image.dims) - 2
+    if rank < 1 or len(weight.dims) != rank + 2:
+        return None
+    taps, seen, outs = 1, 1, 1
+    for axis in range(rank):
+        size, width = image.dims[2 + axis], weight.dims[2 + axis]
+        step, pad, gap = (one[axis % len(one)] if one else fill for one, fill in ((steps, 1), (pads, 0), (gaps, 1)))
+        count = max(0, (size + 2 * pad - gap * (width - 1) - 1) // step + 1)
+        inside = [
+            at for out in range(count) for tap in range(width) if 0 <= (at := out * step - pad + tap * gap) < size
+        ]
+        taps, seen, outs = taps * len(inside), seen * len(set(inside)), outs * count
+    batch, channels = image.dims[0], weight.dims[0]
+    used = Tensor(image.at, image.kind, (batch, image.dims[1], seen))
+    found, times = (
+        call.made(OTHER, [used, weight], batch * channels * outs * call.size(image), batch * channels * outs),
+        1,
+    )
+    if back:
+        wanted = [one == "True" for one in re.findall("True|False", op.value(10))]
+        sides = [side for side, asked in zip(((weight, image), (used, weight)), wanted, strict=False) if asked]
+        read = [call.tensors[0], *(one for one, _ in sides)]
+        found, times = call.made(OTHER, read, call.bytes([out for _, out in sides])), len(sides)
+    flops = 2.0 * batch * channels * weight.dims[1] * taps * times
+    return found if re.search(r"winograd|fft", call.kernel, re.IGNORECASE) else call.product(found, flops, image.kind)
 
 
 _MODELS: dict[str, _Model] = {
-    **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm", "_addmm_activation", "_scaled_mm", "linear"), _product),
-    **dict.fromkeys(("embedding", "index_select", "gather"), _rows),
+    **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm", "_addmm_activation", "_scaled_mm"), _product),
+    **dict.fromkeys(("embedding", "index_select"), _rows),
     "copy_": _copy,
     "cat": _cat,
-    "embedding_dense_backward": _embedding_backward,
 }

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from analyzers.ledger.ledger import Ledger, Row
-from collectors.operations import BYTES, Operation, parsed
-from profkit.contests.sources import GETTERS, Sources, write_new
+from collectors.operations import Operation, Tensor, parsed
+from profkit.contests.sources import GETTERS, Sources
 from profkit.errors import ProfkitError
 
 LARGEST = 2 << 30
 """Bytes of the inputs of one call from which a shape is left out: they are drawn on the host, over and over."""
 MOST_SHAPES = 16
+_Case = tuple[Row, list[Any]]
+"""One shape of an operation: its row of the ledger, and its arguments as literals."""
 _TYPES = {
     "c10::BFloat16": "bfloat16",
     "c10::Half": "float16",
@@ -56,9 +56,11 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-_CASES = {cases}
+_CASES = [
+{cases}]
 # Of each case its share of the calls, get_inputs() first; the speed-up is weighted by them.
-SHARES = {shares}
+SHARES = [
+{shares}]
 # Share of the program's time that waits for these calls.
 PROGRAM_SHARE = {share:.6g}
 
@@ -75,7 +77,7 @@ def _drawn(case):
 def _tensor(sizes, kind, order, below):
     """Numbers below a bound, or normal ones; order: the dimensions from the largest stride to the smallest."""
     laid = [sizes[place] for place in order]
-    made = torch.randint(below, laid) if below else torch.randn(laid).to(kind)
+    made = torch.randint(below, laid) if below else torch.randn(laid).to(getattr(torch, kind))
     return made.permute([order.index(place) for place in range(len(order))])
 '''
 _CANDIDATE = '''"""A candidate for {name}: it makes the reference's own call. Replace it."""
@@ -93,14 +95,6 @@ class ModelNew(nn.Module):
 '''
 
 
-@dataclass(frozen=True)
-class _Case:
-    """One shape of an operation: its arguments as literals, and its row of the ledger."""
-
-    row: Row
-    arguments: tuple[Any, ...]
-
-
 def tasks(found: Ledger, source: str, most: int) -> list[Sources]:
     """A sample of each of the hottest operations that can be called again, the hottest first.
 
@@ -108,105 +102,68 @@ def tasks(found: Ledger, source: str, most: int) -> list[Sources]:
     """
     groups: dict[tuple[str, tuple[int, ...]], list[_Case]] = {}
     for row in found.rows:
-        op = parsed(row.op) if row.op else Operation("")
-        call = _call(op)
+        op = parsed(row.op)
+        call = CALLS.get(op.short.replace("miopen", "cudnn"), "")
+        call = call.format(rank=len(next(op.tensors()).dims) - 2) if call and op.types else ""
         arguments = _arguments(op, call) if call else None
         if arguments is not None:
             key = call, tuple(at for at, one in enumerate(arguments) if isinstance(one, tuple))
-            groups.setdefault(key, []).append(_Case(row, arguments))
+            groups.setdefault(key, []).append((row, arguments))
     if not groups:
         raise ProfkitError(
             f"{source}: no operation here that a sample can be made of",
             fix=f"record shapes (torch.profiler.profile(record_shapes=True)); known are {', '.join(CALLS)}",
         )
-    ranked = sorted(groups.items(), key=lambda one: -sum(case.row.own for case in one[1]))[:most]
+    ranked = sorted(groups.items(), key=lambda one: -sum(row.own for row, _ in one[1]))[:most]
     return [_sources(n, call, cases, found.step, source) for n, ((call, _), cases) in enumerate(ranked, 1)]
-
-
-def write(samples: Sequence[Sources], folder: Path) -> list[Path]:
-    """The folders of the samples. Raises ProfkitError where one is there."""
-    return [write_new(one, folder / one.name) for one in samples]
-
-
-def _call(op: Operation) -> str:
-    call = CALLS.get(op.short.replace("miopen", "cudnn"), "")
-    first = next((dims for _, _, dims, _ in op.tensors()), ())
-    return call.format(rank=len(first) - 2)
 
 
 def _places(call: str) -> list[int]:
     return sorted({int(one) for one in re.findall(r"\ba(\d)\b", call)})
 
 
-def _arguments(op: Operation, call: str) -> tuple[Any, ...] | None:
+def _arguments(op: Operation, call: str) -> list[Any] | None:
     """The arguments that a call names, as literals; None where one cannot be made again."""
-    tensors = {at: (kind, dims, steps) for at, kind, dims, steps in op.tensors()}
-    made: list[Any] = []
-    size = 0.0
-    for at in _places(call):
-        if at in tensors:
-            kind, dims, steps = tensors[at]
-            if kind not in _TYPES:
-                return None
-            size += math.prod(dims) * BYTES[kind]
-            made.append(_tensor(op, _TYPES[kind], dims, steps))
-        elif (value := _number(op, at)) is not None:
-            made.append(value)
-        elif at == 2 and "conv" in call:
-            made.append(None)  # A bias that is not there.
-        else:
-            return None
-    packed = "attention" in op.short and (len(op.dims[0]) != 4 or (op.types[3:4] or [""])[0] in BYTES)
-    return None if size > LARGEST or packed else tuple(made)
+    tensors = {one.at: one for one in op.tensors()}
+    made = [_tensor(op, tensors[at]) if at in tensors else _number(op.value(at)) for at in _places(call)]
+    size = sum(math.prod(one[0]) * 4 for one in made if isinstance(one, tuple))
+    bias = "conv" in call and 2 not in tensors and 2 in _places(call)
+    packed = "attention" in op.short and (len(op.dims[0]) != 4 or 3 in tensors)
+    lacking = made.count(None) > bias or any(isinstance(one, tuple) and not one[1] for one in made)
+    return None if lacking or packed or size > LARGEST else made
 
 
-def _tensor(op: Operation, kind: str, dims: Sequence[int], steps: Sequence[int] | None) -> tuple[Any, ...]:
+def _tensor(op: Operation, one: Tensor) -> tuple[Any, ...]:
     """(sizes, type, dimensions by stride, bound of an index)."""
-    order = sorted(range(len(dims)), key=lambda at: (-(steps[at] if steps else 0), at))
+    order = sorted(range(len(one.dims)), key=lambda at: (-(one.steps[at] if one.steps else 0), at))
     rows = {"embedding": 0, "index_select": (op.ints(1) or [0])[0]}.get(op.short)
-    below = op.dims[0][rows] if kind == "int64" and rows is not None else 16 if kind == "int64" else 0
-    return tuple(dims), _Type(f"torch.{kind}"), tuple(order), below
+    below = 0 if one.kind != "long int" else op.dims[0][rows] if rows is not None else 16
+    return one.dims, _TYPES.get(one.kind, ""), tuple(order), below
 
 
-class _Type(str):
-    """A type of torch, which is written without quotes."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-def _number(op: Operation, at: int) -> Any:
+def _number(text: str) -> Any:
     """A number, a truth or the one number of a list of equal ones; None for what was not recorded."""
-    text = op.value(at)
     if text in ("True", "False"):
         return text == "True"
-    numbers = re.findall(r"-?\d+(?:\.\d*)?(?:e-?\d+)?", text)
-    if not numbers or len(set(numbers)) > 1:
-        return None
-    return float(numbers[0]) if re.search(r"[.e]", numbers[0]) else int(numbers[0])
+    numbers = set(re.findall(r"-?\d+(?:\.\d*)?(?:e-?\d+)?", text))
+    one = numbers.pop() if len(numbers) == 1 else ""
+    return None if not one else float(one) if re.search(r"[.e]", one) else int(one)
 
 
 def _sources(number: int, call: str, cases: Sequence[_Case], step: float, source: str) -> Sources:
-    kept = sorted(cases, key=lambda one: -one.row.own)[:MOST_SHAPES]
-    calls = sum(one.row.calls for one in kept)
-    name = parsed(kept[0].row.op).name
-    places = _places(call)
+    kept = sorted(cases, key=lambda one: -one[0].own)[:MOST_SHAPES]
+    calls = sum(row.calls for row, _ in kept)
+    name = parsed(kept[0][0].op).name
     told = {
         "name": name,
         "count": len(kept),
-        "share": sum(one.row.gone for one in kept if one.row.gone == one.row.gone) / step,
+        "share": sum(row.gone for row, _ in kept if row.gone == row.gone) / step,
         "source": source,
-        "cases": _listed(f"{list(one.arguments)!r}," for one in kept),
-        "shares": _listed(f"{one.row.calls / calls:.6g},  # {one.row.shapes}" for one in kept),
-        "arguments": ", ".join(f"a{at}" for at in places),
-        "places": tuple(places),
+        "cases": "".join(f"    {arguments!r},\n" for _, arguments in kept),
+        "shares": "".join(f"    {row.calls / calls:.6g},  # {row.shapes}\n" for row, _ in kept),
+        "arguments": ", ".join(f"a{at}" for at in _places(call)),
+        "places": tuple(_places(call)),
         "call": call,
     }
     folder = f"{number:02d}-{name.rpartition('::')[2].strip('_')}"
     return Sources(folder, _REFERENCE.format(**told) + GETTERS, {"candidate": _CANDIDATE.format(**told)})
-
-
-def _listed(lines: Iterator[str]) -> str:
-    return "[\n" + "".join(f"    {line}\n" for line in lines) + "]"

@@ -55,20 +55,6 @@ def known(device: Mapping[str, Any]) -> Measured | None:
         return None
 
 
-def of_name(name: str) -> Measured | None:
-    """The newest kept measurement of a device of this name, whichever it was; None when there is none."""
-    found = []
-    for file in (cache.root() / "ceilings").glob("*.json"):
-        try:
-            data = json.loads(file.read_text("utf-8"))
-            one = Measured(data["device"], data["ceilings"], data["refused"], data["created"])
-        except (OSError, ValueError, KeyError):
-            continue
-        if name and one.device.get("name") == name:
-            found.append(one)
-    return max(found, key=lambda one: one.created, default=None)
-
-
 def measure(kind: str = "auto") -> Measured:
     """Measure now, in a child process, and keep the result.
 

@@ -41,6 +41,11 @@ class Verified:
     where: str = ""
 
     @property
+    def usual(self) -> float:
+        """Seconds of the unchanged program."""
+        return sorted(self.before)[len(self.before) // 2]
+
+    @property
     def agrees(self) -> bool:
         """Whether the outputs agree as well as those of the unchanged program do."""
         return self.difference <= max(CLOSE, 2 * self.alone)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from analyzers.ledger.ledger import CEILING, FUSE, LATE, UNKNOWN, Ledger, Row
-from analyzers.records import plain
 from profkit._version import __version__
-from profkit.record.verify import Verified
 from profkit.report import units
 from profkit.report.layout import Column, Table, terminal_table
 from profkit.report.messages import named, say
@@ -127,42 +125,6 @@ def table(found: Ledger, most: int) -> Table:
         Column(say("lg_advice"), [*map(_advice, rows), *blank[1:], named(LATE) if found.queued > 0 else units.MISSING]),
     ]
     return Table.of(columns)
-
-
-def verified(rows: Sequence[Mapping[str, Any]], found: Verified, covered: float) -> dict[str, Any]:
-    """What was predicted and what came, as data with the sentences (`said`); covered: the share of the timed seconds that the
-    ledger's record is of.
-    """
-    low, high = (covered * sum(row["wins"][at] for row in rows) for at in (0, 1))
-    one = found.ratio
-    won, least, most = (1 - 1 / value for value in (one.value, one.low, one.high))
-    held = "lg_within" if least <= high and most >= low else "lg_below" if most < low else "lg_above"
-    what = say("listed").join(dict.fromkeys(f"{row['name']}: {named(row['advice'])}" for row in rows))
-    before = sorted(found.before)[len(found.before) // 2]
-    interval = _range(least, most)
-    output = "lg_agree" if found.agrees and not found.difference else "lg_close" if found.agrees else "lg_differ"
-    told = [
-        say("lg_predicted", what=what, range=_range(low, high)),
-        say(
-            "lg_got",
-            value=units.percent(round(won, 4)),
-            range=interval,
-            time=units.digits(before),
-            count=str(len(found.before)),
-        ),
-        say(held),
-        say(output, difference=units.percent(found.difference), alone=units.percent(found.alone), where=found.where),
-    ]
-    return {
-        "schema": "profkit-verify/1",
-        "predicted": [low, high],
-        "got": plain({"value": won, "low": least, "high": most}),
-        "held": held.removeprefix("lg_"),
-        "agrees": found.agrees,
-        "before": found.before,
-        "after": found.after,
-        "said": "\n".join(told),
-    }
 
 
 def _in(rows: Sequence[Row], unit: str) -> list[str]:

@@ -31,7 +31,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def run(*words):
-    words = ["verify", "trace.json", "-q", "--json", "--pairs", "3", "--seconds", "step (.*) ms", *words]
+    words = ["verify", "trace.json", "--json", "--pairs", "3", "--seconds", "step (.*) ms", *words]
     found = CliRunner().invoke(
         cli, [*words, "--", sys.executable, "prog.py"], catch_exceptions=False, standalone_mode=False
     )

@@ -28,18 +28,17 @@ def command(source: Path, output: Path | None, as_json: bool, force: bool) -> in
     (profkit ceilings), else the datasheet's. Wins are replayed: where the host is late, a faster kernel wins nothing.
     """
     from analyzers.ledger.ledger import to_dict
-    from profkit.cli.programs.opened import opened
     from profkit.report import ledger as report
+    from profkit.study.ledger import open_ledger
 
-    if output is not None and output.suffix not in (".html", ".json"):
-        raise click.BadParameter(f"{output}: a page ends with .html, data with .json", param_hint="-o")
     if output is not None:
+        if output.suffix not in (".html", ".json"):
+            raise click.BadParameter(f"{output}: a page ends with .html, data with .json", param_hint="-o")
         shared.vacant(output, force)
-    found = opened(source)
+    found = open_ledger(source)
     data = json.dumps(to_dict(found), ensure_ascii=False, allow_nan=False)
     if output is not None:
         output.write_text(data if output.suffix == ".json" else report.page(found, source), encoding="utf-8")
-        click.echo(f"{output} written", err=True)
     if as_json:
         click.echo(data)
     elif output is None:

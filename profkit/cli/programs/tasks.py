@@ -24,9 +24,10 @@ def command(source: Path, output: Path, most: int) -> int:
 
     Its verdict is weighted by calls; it says at which shapes a candidate is slower, and what it is worth in the program.
     """
-    from profkit.cli.programs.opened import opened
-    from profkit.contests import served
+    from profkit.contests import served, sources
+    from profkit.study.ledger import open_ledger
 
-    for folder in served.write(served.tasks(opened(source), source.name, most), output):
+    for one in served.tasks(open_ledger(source), source.name, most):
+        folder = sources.write_new(one, output / one.name)
         click.echo(f"{folder}    # profkit profile {folder}")
     return 0
