@@ -52,54 +52,38 @@ def geometric(shapes: Sequence[Shape]) -> dict[str, Ratio]:
 
 @dataclass(frozen=True)
 class Weighted:
-    """A candidate's speed-up over all shapes weighted by calls: time of the reference's calls / of the candidate's.
-
-    `slower`: the shapes at which it is slower for sure; `worth`: share of the program's time that it saves, None unknown.
-    """
+    """A candidate's speed-up over all shapes weighted by calls, and what a verdict says of it."""
 
     ratio: Ratio
-    slower: Mapping[str, Ratio]
-    worth: Ratio | None = None
-
-    def conditions(self, count: int) -> tuple[Condition, ...]:
-        """What the verdict says of it; `count`: of shapes."""
-        found = [Condition("weighted", {"count": str(count)})]
-        if self.slower:
-            shape, ratio = min(self.slower.items(), key=lambda one: one[1].value)
-            told = {"some": str(len(self.slower)), "count": str(count), "shape": shape, "value": digits(ratio.value)}
-            found.append(Condition("slower-at", told))
-        if self.worth is not None:
-            low, value, high = (f"{one:.2%}" for one in (self.worth.low, self.worth.value, self.worth.high))
-            found.append(Condition("worth", {"value": value, "low": low, "high": high}))
-        return tuple(found)
+    conditions: tuple[Condition, ...]
 
 
 def weighted(shapes: Sequence[Shape], shares: Sequence[float], program: float | None) -> dict[str, Weighted]:
-    """Candidate -> speed-up over all shapes by their shares of the calls; none unless each shape was timed.
+    """Candidate -> time of the reference's calls / of its own, over all shapes by their shares; none unless each was timed.
 
-    program: the share of the program's time that waits for these calls (Amdahl).
+    program: the share of the program's time that waits for these calls, of which a part is saved (Amdahl).
     """
-    if len(shapes) != len(shares):
-        return {}
-    found = {}
-    for name in shapes[0].ratios if shapes else ():
+    found: dict[str, Weighted] = {}
+    for name in shapes[0].ratios if len(shapes) == len(shares) > 0 else ():
         if not all(name in one.ratios and "reference" in one.times for one in shapes):
             continue
-        ratios = [one.ratios[name] for one in shapes]
+        ratios = {"; ".join(one.inputs): one.ratios[name] for one in shapes}
         spent = [share * one.times["reference"] for share, one in zip(shares, shapes, strict=True)]
-        own = [time / ratio.value for time, ratio in zip(spent, ratios, strict=True)]
-        half = math.sqrt(
-            sum(
-                (time / sum(own) * math.log(one.high / one.low) / 2) ** 2 for time, one in zip(own, ratios, strict=True)
-            )
-        )
+        own = [time / one.ratios[name].value for time, one in zip(spent, shapes, strict=True)]
+        halves = [math.log(one.ratios[name].high / one.ratios[name].low) / 2 for one in shapes]
+        half = math.hypot(*(time / sum(own) * one for time, one in zip(own, halves, strict=True)))
         value = sum(spent) / sum(own)
-        ratio = Ratio(value, value * math.exp(-half), value * math.exp(half), n=min(one.n for one in ratios))
-        slower = {
-            "; ".join(one.inputs): one.ratios[name] for one in shapes if one.ratios[name].high < 1 / (1 + THRESHOLD)
-        }
-        saved = [program * (1 - 1 / one) for one in (ratio.value, ratio.low, ratio.high)] if program else []
-        found[name] = Weighted(ratio, slower, Ratio(*saved, n=ratio.n) if saved else None)
+        ratio = Ratio(value, value * math.exp(-half), value * math.exp(half), n=min(one.n for one in ratios.values()))
+        said = [Condition("weighted", {"count": str(len(shapes))})]
+        slower = [(one.value, shape) for shape, one in ratios.items() if one.high < 1 / (1 + THRESHOLD)]
+        if slower:
+            worst, shape = min(slower)
+            told = {"some": str(len(slower)), "count": str(len(shapes)), "shape": shape, "value": digits(worst)}
+            said.append(Condition("slower-at", told))
+        if program:
+            saved = {key: f"{program * (1 - 1 / getattr(ratio, key)):.2%}" for key in ("value", "low", "high")}
+            said.append(Condition("worth", saved))
+        found[name] = Weighted(ratio, tuple(said))
     return found
 
 

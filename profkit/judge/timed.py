@@ -75,18 +75,17 @@ class Timed(Stress):
         """Whether the reference says how often a program calls each shape (SHARES, PROGRAM_SHARE): then all are timed."""
         module = self.reference.module
         shares = [float(one) for one in getattr(module, "SHARES", ())]
-        count = len([one for one in self._rounds() if one[1] is not None]) + 1
-        if shares and (len(shares) != count or not min(shares) > 0):
+        count = sum(shape is not None for _, shape in self._rounds()) + 1
+        fits = len(shares) == count and min(shares) > 0
+        if fits:
+            self.events.send("served", shares=shares, program=getattr(module, "PROGRAM_SHARE", None))
+        elif shares:
             how, fix = (
                 f"{len(shares)} of {count}",
                 "give one number above 0 for get_inputs() and each of get_more_inputs()",
             )
             self.events.send("caveat", what="SHARES does not fit the shapes", how_much=how, fix=fix, code="no-shares")
-        elif shares:
-            program = float(getattr(module, "PROGRAM_SHARE", 0.0))
-            self.events.send("served", shares=shares, **({"program": program} if 0 < program <= 1 else {}))
-            return True
-        return False
+        return fits
 
     def _more_shapes(self, sound: list[Implementation]) -> list[Implementation]:
         """Time all of them on every shape of get_more_inputs(), each into a file of its own; who is wrong there goes."""

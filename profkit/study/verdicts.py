@@ -43,7 +43,6 @@ def verdicts_of(
                     manifest, impl, rows.get(impl.name, {}), narrow.get(impl.name), whose.get(impl.name), floored
                 ),
                 weighted.get(impl.name),
-                len(manifest.shapes) + 1,
             )
         )
         for impl in manifest.candidates
@@ -94,19 +93,13 @@ def _evidence(
     )
 
 
-def _served(known: Evidence, weighted: Weighted | None, count: int) -> Evidence:
+def _served(known: Evidence, weighted: Weighted | None) -> Evidence:
     """The evidence with the speed-up over the shapes of a program in the place of the first one's."""
     if weighted is None:
         return known
     one = weighted.ratio
-    return msgspec.structs.replace(
-        known,
-        ratio=word(one.low, one.high),
-        speedup=one.value,
-        low=one.low,
-        high=one.high,
-        served=weighted.conditions(count),
-    )
+    figures = {"speedup": one.value, "low": one.low, "high": one.high}
+    return msgspec.structs.replace(known, ratio=word(one.low, one.high), served=weighted.conditions, **figures)
 
 
 def _type_of(manifest: Manifest) -> str:
