@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
+from msgspec.structs import replace
 
 from analyzers.errors import AnalyzeError
 from analyzers.ledger.replay import Replay
 from analyzers.ledger.work import MOVING, OTHER, POINTWISE, Need, need
 from analyzers.lower_bound import SLACK, Work, lower_bound_time
-from analyzers.records import plain
 from analyzers.timeline.budget import Budget, budget
 from analyzers.timeline.calls import COMMUNICATION
 from collectors.caveat import Caveat
@@ -51,66 +51,64 @@ _COLLECTIVE = re.compile(r"all_?(?:reduce|gather|to_?all)|reduce_?scatter|broadc
 _MOVED = {"memcpy": "copies", "memset": "fills"}
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One operation with its shapes, or a kernel, copy or fill that no operation is known of; times in s, `calls`, `time` and
     `own` of a step.
 
-    `own`: without what ran beside work that had begun before, so that it adds up. `each`: of one call, `bound`: the least
-    that a call takes by its shapes, NaN unknown, and what sets it. `advice`: one of the seven words above; `partner`: what to
-    fuse with. `wins` [s of a step]: from, to; NaN where it was not replayed. `gone` [s of a step]: what it would win took its
-    calls no time, which is less than `own` where the host is late.
+    `own`: without what ran beside work that had begun before, so that it adds up; `share`: of the step. `each`: of one call,
+    `bound`: the least that it takes by its shapes, NaN unknown, and what sets it; `reached`: share of the bound's speed.
+    `advice`: one of the seven words above; `partner`: what to fuse with. `wins`: from, to, NaN where it was not replayed;
+    `gone`: what it would win took its calls no time, less than `own` where the host is late.
     """
 
     name: str
+    shapes: str
     kind: str
     calls: float
     time: float
     own: float
     share: float
     each: float
-    kernel: str
-    op: str = ""
-    shapes: str = ""
     bound: float = NAN
     bound_by: str = "unknown"
+    reached: float = NAN
     advice: str = UNKNOWN
     partner: str = ""
     wins: tuple[float, float] = (NAN, NAN)
     gone: float = NAN
-    needed: Need = field(default=Need(), repr=False, compare=False)
+    kernel: str
+    op: str
 
     @property
-    def reached(self) -> float:
-        """Share of the bound's speed."""
-        return self.bound / self.each
+    def needed(self) -> Need:
+        """What one of its calls needs."""
+        return need(self.op, self.kernel)
 
 
-@dataclass(frozen=True)
-class Ledger:
+class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     """Rows by their share of a step [s]; `accounts`: seconds of a step by KINDS and idle, which add up to it.
 
-    `together`: what all rows and the idle time win at most, `queued`: what the idle time wins alone, were the host never
-    late. `whole` [s]: from the first to the last GPU work of the record.
+    `bounded`: share of the kernels' time that has a lower bound. `together`: what all rows and the idle time win at most,
+    `queued`: what the idle time wins alone, were the host never late. `whole` [s]: from the first to the last GPU work of the
+    record. `data` is the JSON for programs, null for what is not known.
     """
 
+    schema: str = SCHEMA
     device: str
     step: float
     steps: int
     whole: float
-    rows: tuple[Row, ...]
-    accounts: Mapping[str, float]
+    accounts: dict[str, float]
+    bounded: float
     queued: float
     together: float
+    rows: tuple[Row, ...]
     roofline: Roofline
-    caveats: tuple[Caveat, ...] = ()
+    caveats: tuple[Caveat, ...]
 
     @property
-    def bounded(self) -> float:
-        """Share of the time of kernels that have a lower bound."""
-        kernels = [row for row in self.rows if row.kind in KINDS[:2]]
-        known = sum(row.own for row in kernels if row.bound == row.bound)
-        return known / (sum(row.own for row in kernels) or NAN)
+    def data(self) -> str:
+        return msgspec.json.encode(self).decode()
 
 
 def ledger(
@@ -167,10 +165,20 @@ class _Making:
         rows, queued, together = self._replayed(rows, left)
         ordered = tuple(sorted(rows.values(), key=lambda row: -row.own))
         accounts = {kind: sum(row.own for row in ordered if row.kind == kind) for kind in KINDS}
-        accounts["idle"] = max(0.0, step - sum(accounts.values()))
-        whole = float((start + self.frame["time"]).max() - start.min())
-        figures = (step, self.budget.parts, whole, ordered, accounts, queued, together)
-        return Ledger(device, *figures, self.roofline, tuple(self._caveats(ordered)))
+        known = sum(row.own for row in ordered if row.kind in KINDS[:2] and row.bound > 0)
+        return Ledger(
+            device=device,
+            step=step,
+            steps=self.budget.parts,
+            whole=float((start + self.frame["time"]).max() - start.min()),
+            accounts={**accounts, "idle": max(0.0, step - sum(accounts.values()))},
+            bounded=known / (accounts["operations"] + accounts["kernels"] or NAN),
+            queued=queued,
+            together=together,
+            rows=ordered,
+            roofline=self.roofline,
+            caveats=tuple(self._caveats(ordered, accounts["operations"] + accounts["kernels"])),
+        )
 
     # ---- rows
 
@@ -193,7 +201,6 @@ class _Making:
             kernel=kernel,
             op=op,
             shapes=operation.shapes(),
-            needed=need(op, kernel),
         )
         work = row.needed.work
         if "bytes" in part and (row.kind == "fills" or (row.kind == "copies" and not _linked(row))):
@@ -202,7 +209,7 @@ class _Making:
         if work is None:
             return row
         bound, by = self._bound(work, row.needed.twice, fastest, usual)
-        return replace(row, bound=bound, bound_by=by)
+        return replace(row, bound=bound, bound_by=by, reached=bound / row.each)
 
     def _bound(self, work: Work, twice: float, fastest: float, kernels: int) -> tuple[float, str]:
         """(seconds, what sets them): with every byte from DRAM, or where a call was faster with what L2 may hold in it; NaN
@@ -220,9 +227,9 @@ class _Making:
         sides = (warm, least.bytes / self.roofline.peak("l2"), launch)
         return max((time for time in sides if 0 < time <= fastest), default=NAN), "l2"
 
-    def _caveats(self, rows: Sequence[Row]) -> Iterator[Caveat]:
+    def _caveats(self, rows: Sequence[Row], whole: float) -> Iterator[Caveat]:
         kernels = [row for row in rows if row.kind in KINDS[:2]]
-        bare = sum(row.own for row in kernels if not parsed(row.op).types) / (sum(row.own for row in kernels) or NAN)
+        bare = sum(row.own for row in kernels if not parsed(row.op).types) / (whole or NAN)
         if bare > 0.01:
             what = "no lower bound where the shapes of a call were not recorded"
             fix = "record them: torch.profiler.profile(record_shapes=True); profkit profile -- COMMAND does"
@@ -348,43 +355,3 @@ def _loops(group: int, decided: Mapping[int, Row], partners: Mapping[int, tuple[
             return False
         at = partners[at][0]
     return True
-
-
-_TOLD = [
-    "name",
-    "shapes",
-    "kind",
-    "calls",
-    "time",
-    "share",
-    "each",
-    "bound",
-    "bound_by",
-    "advice",
-    "partner",
-    "kernel",
-    "op",
-]
-
-
-def to_dict(found: Ledger) -> dict[str, Any]:
-    """Plain data for JSON; a number that is not known is None."""
-    step = found.step
-    rows = [
-        {
-            **plain({name: getattr(row, name) for name in _TOLD}),
-            "wins": [None if one != one else one / step for one in row.wins],
-        }
-        for row in found.rows
-    ]
-    best = {one.name: found.roofline.get(one.name) for one in found.roofline.ceilings}
-    return {
-        "schema": SCHEMA,
-        **plain({name: getattr(found, name) for name in ("device", "step", "steps", "whole", "bounded")}),
-        "accounts": {name: value / step for name, value in found.accounts.items()},
-        "idle_wins": found.queued / step,
-        "together": found.together / step,
-        "rows": rows,
-        "ceilings": {name: {"peak": one.peak, "source": one.source} for name, one in best.items() if one is not None},
-        "caveats": [{"what": one.what, "how_much": one.how_much, "fix": one.fix} for one in found.caveats],
-    }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from analyzers.ledger.ledger import SCHEMA, Ledger, to_dict
+from analyzers.ledger.ledger import SCHEMA, Ledger
 from analyzers.records import plain
 from collectors.operations import parsed
 from profkit.errors import ProfkitError
@@ -24,7 +24,7 @@ def predicting(
 ) -> tuple[Mapping[str, Any], Rows]:
     """(data of a ledger, its rows that a change is for). Raises ProfkitError where none is predicted to win."""
     written = source.suffix == ".json" and SCHEMA in source.read_text("utf-8")[:99]
-    told = json.loads(source.read_text("utf-8")) if written else to_dict(opened(source))
+    told = json.loads(source.read_text("utf-8")) if written else json.loads(opened(source).data)
     rows = [one for one in told["rows"] if one["wins"][1] is not None]
     if change.suffix == ".py":
         whose = re.search(r'^OPERATION, PLACES = "([^"]+)"', change.read_text("utf-8"), re.MULTILINE)
@@ -39,9 +39,9 @@ def predicting(
     return told, mine
 
 
-def document(rows: Rows, found: Verified, covered: float) -> dict[str, Any]:
-    """Data with the sentences (`said`); covered: the share of the timed seconds that the ledger's record is of."""
-    low, high = (min(1.0, covered) * sum(row["wins"][at] for row in rows) for at in (0, 1))
+def document(rows: Rows, step: float, found: Verified, covered: float) -> dict[str, Any]:
+    """Data with the sentences (`said`); step: of the ledger [s]; covered: the share of the timed seconds that the ledger's record is of."""
+    low, high = (min(1.0, covered) * sum(row["wins"][at] for row in rows) / step for at in (0, 1))
     won, least, most = (1 - 1 / value for value in (found.ratio.value, found.ratio.low, found.ratio.high))
     held = "below" if most < low else "above" if least > high else "unsure" if least < 0 < most else "within"
     output = "differ" if not found.agrees else "close" if found.difference else "agree"

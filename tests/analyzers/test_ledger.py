@@ -10,7 +10,7 @@ import pytest
 from served import trace
 
 import collectors
-from analyzers.ledger.ledger import ledger, to_dict
+from analyzers.ledger.ledger import ledger
 from analyzers.ledger.work import need
 from collectors.frame import host_of
 from collectors.operations import told
@@ -159,7 +159,7 @@ def test_without_shapes_bounds_are_missing_and_it_says_how_to_record_them(tmp_pa
     found = of(tmp_path, *[(bare, 1500)] * 4, pace=10)
     assert math.isnan(found.rows[0].bound)
     assert "record_shapes=True" in found.caveats[0].fix
-    assert to_dict(found)["rows"][0]["bound"] is None
+    assert json.loads(found.data)["rows"][0]["bound"] is None
 
 
 def test_a_recorded_trace_accounts_for_all_its_time():

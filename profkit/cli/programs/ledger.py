@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -27,7 +26,6 @@ def command(source: Path, output: Path | None, as_json: bool, force: bool) -> in
     Lower bounds are of that call's own bytes and FLOP, under this device's measured ceilings where they are kept
     (profkit ceilings), else the datasheet's. Wins are replayed: where the host is late, a faster kernel wins nothing.
     """
-    from analyzers.ledger.ledger import to_dict
     from profkit.report import ledger as report
     from profkit.study.ledger import open_ledger
 
@@ -36,11 +34,10 @@ def command(source: Path, output: Path | None, as_json: bool, force: bool) -> in
             raise click.BadParameter(f"{output}: a page ends with .html, data with .json", param_hint="-o")
         shared.vacant(output, force)
     found = open_ledger(source)
-    data = json.dumps(to_dict(found), ensure_ascii=False, allow_nan=False)
     if output is not None:
-        output.write_text(data if output.suffix == ".json" else report.page(found, source), encoding="utf-8")
+        output.write_text(found.data if output.suffix == ".json" else report.page(found, source), encoding="utf-8")
     if as_json:
-        click.echo(data)
+        click.echo(found.data)
     elif output is None:
         show(report.text(found, source))
     return 0

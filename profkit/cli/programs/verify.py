@@ -46,6 +46,6 @@ def command(
     told, rows = predicting(ledger, open_ledger, change, row)
     with progress(as_json) as now:
         found = verify(argv, change, pairs=pairs, timed=timed, same=same, progress=now)
-    said = document(rows, found, 1.0 if timed else told["whole"] / found.usual)
+    said = document(rows, told["step"], found, 1.0 if timed else told["whole"] / found.usual)
     click.echo(json.dumps(said, ensure_ascii=False) if as_json else said["said"])
     return 0 if found.agrees else 1
