@@ -131,7 +131,9 @@ def _kind(name: str) -> str:
     short = name.removeprefix("aten::")
     if short in ("copy_", "cat", "fill_", "zero_"):
         return MOVING
-    return POINTWISE if short.removesuffix("_") in _SHAPED and not re.match("_|cum", short) else OTHER
+    # A softmax between two products is fused with them as attention.
+    fusable = short == "_softmax" or (short.removesuffix("_") in _SHAPED and not re.match("_|cum", short))
+    return POINTWISE if fusable else OTHER
 
 
 def _model(name: str) -> _Model | None:

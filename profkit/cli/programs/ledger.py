@@ -39,5 +39,5 @@ def command(source: Path, output: Path | None, as_json: bool, force: bool) -> in
     if as_json:
         click.echo(found.data)
     elif output is None:
-        show(report.text(found, source))
+        show(report.text(found))
     return 0
