@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from profkit.contests.sources import write_new
+
 
 @click.command("tasks", short_help="Samples of a trace's hottest operations.")
 @click.argument("source", type=click.Path(path_type=Path, exists=True), metavar="RUN_OR_TRACE")
@@ -24,10 +26,10 @@ def command(source: Path, output: Path, most: int) -> int:
 
     Its verdict is weighted by calls; it says at which shapes a candidate is slower, and what it is worth in the program.
     """
-    from profkit.contests import served, sources
+    from profkit.contests import served
     from profkit.study.ledger import open_ledger
 
     for one in served.tasks(open_ledger(source), source.name, most):
-        folder = sources.write_new(one, output / one.name)
+        folder = write_new(one, output / one.name)
         click.echo(f"{folder}    # profkit profile {folder}")
     return 0
