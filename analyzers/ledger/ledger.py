@@ -46,7 +46,7 @@ LITTLE = 0.1
 MOST = 60
 """Rows whose win is replayed; the others count in what all win together."""
 KINDS = ("operations", "kernels", "copies", "fills")
-_INNER = re.compile(r"DtoD|Device -> Device")
+_INNER = re.compile(r"DtoD|Device -> Device|Device-to-Device")
 _COLLECTIVE = re.compile(r"all_?(?:reduce|gather|to_?all)|reduce_?scatter|broadcast_oop", re.IGNORECASE)
 _MOVED = {"memcpy": "copies", "memset": "fills"}
 

@@ -113,7 +113,7 @@ _LARGEST = re.compile(
 _ONCE = re.compile(
     r"(sum|mean|a?max|a?min|arg(max|min)|all|any|prod|norm|linalg_vector_norm|(var|std)(_mean)?|logsumexp|topk|sort|count_nonzero"
     r"|max_pool2d_with_indices|_adaptive_avg_pool2d|avg_pool2d|mse_loss"
-    r"|_C::(rms_norm|(silu|gelu|gelu_tanh)_and_mul|static_scaled_\w+_quant))"
+    r"|(_C|sgl_kernel|aiter)::(rms_?norm|(silu|gelu|gelu_tanh)_and_mul|static_scaled_\w+_quant))"
     r"|triton_(poi|per|red)_fused(?!.*(index|embedding|gather|slice|split|select|cat|pad|scatter|roll|fold|strided|chunk)).*"
 )
 """Arguments once, outputs that are given included; a fused kernel that says so may leave out elements of its arguments."""
