@@ -45,11 +45,9 @@ class Replay:
         stop = start + work["time"].to_numpy("float64")
         order = np.argsort(stop, kind="stable")
         after = _last(stop[order], start, order, 1e-9)
-        streams = pd.factorize(work["stream"])[0] if "stream" in work else np.zeros(len(work), dtype=np.int64)
-        before = np.full(len(start), -1)
-        for own in range(int(streams.max(initial=-1)) + 1):
-            mine = np.flatnonzero(streams == own)
-            before[mine[1:]] = mine[:-1]
+        rows = pd.Series(np.arange(len(work)))
+        streams = work["stream"].to_numpy() if "stream" in work else np.zeros(len(work))
+        before = rows.groupby(streams).shift(fill_value=-1).to_numpy("int64")
         asked, waits = np.full(len(start), np.nan), (np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64))
         if host is not None:
             calls = host[host["kind"] == "call"] if "kind" in host else host

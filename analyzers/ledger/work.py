@@ -272,38 +272,33 @@ def _attention(call: _Call) -> Need | None:
 
 
 def _convolution(call: _Call) -> Need | None:
-    """Taps inside the image alone; Winograd and Fourier need fewer FLOP, so that of them the bytes are known."""
+    """Of Winograd's and Fourier's, which need fewer FLOP, the bytes alone are known; taps in the padding count for none."""
     op, back = call.op, call.op.short == "convolution_backward"
-    padding_first = re.fullmatch("(cudnn|miopen|mkldnn)_convolution", op.short)
     place = 4 if back else 2 if op.short == "cudnn_convolution" else 3
-    steps, pads, gaps = (op.ints(place + at) for at in ((1, 0, 2) if padding_first else (0, 1, 2)))
-    if len(call.tensors) < 2 + back or not steps or (back and op.value(7) == "True"):
+    order = (1, 0, 2) if re.match("cudnn|miopen|mkldnn", op.short) else (0, 1, 2)
+    steps, pads, gaps = (op.ints(place + at) or [fill] for at, fill in zip(order, (0, 0, 1), strict=True))
+    if len(call.tensors) < 2 + back or not steps[0] or (back and op.value(7) == "True"):
         return None
     image, weight = call.tensors[back : back + 2]
-    rank = len(image.dims) - 2
-    if rank < 1 or len(weight.dims) != rank + 2:
-        return None
     taps, seen, outs = 1, 1, 1
-    for axis in range(rank):
-        size, width = image.dims[2 + axis], weight.dims[2 + axis]
-        step, pad, gap = (one[axis % len(one)] if one else fill for one, fill in ((steps, 1), (pads, 0), (gaps, 1)))
+    for axis, (size, width) in enumerate(zip(image.dims[2:], weight.dims[2:], strict=False)):
+        step, pad, gap = (one[axis % len(one)] for one in (steps, pads, gaps))
         count = max(0, (size + 2 * pad - gap * (width - 1) - 1) // step + 1)
         inside = [
             at for out in range(count) for tap in range(width) if 0 <= (at := out * step - pad + tap * gap) < size
         ]
         taps, seen, outs = taps * len(inside), seen * len(set(inside)), outs * count
-    batch, channels = image.dims[0], weight.dims[0]
-    used = Tensor(image.at, image.kind, (batch, image.dims[1], seen))
-    found, times = (
-        call.made(OTHER, [used, weight], batch * channels * outs * call.size(image), batch * channels * outs),
-        1,
-    )
+    output = image.dims[0] * weight.dims[0] * outs
+    used = Tensor(image.at, image.kind, (*image.dims[:2], seen))
+    sides: list[tuple[tuple[Tensor, ...], float]] = [((used, weight), output * call.size(image))]
     if back:
-        wanted = [one == "True" for one in re.findall("True|False", op.value(10))]
-        sides = [side for side, asked in zip(((weight, image), (used, weight)), wanted, strict=False) if asked]
-        read = [call.tensors[0], *(one for one, _ in sides)]
-        found, times = call.made(OTHER, read, call.bytes([out for _, out in sides])), len(sides)
-    flops = 2.0 * batch * channels * weight.dims[1] * taps * times
+        both = [((weight,), call.bytes([image])), ((used,), call.bytes([weight]))]
+        sides = [
+            one for one, asked in zip(both, re.findall("True|False", op.value(10)), strict=False) if asked == "True"
+        ]
+    read = [*call.tensors[:back], *(one for reads, _ in sides for one in reads)]
+    found = call.made(OTHER, read, sum(written for _, written in sides), 0 if back else output)
+    flops = 2.0 * image.dims[0] * weight.dims[0] * weight.dims[1] * taps * len(sides)
     return found if re.search(r"winograd|fft", call.kernel, re.IGNORECASE) else call.product(found, flops, image.kind)
 
 
