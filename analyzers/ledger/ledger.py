@@ -136,7 +136,7 @@ class _Making:
 
     @cached_property
     def budget(self) -> Budget:
-        return budget(self.frame, host=self.host)
+        return budget(self.frame)  # Why it idles is not asked for here.
 
     @cached_property
     def work(self) -> pd.DataFrame:
@@ -305,7 +305,8 @@ class _Making:
             places = pd.Series(np.arange(len(work)), index=self.work.index)
             host = host.assign(launch=host["launch"].map(places).fillna(-1).astype("int64"))
         replay, groups = Replay.of(work, host), work["group"].to_numpy()
-        tried = sorted(rows, key=lambda one: -rows[one].own)[:MOST]
+        # A table of a million launches by all rows would take gigabytes.
+        tried = sorted(rows, key=lambda one: -rows[one].own)[: max(4, min(MOST, 5_000_000 // len(work)))]
         # In threes the low end, the high end and no time at all; then nothing, nothing but the idle time, and everything.
         factors = np.ones((int(groups.max()) + 1, 3 * len(tried) + 3))
         freed = np.zeros_like(factors)
