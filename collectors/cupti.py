@@ -17,8 +17,8 @@ from collectors.caveat import SLOWED, Caveat
 from collectors.errors import CollectError
 from collectors.frame import build, role_of, set_host
 
-TRACE = ("range", "kernel", "launch", "start", "time", "stream", "process", "kind", "device", "cc")
-"""Columns of a program's table."""
+TRACE = ("range", "kernel", "launch", "start", "time", "stream", "process", "kind", "device", "cc", "op", "call")
+"""Columns of a program's table; older ones end with cc."""
 ACTIVITY = ("impl", "kernel", "launch", "start", "time", "stream", "kind")
 """Columns of a sample's table."""
 HOST = ("call", "start", "time", "thread", "launch", "kind")
@@ -26,7 +26,8 @@ HOST = ("call", "start", "time", "thread", "launch", "kind")
 as in it. Older tables have calls alone, and no `kind`."""
 CLOCK = "PROFKIT_TRACE_CLOCK"
 """Environment variable: the moment [ns since 1970] from which all ranks of a program count, so that their clocks are one."""
-_NUMBERS = ("launch", "start", "time")
+_NUMBERS = ("launch", "start", "time", "call")
+_OLD = TRACE[:-2]
 ONE_PROCESS = "torch's profiler times the Python process itself, without its children"
 RAN_ALONG = Caveat(
     "torch's profiler ran along: the host launches slower with it than without",
@@ -38,7 +39,7 @@ RAN_ALONG = Caveat(
 
 def sniff(head: str, path: Path) -> bool:
     """Whether a file begins with the first line of one of the two tables."""
-    return head.startswith((",".join(TRACE), ",".join(ACTIVITY)))
+    return head.startswith((",".join(_OLD), ",".join(ACTIVITY)))
 
 
 def read(path: str | os.PathLike[str], *, partial: bool = False, progress: object = None, **facts: str) -> pd.DataFrame:
@@ -51,7 +52,7 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
         head = pd.read_csv(file, nrows=0)
         wanted = TRACE if "range" in head else ACTIVITY
         rows = pd.read_csv(file, dtype={name: str for name in wanted if name not in _NUMBERS}, keep_default_na=False)
-        columns: dict[str, Any] = {name: rows[name] for name in wanted}
+        columns: dict[str, Any] = {name: rows[name] for name in wanted if name in rows or name in _OLD}
         if not np.isfinite(rows[["start", "time"]].to_numpy(float)).all():
             raise ValueError("a time that is no number")
         said = [RAN_ALONG] if wanted is TRACE else []

@@ -19,6 +19,8 @@ One row a launch, in the order of the file. Columns, in this order:
       stream    str      stream id
       instances int64    launches this row stands for (summaries); its counters are averages of one then
       bytes     float64  what a memcpy or memset moved [B]; NaN = unknown, and for kernels
+      op        str      operation that launched it (collectors.operations); "" = unknown
+      call      int64    number of that one call, the same for all its launches; -1 = unknown
     counters  any of counters.COUNTERS, float64, SI units, fractions 0..1; NaN = not collected, never 0
 
 `frame.attrs`: "caveats" is a list of Caveat; readers may add keys of their own ("report",
@@ -60,6 +62,8 @@ OPTIONAL: dict[str, str] = {
     "stream": "str",
     "instances": "int64",
     "bytes": "float64",
+    "op": "str",
+    "call": "int64",
 }
 TOOLS = READERS
 KINDS = ("kernel", "memcpy", "memset", "layer")

@@ -25,6 +25,7 @@ from collectors.cupti import ONE_PROCESS, RAN_ALONG
 from collectors.errors import CollectError
 from collectors.frame import build, role_of, set_host
 from collectors.nsys.ranges import Range, adopted, by_thread, paths
+from collectors.operations import of_launches
 
 WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 CALLS = ("cuda_runtime", "cuda_driver")
@@ -116,6 +117,8 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
     # Kernels of AMD count devices otherwise than the list does; where all are of one product it does not matter.
     alike = next(iter(devices.values())) if len({one.get("name") for one in devices.values()}) == 1 else {}
     numbers = [int(one["args"].get("device", 0)) for one in work]
+    operations = {one["args"].get("External id"): one for one in events if one.get("cat") == "cpu_op" and "args" in one}
+    operation, call = of_launches(work, calls, {number: one for number, one in operations.items() if number})
     columns = {
         "range": ranges_of([(int(one["tid"]), _ns(one["ts"])) if one else (-1, -1) for one in made], ranges),
         "kernel": [str(one["name"]) for one in work],
@@ -129,6 +132,7 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
         "grid": [_triple(one["args"].get("grid")) for one in work],
         "block": [_triple(one["args"].get("block")) for one in work],
         "bytes": [float(one["args"].get("bytes", np.nan)) for one in work],
+        **({"op": operation, "call": call} if any(operation) else {}),
     }
     frame: pd.DataFrame = build(columns, tool="kineto", caveats=_caveats(events))
     host = host_frame(

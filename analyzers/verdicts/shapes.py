@@ -15,7 +15,9 @@ import pandas as pd
 
 from analyzers.records import plain
 from analyzers.verdicts import timing
+from analyzers.verdicts.speedup import THRESHOLD, digits
 from analyzers.verdicts.statistics import Ratio
+from analyzers.verdicts.verdict import Condition
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,43 @@ def geometric(shapes: Sequence[Shape]) -> dict[str, Ratio]:
         name for name in (shapes[0].ratios if len(shapes) > 1 else ()) if all(name in one.ratios for one in shapes)
     ]
     return {name: _mean([one.ratios[name] for one in shapes]) for name in names}
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A candidate's speed-up over all shapes weighted by calls, and what a verdict says of it."""
+
+    ratio: Ratio
+    conditions: tuple[Condition, ...]
+
+
+def weighted(shapes: Sequence[Shape], shares: Sequence[float], program: float | None) -> dict[str, Weighted]:
+    """Candidate -> time of the reference's calls / of its own, over all shapes by their shares; none unless each was timed.
+
+    program: the share of the program's time that waits for these calls, of which a part is saved (Amdahl).
+    """
+    found: dict[str, Weighted] = {}
+    for name in shapes[0].ratios if len(shapes) == len(shares) > 0 else ():
+        if not all(name in one.ratios and "reference" in one.times for one in shapes):
+            continue
+        ratios = {"; ".join(one.inputs): one.ratios[name] for one in shapes}
+        spent = [share * one.times["reference"] for share, one in zip(shares, shapes, strict=True)]
+        own = [time / one.ratios[name].value for time, one in zip(spent, shapes, strict=True)]
+        halves = [math.log(one.ratios[name].high / one.ratios[name].low) / 2 for one in shapes]
+        half = math.hypot(*(time / sum(own) * one for time, one in zip(own, halves, strict=True)))
+        value = sum(spent) / sum(own)
+        ratio = Ratio(value, value * math.exp(-half), value * math.exp(half), n=min(one.n for one in ratios.values()))
+        said = [Condition("weighted", {"count": str(len(shapes))})]
+        slower = [(one.value, shape) for shape, one in ratios.items() if one.high < 1 / (1 + THRESHOLD)]
+        if slower:
+            worst, shape = min(slower)
+            told = {"some": str(len(slower)), "count": str(len(shapes)), "shape": shape, "value": digits(worst)}
+            said.append(Condition("slower-at", told))
+        if program:
+            saved = {key: f"{program * (1 - 1 / getattr(ratio, key)):.2%}" for key in ("value", "low", "high")}
+            said.append(Condition("worth", saved))
+        found[name] = Weighted(ratio, tuple(said))
+    return found
 
 
 def _mean(ratios: Sequence[Ratio]) -> Ratio:

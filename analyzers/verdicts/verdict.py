@@ -187,7 +187,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     times by which `load` may have made a side slower.
     `switched`: it sets torch's switches in its calls.
     `fragile`: a note for each unusual input that it is wrong on, refuses, crashes or hangs on. `still`: outputs of several that were the
-    same for all inputs.
+    same for all inputs. `served`: what is said of a speed-up over the shapes of a program.
     """
 
     impl: str
@@ -218,6 +218,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     switched: bool = False
     fragile: Sequence[str] = ()
     still: Sequence[str] = ()
+    served: Sequence[Condition] = ()
 
 
 def decide(known: Evidence) -> Verdict:
@@ -259,7 +260,7 @@ def _paced(known: Evidence, word: str, kind: str, *, below: bool) -> Verdict:
 
 
 def _conditions(known: Evidence, *, below: bool) -> tuple[Condition, ...]:
-    found = []
+    found = [*known.served]
     if known.used:
         found.append(Condition("reduced", {"used": known.used, "task": known.task}))
     if known.own_ran is False:

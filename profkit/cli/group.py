@@ -31,6 +31,9 @@ VERBS = {
     "import": "Read exports of ncu, nsys, nvprof, trtexec, rocprof or torch.profiler into a run directory.",
     "roofline": "Draw the kernels of one run or several under the ceilings of their device.",
     "explain": "Why it is slow, how much could be won, and what to try next.",
+    "ledger": "Of a whole program: what each operation takes, needs at least, and can win of a step.",
+    "tasks": "Samples of a trace's hottest operations, at the shapes and shares that were served.",
+    "verify": "A program with and without a change: what the ledger predicted, and what came.",
     "compare": "Two runs or more: an optimisation ladder, and a gate for regressions.",
     "gate": "Runs before and after a change, for a pull request: comment, picture, exit code.",
     "report": "Make a run's report, plot and tables again; needs no GPU.",
@@ -45,7 +48,8 @@ VERBS = {
 }
 ALL = {**VERBS, **contests.VERBS}
 _MANY = ("history", "list", "site")
-"""Verbs about many runs, whose files lie in a folder of their own, as do those of the contests."""
+"""Verbs about many runs, whose files lie in a folder of their own, as do those of programs and of the contests."""
+_PROGRAMS = ("ledger", "tasks", "verify")
 
 
 class Verbs(click.Group):
@@ -57,7 +61,15 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in ALL:
             return None
-        folder = "contests." if cmd_name in contests.VERBS else "runs." if cmd_name in _MANY else ""
+        folder = (
+            "contests."
+            if cmd_name in contests.VERBS
+            else "runs."
+            if cmd_name in _MANY
+            else "programs."
+            if cmd_name in _PROGRAMS
+            else ""
+        )
         file = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
         command = import_module(f"profkit.cli.{folder}{file}").command
         return screen.with_plain(command) if isinstance(command, click.Command) else None

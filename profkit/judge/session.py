@@ -88,7 +88,7 @@ class Session(Modes):
             judge.let_go(candidates)
             self._company.leave()
             return
-        if self._job.shapes and not again:
+        if not again and (self._served() or self._job.shapes):
             sound = self._more_shapes(sound)
         if (self._job.backward or getattr(self.reference.module, "backward", False) is True) and not again:
             sound = self._backward(sound)

@@ -71,6 +71,22 @@ def _as_exact(
 class Timed(Stress):
     """Timed calls: plans, rounds, shapes and gradients."""
 
+    def _served(self) -> bool:
+        """Whether the reference says how often a program calls each shape (SHARES, PROGRAM_SHARE): then all are timed."""
+        module = self.reference.module
+        shares = [float(one) for one in getattr(module, "SHARES", ())]
+        count = sum(shape is not None for _, shape in self._rounds()) + 1
+        fits = len(shares) == count and min(shares) > 0
+        if fits:
+            self.events.send("served", shares=shares, program=getattr(module, "PROGRAM_SHARE", None))
+        elif shares:
+            how, fix = (
+                f"{len(shares)} of {count}",
+                "give one number above 0 for get_inputs() and each of get_more_inputs()",
+            )
+            self.events.send("caveat", what="SHARES does not fit the shapes", how_much=how, fix=fix, code="no-shares")
+        return fits
+
     def _more_shapes(self, sound: list[Implementation]) -> list[Implementation]:
         """Time all of them on every shape of get_more_inputs(), each into a file of its own; who is wrong there goes."""
         for shape in [one for _, one in self._rounds() if one is not None]:

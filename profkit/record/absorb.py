@@ -15,7 +15,7 @@ from collectors.caveat import Caveat
 from profkit.launch import process, runner
 from profkit.record import ceilings
 from profkit.rundir.directory import Run
-from profkit.rundir.manifest import Check, Command, Impl, PassInfo, ShapeInfo, Timing
+from profkit.rundir.manifest import Check, Command, Impl, PassInfo, Served, ShapeInfo, Timing
 
 
 def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = True) -> None:
@@ -42,6 +42,8 @@ def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = Tru
         manifest.ceilings = measured.ceilings
     if outcome.of("shape"):
         manifest.shapes = [msgspec.convert(event.data, ShapeInfo) for event in outcome.of("shape")]
+    if outcome.of("served"):
+        manifest.served = msgspec.convert(outcome.first("served"), Served)
     if outcome.of("pass"):
         manifest.passes = [msgspec.convert(event.data, PassInfo) for event in outcome.of("pass")]
     if outcome.of("ceilings"):

@@ -250,6 +250,15 @@ class ShapeInfo(msgspec.Struct):
     file: str
 
 
+class Served(msgspec.Struct):
+    """How a program calls a task: of get_inputs() and each of get_more_inputs() the share of the calls, and the share of the
+    program's time that waits for them all, None unknown.
+    """
+
+    shares: list[float]
+    program: float | None = None
+
+
 class PassInfo(msgspec.Struct):
     """Timed pass with gradients: "backward" alone, or "both"; the file of its samples.
 
@@ -279,7 +288,7 @@ class Manifest(msgspec.Struct):
     `precision`: what floating inputs and weights were cast to, "" for nothing. `task`: the types (float32, ...)
     of the reference's inputs, weights and outputs. `inputs`: each input as "float32 [16, 1024]", a view with its
     strides, a number as itself. `isolated`: the reference and each candidate ran in processes
-    of their own. `shapes`: what of get_more_inputs() was timed as well; `passes`: what of the gradients. `probe`: what was
+    of their own. `shapes`: what of get_more_inputs() was timed as well; `passes`: what of the gradients; `served`: how a program calls them. `probe`: what was
     found of the task: its `precision` (type, bits of the reference), the bits `required`, trivial answers `passing`. `allowed`: precisions (tf32, bf16, ...) below the
     task's own in which a candidate may compute all the same. `perturbed`: with --perturb. `campaign`: the campaign that
     this run belongs to and its piece of it, "" for none. `window`: the part of a program that was asked for; `hot`: of how many
@@ -312,6 +321,7 @@ class Manifest(msgspec.Struct):
     inputs: list[str] = []
     shapes: list[ShapeInfo] = []
     passes: list[PassInfo] = []
+    served: Served | None = None
     isolated: bool = False
     allowed: list[str] = []
     perturbed: list[Perturbed] = []

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 def each_device(study: Study) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame | None]]:
     """(name or "", launches, host calls) of each process and device."""
     frame = study.captured.timeline
-    if frame is None or study.manifest.impls or "start" not in frame or not (frame["time"] > 0).any():
+    if frame is not None and not study.manifest.impls:
+        yield from devices_of(frame, study.host)
+
+
+def devices_of(
+    frame: pd.DataFrame, host: pd.DataFrame | None
+) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame | None]]:
+    """(name or "", launches, host calls) of each process and device of a timeline; nothing of one without begins."""
+    if "start" not in frame or not (frame["time"] > 0).any():
         return
     labels = device_labels(frame)
     alone = labels.nunique() == 1 and ("process" not in frame or frame["process"].nunique() == 1)
@@ -26,7 +34,7 @@ def each_device(study: Study) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame 
     several = keys.nunique() > 1
     # Of a million launches a copy is a tenth of a gigabyte.
     for key, part in frame.groupby(keys, sort=False) if several else [(keys.iloc[0], frame)]:
-        calls = _calls_of(study.host, str(part["process"].iloc[0]) if "process" in part else "", several)
+        calls = _calls_of(host, str(part["process"].iloc[0]) if "process" in part else "", several)
         yield str(key) if several else "", part, calls
 
 

@@ -145,10 +145,17 @@ class Study:
                 found.append((one.name, by_shape.shape(one.wanted, frame, "reference")))
         return [("forward", by_shape.shape(self.manifest.inputs, first, "reference")), *found] if found else []
 
+    @cached_property
+    def weighted(self) -> Mapping[str, by_shape.Weighted]:
+        """Speed-up of each candidate over the calls of a program; none unless the task says how it is called."""
+        served = self.manifest.served
+        return by_shape.weighted(self.shapes, served.shares, served.program) if served is not None else {}
+
     @property
     def over_shapes(self) -> Mapping[str, Ratio]:
-        """Geometric mean of the speed-ups over all shapes, by candidate."""
-        return by_shape.geometric(self.shapes)
+        """The speed-up over all shapes by candidate: weighted by calls where they are told, else the geometric mean."""
+        told = {name: one.ratio for name, one in self.weighted.items()}
+        return told or by_shape.geometric(self.shapes)
 
     @property
     def shape_figures(self) -> dict[str, Any]:
@@ -158,7 +165,7 @@ class Study:
     @cached_property
     def verdicts(self) -> Mapping[str, Verdict]:
         """The one verdict on each candidate, by name; none of a program, where nothing is compared."""
-        return verdicts_of(self.manifest, self._unjudged, self.reduced_precision, self.whose)
+        return verdicts_of(self.manifest, self._unjudged, self.reduced_precision, self.whose, self.weighted)
 
     @cached_property
     def _unjudged(self) -> Analysis:

@@ -6,13 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from analyzers.kernels.precision import Reduced
 from analyzers.kernels.provenance import Provenance
 from analyzers.lower_bound import SLACK
 from analyzers.records import number
 from analyzers.verdicts.analysis import Analysis
 from analyzers.verdicts.implementation import WITHDRAWN
-from analyzers.verdicts.speedup import THRESHOLD
+from analyzers.verdicts.shapes import Weighted
+from analyzers.verdicts.speedup import THRESHOLD, word
 from analyzers.verdicts.verdict import Evidence, Verdict, decide
 from profkit.rundir.manifest import Impl, Manifest
 
@@ -20,9 +23,13 @@ NAN = math.nan
 
 
 def verdicts_of(
-    manifest: Manifest, analysis: Analysis, reduced: Sequence[Reduced], whose: Mapping[str, Provenance]
+    manifest: Manifest,
+    analysis: Analysis,
+    reduced: Sequence[Reduced],
+    whose: Mapping[str, Provenance],
+    weighted: Mapping[str, Weighted],
 ) -> dict[str, Verdict]:
-    """Candidate -> verdict. whose: candidate -> provenance of its kernels."""
+    """Candidate -> verdict. whose: candidate -> provenance of its kernels; weighted: its speed-up in a program."""
     rows = analysis.rows
     narrow = {one.impl: one for one in reduced if one.beyond(manifest.allowed)}
     # A lower bound that the reference itself goes below is none, nor is one under ceilings measured beside other work: nobody is
@@ -31,7 +38,12 @@ def verdicts_of(
     floored = not busy and all(caveat.code != WITHDRAWN for caveat in analysis.caveats)
     return {
         impl.name: decide(
-            _evidence(manifest, impl, rows.get(impl.name, {}), narrow.get(impl.name), whose.get(impl.name), floored)
+            _served(
+                _evidence(
+                    manifest, impl, rows.get(impl.name, {}), narrow.get(impl.name), whose.get(impl.name), floored
+                ),
+                weighted.get(impl.name),
+            )
         )
         for impl in manifest.candidates
     }
@@ -80,6 +92,15 @@ def _evidence(
         fragile=tuple(impl.fragile),
         still=tuple(manifest.probe.get("still", ())),
     )
+
+
+def _served(known: Evidence, weighted: Weighted | None) -> Evidence:
+    """The evidence with the speed-up over the shapes of a program in the place of the first one's."""
+    if weighted is None:
+        return known
+    one = weighted.ratio
+    figures = {"speedup": one.value, "low": one.low, "high": one.high}
+    return msgspec.structs.replace(known, ratio=word(one.low, one.high), served=weighted.conditions, **figures)
 
 
 def _type_of(manifest: Manifest) -> str:

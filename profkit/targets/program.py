@@ -67,20 +67,22 @@ def name_of(argv: Sequence[str]) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "program"
 
 
-def bootstrapped(argv: Sequence[str], out: Path, window: Sequence[str] = ()) -> list[str] | None:
+def bootstrapped(
+    argv: Sequence[str], out: Path, window: Sequence[str] = (), *, module: str = MODULE
+) -> list[str] | None:
     """The command that runs `argv` and writes its GPU activity to `out`; None without Python.
 
-    window: words of profkit.torch_tools.trace; `out` "-": a tool outside is notified. Known are python [options] FILE, -m MODULE
+    window: words of profkit.torch_tools.trace; `out` "-": a tool outside is notified. module: another one that takes `out` and the program. Known are python [options] FILE, -m MODULE
     and -c CODE, scripts with python in their first line, and torchrun, whose ranks write a file each.
     """
     launched = _launched(argv)
     if launched is not None:
         found = _split(argv, launched)
-        return [*argv[:launched], *found[0], "-m", MODULE, str(out), *window, *found[1]] if found is not None else None
+        return [*argv[:launched], *found[0], "-m", module, str(out), *window, *found[1]] if found is not None else None
     if not _PYTHON.search(Path(argv[0]).name):
         interpreter = _shebang(argv[0])
         return (
-            [interpreter, "-m", MODULE, str(out), *window, shutil.which(argv[0]) or argv[0], *argv[1:]]
+            [interpreter, "-m", module, str(out), *window, shutil.which(argv[0]) or argv[0], *argv[1:]]
             if interpreter
             else None
         )
@@ -95,7 +97,7 @@ def bootstrapped(argv: Sequence[str], out: Path, window: Sequence[str] = ()) -> 
     rest = list(argv[index:])
     if rest[0][:2] in ("-m", "-c") and len(rest[0]) > 2:
         rest[:1] = [rest[0][:2], rest[0][2:]]
-    return [*argv[:index], "-m", MODULE, str(out), *window, *rest]
+    return [*argv[:index], "-m", module, str(out), *window, *rest]
 
 
 def _launched(argv: Sequence[str]) -> int | None:

@@ -4,7 +4,7 @@
 
 With - for OUT.csv it writes nothing: a tool outside is told by cudaProfilerStart and cudaProfilerStop when the window (see
 runner/window.py) begins and ends. The program sees its own sys.argv, __main__ and exit code. OUT.csv has one row a kernel, copy or fill:
-range, kernel, launch, start [s], time [s], stream, process, kind, device, cc. A range is that of
+range, kernel, launch, start [s], time [s], stream, process, kind, device, cc, op and call (collectors.operations). A range is that of
 profkit.annotate, or of torch's record_function, open when the launching call was made. Work of other processes is not
 seen; each rank of torch.distributed writes a file of its own, OUT.rank0.csv, ... Beside it OUT.host.csv has what the host did: CUDA calls, ranges, and longer operators (collectors.kineto.host_frame),
 on the same clock; the process's own start and end are rows of it.
@@ -20,13 +20,14 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from collectors.cupti import CLOCK, HOST, TRACE, host_file, rank_file
 from collectors.kineto import LONG, host_frame, ranges_of
 from collectors.nsys.ranges import Range
+from collectors.operations import told
 from profkit import annotation
 from profkit.guest.clocks.kineto import kind_of, recorder, said_by_user
 from profkit.guest.whole import whole_file
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     begun: list[Any] = []
 
     def begin() -> None:
-        begun.append(recorder(cpu=True, cuda=cuda))
+        begun.append(recorder(cpu=True, cuda=cuda, shapes=True))
         begun[-1].__enter__()
 
     window = Window(wanted, _settled(begin), _settled(lambda: begun[-1].__exit__(None, None, None)))
@@ -142,13 +143,14 @@ def run(target: Sequence[str]) -> int:
 @dataclass(frozen=True)
 class Gathered:
     """Kineto's events sorted out: GPU `work` in order of start, CUDA `calls` of the host, the user's `ranges`, operators
-    (`ops`: name, begin [ns], length [ns], thread)."""
+    (`ops`: name, begin [ns], length [ns], thread), and the event of each operator by its id (`called`)."""
 
     work: Sequence[Any]
     calls: Sequence[Any]
     ranges: Sequence[Range]
     clock: int = 0
     ops: Sequence[tuple[str, int, int, int]] = ()
+    called: Mapping[int, Any] = field(default_factory=dict)
 
     @property
     def origin(self) -> int:
@@ -158,7 +160,7 @@ class Gathered:
 
 def gathered(events: Any, gpu: Any, clock: int = 0) -> Gathered:
     """Sort kineto's events; gpu: the device type of those on the GPU, where ranges leave an echo that is no work."""
-    work, calls, ranges, ops = [], [], [], []
+    work, calls, ranges, ops, called = [], [], [], [], {}
     for event in events:
         name = event.name()
         if event.device_type() == gpu:
@@ -171,8 +173,10 @@ def gathered(events: Any, gpu: Any, clock: int = 0) -> Gathered:
             ranges.append(Range(start, start + event.duration_ns(), said, event.start_thread_id()))
         elif name.startswith("cu") and event.correlation_id():
             calls.append(event)
-        elif event.duration_ns() * 1e-9 >= LONG:
-            ops.append((name, event.start_ns(), event.duration_ns(), event.start_thread_id()))
+        else:
+            called[event.correlation_id()] = event
+            if event.duration_ns() * 1e-9 >= LONG:
+                ops.append((name, event.start_ns(), event.duration_ns(), event.start_thread_id()))
     # A torch that does not tell a range's echo from a kernel: nobody called for an echo, and it has a range's name.
     asked, echoes = {event.correlation_id() for event in calls}, {one.name for one in ranges}
     work = [event for event in work if event.correlation_id() in asked or event.name().replace("/", "|") not in echoes]
@@ -182,6 +186,7 @@ def gathered(events: Any, gpu: Any, clock: int = 0) -> Gathered:
         ranges,
         clock,
         ops,
+        called,
     )
 
 
@@ -192,9 +197,12 @@ def rows(found: Gathered, names: Mapping[int, tuple[str, str]]) -> list[dict[str
     mine = rank()
     who = f"rank {mine}" if mine else os.getpid()
     several = bool(mine) or len({event.device_index() for event in found.work}) > 1
-    made = []
+    made, texts = [], {}
     for number, (event, path) in enumerate(zip(found.work, where, strict=True)):
         device, cc = names.get(event.device_index(), ("", ""))
+        asker = event.linked_correlation_id()
+        if asker in found.called and asker not in texts:
+            texts[asker] = operation(found.called[asker])
         made.append(
             {
                 "range": path,
@@ -209,9 +217,18 @@ def rows(found: Gathered, names: Mapping[int, tuple[str, str]]) -> list[dict[str
                 "kind": kind_of(event),
                 "device": device,
                 "cc": cc,
+                "op": texts.get(asker, ""),
+                "call": asker if asker in texts else -1,
             }
         )
     return made
+
+
+def operation(event: Any) -> str:
+    """`op` of an operator's event; a torch before 2.6 knows no lists of tensors and no strides."""
+    dims = event.structured_input_shapes() if hasattr(event, "structured_input_shapes") else event.shapes()
+    steps = event.structured_input_strides() if hasattr(event, "structured_input_strides") else []
+    return told(event.name(), dims, event.dtypes(), steps, event.concrete_inputs())
 
 
 def host_rows(found: Gathered, began: int, ended: int) -> list[dict[str, Any]]:

@@ -131,7 +131,25 @@ def test_every_word_has_a_sentence_in_both_languages(word, lang):
 
 
 def test_every_condition_can_be_said():
-    values = dict.fromkeys(("used", "task", "place", "half", "share", "what", "said", "load", "value"), "X")
+    values = dict.fromkeys(
+        [
+            "used",
+            "task",
+            "place",
+            "half",
+            "share",
+            "what",
+            "said",
+            "load",
+            "count",
+            "some",
+            "shape",
+            "value",
+            "low",
+            "high",
+        ],
+        "X",
+    )
     for code in catalogue().condition:
         assert Condition(code, values).text("zh") != Condition(code, values).text("en")
 

@@ -18,6 +18,7 @@ from nsys_exports import Base, Nvtx, Op, sqlite_export
 
 from collectors import cupti
 from collectors.frame import host_of
+from collectors.operations import parsed
 from profkit.errors import CannotProfileError
 from profkit.launch import tools
 from profkit.record.profile import plan
@@ -82,6 +83,22 @@ class Event:
     correlation: int = 0
     thread: int = 1
     device: int = 0
+    asker: int = 0
+
+    def linked_correlation_id(self):
+        return self.asker
+
+    def structured_input_shapes(self):
+        return [[[2, 3], [2, 3]], []]
+
+    def structured_input_strides(self):
+        return []
+
+    def dtypes(self):
+        return ["TensorList", "Scalar"]
+
+    def concrete_inputs(self):
+        return [None, 1]
 
     def name(self):
         return self.text
@@ -150,6 +167,23 @@ def test_kernels_get_the_range_of_the_launching_call(tmp_path):
     assert host["kind"].tolist() == ["call"] * 4 + ["range"] * 2 + ["op"]
     assert host["launch"].tolist() == [-1, 0, 1, 2, -1, -1, -1]
     assert host["start"].tolist() == pytest.approx([-4.9e-6, -4.0e-6, -3.7e-6, -3.4e-6, -3.9e-6, -3.5e-6, 1e-7])
+
+
+def test_the_operation_that_launched_a_kernel_is_recorded_with_its_shapes(tmp_path):
+    events = [
+        Event("aten::cat", 1000, 100, gpu=False, correlation=12),
+        *launched("gemm", 5000, 1, at=1200),
+        Event("cudaLaunchKernel", 1300, 5, gpu=False, correlation=2),
+        Event("CatArrayBatchedCopy", 5300, 100, correlation=2, asker=12),
+    ]
+    file = tmp_path / "trace.csv"
+    trace.write(trace.rows(trace.gathered(events, "gpu"), {}), cupti.TRACE, file)
+    frame = cupti.read(file)
+    assert frame["call"].tolist() == [-1, 12]
+    assert parsed(frame["op"].iloc[1]).shapes() == "[2, 3] [2, 3]"
+    file.write_text("".join(line.rsplit(",", 2)[0] + "\n" for line in file.read_text().splitlines()[:2]))
+    assert cupti.sniff(file.read_text(), file)
+    assert "op" not in cupti.read(file)
 
 
 def test_ranges_of_torch_count_and_their_echo_on_the_gpu_is_no_work():

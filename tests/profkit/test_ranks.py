@@ -57,7 +57,20 @@ def rank(folder, number, begin, rows, calls):
         dict(
             zip(
                 TRACE,
-                ("step", name, n, begin + start, time, f"{number}:7", f"rank {number}", "kernel", "NVIDIA H200", "9.0"),
+                (
+                    "step",
+                    name,
+                    n,
+                    begin + start,
+                    time,
+                    f"{number}:7",
+                    f"rank {number}",
+                    "kernel",
+                    "NVIDIA H200",
+                    "9.0",
+                    "",
+                    -1,
+                ),
                 strict=True,
             )
         )
@@ -131,6 +144,7 @@ def test_a_rank_writes_a_file_of_its_own_and_counts_from_the_common_moment(monke
         start_ns=lambda: 5_000,
         duration_ns=lambda: 1_000,
         correlation_id=lambda: 9,
+        linked_correlation_id=lambda: 0,
         device_type=lambda: "gpu",
         device_index=lambda: 1,
         device_resource_id=lambda: 7,

@@ -12,13 +12,15 @@ WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 _NO_WORK = ("gpu_", "Context Sync", "Stream", "Event", "Device")
 
 
-def recorder(*, cpu: bool, cuda: bool) -> Any:
+def recorder(*, cpu: bool, cuda: bool, shapes: bool = False) -> Any:
     """torch's profiler of the host, the device or both. torch.profiler.profile is this one and more: when it begins it imports
     torch's compiler and Triton, seconds of a program's time, or of the device's, which nobody else has meanwhile.
     """
     import torch
 
-    return torch.autograd.profiler.profile(use_cpu=cpu, use_device="cuda" if cuda else None, use_kineto=True)
+    return torch.autograd.profiler.profile(
+        use_cpu=cpu, use_device="cuda" if cuda else None, use_kineto=True, record_shapes=shapes
+    )
 
 
 def kind_of(event: Any) -> str:

@@ -198,8 +198,12 @@ def shapes_table(study: Study) -> Table:
     means = study.over_shapes
     names = [impl.name for impl in study.manifest.candidates if any(impl.name in one.ratios for one in shapes)]
     rows = [["; ".join(one.inputs), *(_ratio(one.ratios.get(name)) for name in names)] for one in shapes]
-    rows.append([say("geomean"), *(_ratio(means.get(name)) for name in names)])
-    return Table([say("inputs"), *names], rows)
+    rows.append([say("weighted" if study.weighted else "geomean"), *(_ratio(means.get(name)) for name in names)])
+    if (served := study.manifest.served) is None or not study.weighted:
+        return Table([say("inputs"), *names], rows)
+    shares = [*(units.percent(one / sum(served.shares)) for one in served.shares), ""]
+    told = [[row[0], share, *row[1:]] for row, share in zip(rows, shares, strict=True)]
+    return Table([say("inputs"), say("of_calls"), *names], told)
 
 
 def passes_table(study: Study) -> Table:

@@ -1,0 +1,1 @@
+"""A program's operations: what each takes, needs at least, and can win."""

@@ -1,0 +1,141 @@
+"""The operation that launched a kernel, as torch.profiler records it with shapes: a name and its arguments.
+
+In a launches frame it is a text (`op`, the JSON of `Operation`) and a number (`call`, of that one call): kernels of one call
+have both in common.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+BYTES = {
+    **dict.fromkeys(("double", "long int", "long", "c10::complex<float>"), 8),
+    **dict.fromkeys(("float", "int", "unsigned int"), 4),
+    **dict.fromkeys(("c10::BFloat16", "c10::Half", "short", "short int"), 2),
+    **dict.fromkeys(("bool", "unsigned char", "signed char", "c10::Float8_e4m3fn", "c10::Float8_e5m2"), 1),
+}
+"""Bytes of an element by the name that the profiler gives its type."""
+SHORT = {"c10::BFloat16": "bf16", "c10::Half": "fp16", "float": "fp32", "double": "fp64", "long int": "int64"}
+_LAUNCH = re.compile(r"(?<!Graph)Launch(?!HostFunc)")
+
+
+class Tensor(NamedTuple):
+    """An argument: its place, type ("" in a list), sizes, and strides where they are known."""
+
+    at: int
+    kind: str
+    dims: tuple[int, ...]
+    steps: tuple[int, ...] | None = None
+
+    @property
+    def elements(self) -> int:
+        """Distinct elements: along a stride of 0 there is one."""
+        return math.prod(size if step else 1 for size, step in zip(self.dims, self.steps or (1,) * 99, strict=False))
+
+    @property
+    def numel(self) -> int:
+        return math.prod(self.dims)
+
+
+class Operation(msgspec.Struct, frozen=True, array_like=True):
+    """One call's name and arguments by place: sizes (of a list a list of sizes), types, strides, concrete values.
+
+    No `types`: shapes were not recorded.
+    """
+
+    name: str
+    dims: list[Any] = []
+    types: list[str] = []
+    strides: list[Any] = []
+    values: list[str] = []
+
+    @property
+    def short(self) -> str:
+        """Name without the namespace of torch's own."""
+        return self.name.removeprefix("aten::")
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Tensors in their order, those of lists too."""
+        for at, (kind, dims) in enumerate(zip(self.types, self.dims, strict=False)):
+            steps = self.strides[at] if at < len(self.strides) else ()
+            if kind in BYTES:
+                yield Tensor(at, kind, tuple(dims), tuple(steps) if len(steps) == len(dims) else None)
+            elif kind == "TensorList":
+                yield from (Tensor(at, "", tuple(one)) for one in dims if isinstance(one, list))
+
+    def value(self, at: int) -> str:
+        """Concrete value of an argument as text, "" where none was recorded."""
+        return self.values[at] if at < len(self.values) else ""
+
+    def ints(self, at: int) -> list[int]:
+        """Whole numbers of an argument."""
+        return [int(one) for one in re.findall(r"-?\d+", self.value(at))]
+
+    def shapes(self) -> str:
+        """Sizes and types for people: "[788, 768] [768, 3072] bf16"."""
+        known = [one for one in self.tensors() if one.dims]
+        kinds = dict.fromkeys(SHORT.get(one.kind, one.kind.removeprefix("c10::")) for one in known if one.kind)
+        told = [f"[{', '.join(map(str, one.dims))}]" for one in known[:4]]
+        return " ".join([*told, *["..."] * (len(known) > 4), *(["/".join(kinds)] if kinds else [])])
+
+
+@lru_cache(maxsize=65536)
+def parsed(text: str) -> Operation:
+    """The operation of a frame's `op`; without a name for ""."""
+    return msgspec.json.decode(text, type=Operation) if text else Operation("")
+
+
+def told(name: str, dims: Any, types: Any, strides: Any, values: Iterable[Any]) -> str:
+    """`op` of a call's arguments as the profiler gives them in a trace or, with values not yet texts, in its process."""
+    known = ["" if one is None else str(one) for one in values or ()]
+    # Before torch 2.3 a trace had "Input type" without anything else.
+    return msgspec.json.encode(Operation(name, dims or [], types if dims else [], strides or [], known)).decode()
+
+
+def of_launches(
+    work: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]], operations: Mapping[Any, Mapping[str, Any]]
+) -> tuple[list[str], list[int]]:
+    """`op` and `call` of each piece of work in order of start, "" and -1 where the trace does not tell.
+
+    calls: the host's calls in order of start. operations: external id -> its event. A launch of a CUDA graph gets the
+    operation that was captured at its place, where the capture is in the trace and launched as many kernels.
+    """
+    ids = [(one.get("args", {}).get("External id"), 0) for one in work]
+    captures = _captured(calls)
+    graphs = {one["args"].get("correlation"): list[int]() for one in calls if "GraphLaunch" in one["name"]}
+    for at, one in enumerate(work):
+        if one.get("cat") == "kernel" and one["args"].get("correlation") in graphs:
+            graphs[one["args"]["correlation"]].append(at)
+    for replay, places in enumerate(graphs.values(), 1):
+        fitting = [one for one in captures if len(one) == len(places)]
+        if len(fitting) == 1:
+            for at, number in zip(places, fitting[0], strict=True):
+                ids[at] = number, replay
+    fields = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
+    texts = {number: "" for number, _ in ids}
+    for number in texts.keys() & operations.keys():
+        args = operations[number].get("args", {})
+        texts[number] = told(str(operations[number]["name"]), *(args.get(name, ()) for name in fields))
+    numbers: dict[Any, int] = {}
+    return [texts[one[0]] for one in ids], [
+        numbers.setdefault(one, len(numbers)) if texts[one[0]] else -1 for one in ids
+    ]
+
+
+def _captured(calls: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+    """External ids of the launches of each capture of a CUDA graph."""
+    captures: list[list[Any]] = []
+    inside = False
+    for one in calls:
+        if "StreamBeginCapture" in one["name"]:
+            captures.append([])
+        inside = "StreamEndCapture" not in one["name"] and (inside or "StreamBeginCapture" in one["name"])
+        if inside and _LAUNCH.search(one["name"]):
+            captures[-1].append(one["args"].get("External id"))
+    return captures

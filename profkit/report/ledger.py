@@ -1,0 +1,116 @@
+"""A program's ledger for people: on a terminal and as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from analyzers.ledger.ledger import CEILING, FUSE, LATE, Ledger, Row
+from profkit._version import __version__
+from profkit.report import units
+from profkit.report.layout import Column, Table, terminal_table
+from profkit.report.messages import named, say
+from profkit.report.names import short_name
+from profkit.report.page.data import data_of
+from profkit.report.page.frame import render
+from profkit.report.page.shown import Share
+from profkit.report.sections.caveats import Said
+
+SHOWN = 24
+"""Rows on a terminal; a page has MOST."""
+MOST = 200
+PAINTS = {"operations": "work", "kernels": "kernels", "copies": "copies", "fills": "lower_bound", "idle": "gaps"}
+
+
+def text(found: Ledger) -> str:
+    """What a terminal shows."""
+    lines = [*_head(found), "", terminal_table(table(found, SHOWN)).rstrip(), ""]
+    told = [Said.of(one) for one in found.caveats]
+    lines += [say("lg_caveat", what=one.what, how_much=one.how_much, fix=one.fix) for one in told]
+    return "\n".join(lines).rstrip()
+
+
+def page(found: Ledger, source: Path) -> str:
+    """The page, in both languages."""
+
+    def make() -> dict[str, Any]:
+        lead, *notes = _head(found)
+        return {
+            "title": say("lg_title", source=source.name),
+            "subtitle": found.device,
+            "lead": lead,
+            "notes": notes,
+            "shares": [
+                Share(PAINTS[kind], say(f"lg_{kind}"), units.text(seconds, "s"), units.percent(seconds / found.step))
+                for kind, seconds in found.accounts.items()
+                if seconds > 0
+            ],
+            "table": table(found, MOST),
+            "caveats": [Said.of(one) for one in found.caveats],
+            "version": __version__,
+        }
+
+    return render("ledger.html", {**data_of([], best=""), "timeline": None}, make)
+
+
+def _head(found: Ledger) -> list[str]:
+    """The sentences above the table: the step and what can be won of it, where it goes, what it is held against."""
+    share = {kind: units.percent(seconds / found.step) for kind, seconds in found.accounts.items()}
+    parts = [say("lg_part", what=say(f"lg_{kind}"), share=told) for kind, told in share.items() if told != "0%"]
+    where = {"step": units.text(found.step, "s"), "device": found.device or named("unknown")}
+    step = say("lg_step", count=str(found.steps), **where) if found.steps > 1 else say("lg_whole", **where)
+    rows = [(row.wins[1], _label(row), _advice(row), _wins(row.wins, found.step)) for row in found.rows]
+    idle = (found.queued, say("lg_idle"), named(LATE), _wins((0.0, found.queued), found.step))
+    best = max((row for row in (*rows, idle) if row[0] > 0), default=())[1:]
+    first = (
+        say("lg_first", **dict(zip(("row", "advice", "wins"), map(str, best), strict=True))) if best else say("lg_none")
+    )
+    sources = {one.source for one in map(found.roofline.get, ("dram", "tensor_bf16", "fp32")) if one is not None}
+    held = say("listed").join(sorted(map(named, sources))) or named("unknown")
+    shares = {"together": found.together / found.step, "idle": found.queued / found.step}
+    return [
+        f"{step}{first}",
+        say("lg_adds", parts=say("listed").join(parts)),
+        say("lg_won", **{name: units.percent(one) for name, one in shares.items()}),
+        say("lg_bounds", share=units.percent(found.bounded), source=held),
+    ]
+
+
+def _label(row: Row) -> str:
+    return f"{row.name} {row.shapes}".strip() if row.op else short_name(row.name, 60)
+
+
+def _advice(row: Row) -> str:
+    return say("lg_fuse", partner=row.partner) if row.advice == FUSE else named(row.advice)
+
+
+def _wins(wins: tuple[float, float], step: float) -> str:
+    low, high = (units.percent(round(one / step, 4)) if one == one else "" for one in wins)
+    return say("lg_range", low=low, high=high) if low else units.MISSING
+
+
+def table(found: Ledger, most: int) -> Table:
+    """The first rows, and the rest as one so that the shares add up; the idle time is the last."""
+    heads = [("operation", 0), ("calls", 2), ("share", 0), ("each", 1), ("bound", 1), ("by", 3), ("reached", 2)]
+    rows = [
+        (
+            _label(row),
+            units.count(row.calls),
+            units.percent(row.share),
+            units.digits(row.each * 1e6),
+            units.digits(row.bound * 1e6),
+            named(row.bound_by) if row.bound == row.bound else units.MISSING,
+            units.percent(row.reached),
+            _wins(row.wins, found.step) if row.advice != CEILING else units.MISSING,
+            _advice(row),
+        )
+        for row in found.rows[:most]
+    ]
+    none = (units.MISSING,) * 4
+    if rest := found.rows[most:]:
+        share = units.percent(sum(row.share for row in rest))
+        rows.append((say("lg_rest", count=str(len(rest))), none[0], share, *none, none[0], none[0]))
+    idle = units.percent(found.accounts["idle"] / found.step)
+    rows.append((say("lg_idle"), none[0], idle, *none, _wins((0.0, found.queued), found.step), named(LATE)))
+    cells = zip([*heads, ("wins", 0), ("advice", 0)], zip(*rows, strict=True), strict=True)
+    return Table.of([Column(say(f"lg_{head}"), column, rank) for (head, rank), column in cells])

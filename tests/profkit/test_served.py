@@ -1,0 +1,101 @@
+"""Samples of a program's operations, and a verdict weighted by its calls."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from click.testing import CliRunner
+from served import trace
+
+from analyzers.verdicts.shapes import Shape, weighted
+from analyzers.verdicts.statistics import Ratio
+from analyzers.verdicts.verdict import Evidence, decide
+from profkit.api import profile
+from profkit.cli.group import cli
+from profkit.study.study import open_study
+
+FP32, INT = "float", "long int"
+NONE = ["Scalar", "Scalar"]
+OPERATIONS = {
+    "mm": ([[4, 8], [8, 6]], [FP32] * 2, []),
+    "addmm": ([[6], [4, 8], [8, 6], [], []], [FP32] * 3 + NONE, ["", "", "", "1", "1"]),
+    "bmm": ([[2, 4, 8], [2, 8, 6]], [FP32] * 2, []),
+    "_flash_attention_forward": ([[2, 5, 4, 8], [2, 5, 2, 8], [2, 5, 2, 8]], [FP32] * 3, [""] * 8 + ["True"]),
+    "_scaled_dot_product_cudnn_attention": ([[2, 4, 5, 8]] * 3, [FP32] * 3, [""] * 6 + ["False"]),
+    "native_layer_norm": (
+        [[3, 8], [], [8], [8], []],
+        [FP32, "ScalarList", FP32, FP32, "Scalar"],
+        ["", "[8]", "", "", "1e-5"],
+    ),
+    "_fused_rms_norm": ([[3, 8], [], [8], []], [FP32, "ScalarList", FP32, "Scalar"], ["", "[8]", "", "1e-6"]),
+    "_softmax": ([[3, 8], [], []], [FP32, "Scalar", "Scalar"], ["", "-1", "False"]),
+    "gelu": ([[3, 8], []], [FP32, ""], []),
+    "silu": ([[3, 8]], [FP32], []),
+    "embedding": ([[10, 4], [7]], [FP32, INT], []),
+    "cudnn_convolution": ([[1, 2, 6, 6], [3, 2, 3, 3]], [FP32] * 2, ["", "", "[1, 1]", "[2, 2]", "[1, 1]", "1"]),
+}
+
+
+def made(tmp_path, *calls):
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps(trace(*calls)), encoding="utf-8")
+    words = ["tasks", str(file), "-o", str(tmp_path / "tasks"), "--most", "99"]
+    found = CliRunner().invoke(cli, words, catch_exceptions=False, standalone_mode=False)
+    return sorted((tmp_path / "tasks").iterdir()) if found.return_value == 0 else []
+
+
+def loaded(file):
+    space = {}
+    exec(compile(file.read_text("utf-8"), str(file), "exec"), space)
+    return space
+
+
+def test_a_folder_of_each_operation_runs_and_its_candidate_is_right(tmp_path):
+    calls = [((f"aten::{name}", *how, f"{name}_kernel"), 50) for name, how in OPERATIONS.items()]
+    folders = made(tmp_path, *calls)
+    assert len(folders) == len(OPERATIONS)
+    for folder in folders:
+        reference, candidate = loaded(folder / "reference.py"), loaded(folder / "candidate.py")
+        inputs = reference["get_inputs"]()
+        assert torch.equal(reference["Model"]()(*inputs), candidate["ModelNew"]()(*inputs))
+        assert len(reference["SHARES"]) == 1 + len(reference["get_more_inputs"]())
+
+
+def test_the_hottest_shape_is_first_and_shares_are_of_the_calls(tmp_path):
+    small, large = (("aten::silu", [[size, 8]], [FP32], [], "silu_kernel") for size in (3, 999))
+    (folder,) = made(tmp_path, (small, 1), (small, 1), (small, 1), (large, 90))
+    reference = loaded(folder / "reference.py")
+    assert [one.shape for one in reference["get_inputs"]()] == [(999, 8)]
+    assert reference["SHARES"] == [0.25, 0.75]
+    assert 0 < reference["PROGRAM_SHARE"] < 1
+
+
+def test_weights_decide_and_the_program_is_told(tmp_path):
+    def shape(name, time, value):
+        return Shape((name,), {"reference": time}, {"mine": Ratio(value, value * 0.99, value * 1.01, n=9)})
+
+    # 90 calls of 1 s at half the speed, 10 calls of 1 s ten times as fast: slower, whatever the mean of the two says.
+    one = weighted([shape("small", 1.0, 0.5), shape("large", 1.0, 10.0)], [0.9, 0.1], 0.5)["mine"]
+    assert one.ratio.value == pytest.approx(1 / (0.9 / 0.5 + 0.1 / 10))
+    assert one.ratio.low < one.ratio.value < one.ratio.high
+    said = decide(
+        Evidence(impl="mine", ratio="slower", speedup=0.55, low=0.54, high=0.56, served=one.conditions)
+    ).text()
+    assert "weighted by calls over 2 shapes" in said
+    assert "slower at 1 of 2 shapes: small 0.500x" in said
+    assert "worth -40.5" in said
+    assert not weighted([shape("small", 1.0, 0.5)], [0.9, 0.1], 0.5)
+
+
+@pytest.mark.slow
+def test_a_served_folder_is_judged_on_all_its_shapes(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    small, large = (("aten::silu", [[size, 8]], [FP32], [], "silu_kernel") for size in (30, 999))
+    (folder,) = made(tmp_path, (small, 1), (small, 1), (small, 1), (large, 90))
+    options = {"device": "cpu", "counters": "off", "budget": 0.05, "trials": 1, "processes": 1}
+    study = open_study(profile(folder, runs=tmp_path / "runs", **options).path)
+    assert study.manifest.served.shares == [0.25, 0.75]
+    assert "weighted" in {one.code for one in study.verdicts["candidate"].conditions}
+    assert study.verdicts["candidate"].speedup == study.weighted["candidate"].ratio.value
