@@ -26,7 +26,7 @@ def command(source: Path, output: Path | None, as_json: bool, force: bool) -> in
     Lower bounds are of that call's own bytes and FLOP, under this device's measured ceilings where they are kept
     (profkit ceilings), else the datasheet's. Wins are replayed: where the host is late, a faster kernel wins nothing.
     """
-    from profkit.report import ledger as report
+    from profkit.report.traces import ledger as report
     from profkit.study.ledger import open_ledger
 
     if output is not None:

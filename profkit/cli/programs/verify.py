@@ -40,7 +40,7 @@ def command(
     folder. Without --seconds the whole process is timed, start-up included. Exit code 1 where the outputs differ.
     """
     from profkit.record.verify import verify
-    from profkit.report.verified import document, predicting
+    from profkit.report.traces.verified import document, predicting
     from profkit.study.ledger import open_ledger
 
     told, rows = predicting(ledger, open_ledger, change, row)
