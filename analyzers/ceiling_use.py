@@ -56,7 +56,8 @@ class Use:
     def roof_times(self) -> dict[str, Array]:
         """Seconds each launch needs at each ceiling, by pipe and level; NaN unknown, 0 for no work.
 
-        Traffic that passes L1 by is unknown there. Without DRAM's bytes or ceiling, ncu's own share of DRAM's peak stands in.
+        Traffic that passes L1 by is unknown there. Without DRAM's bytes or ceiling, ncu's own share of DRAM's peak
+        stands in.
         """
         amounts = {pipe: self.known[pipe] for pipe in PIPES}
         amounts |= {level: column(self.frame, counter) for level, counter in LEVELS.items()}

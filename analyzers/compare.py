@@ -118,7 +118,8 @@ class Moved:
 class Rung:
     """Step of a ladder against the one before (`step_*`) and the first (`total`): old / new.
 
-    `low`, `high`: interval of `step` from the intervals of both medians. `kernel`: the longest; `moved` needs the same one.
+    `low`, `high`: interval of `step` from the intervals of both medians. `kernel`: the longest; `moved` needs the same
+    one.
     """
 
     label: str

@@ -213,9 +213,9 @@ BEYOND = 2.0**20
 def without_half_moves(frame: pd.DataFrame, works: Mapping[str, Sequence[Work]]) -> tuple[pd.DataFrame, list[Caveat]]:
     """Set flop_fp16 to 0 where there is no FP16 arithmetic; returns the frame and its caveats.
 
-    HFMA2 and HADD2 also load constants and convert halves, and the counter cannot tell; inst_fp16_* stay. works: by part,
-    "" for all launches. A part without halves in its declared FLOP has none; without a declaration, neither has a kernel
-    with arguments of wider types alone.
+    HFMA2 and HADD2 also load constants and convert halves, and the counter cannot tell; inst_fp16_* stay. works: by
+    part, "" for all launches. A part without halves in its declared FLOP has none; without a declaration, neither has a
+    kernel with arguments of wider types alone.
     """
     if "flop_fp16" not in frame:
         return frame, []

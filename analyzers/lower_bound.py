@@ -30,8 +30,8 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
     """Work: FLOP by pipe (names of the compute ceilings; integers in OP) and DRAM bytes.
 
     `source`: declared (by the sample), modelled (from the reference's operations) or counted (by hardware, which is no
-    lower bound). `written`: the part of `bytes` that is output. NaN unknown. Raises AnalyzeError on a negative or infinite
-    number or another source.
+    lower bound). `written`: the part of `bytes` that is output. NaN unknown. Raises AnalyzeError on a negative or
+    infinite number or another source.
     """
 
     flops: Mapping[str, float]
@@ -97,8 +97,8 @@ def _number(value: Any, name: str) -> float:
 class LowerBound:
     """The least time [s] for a work, and what sets it (a ceiling's name, or "unknown").
 
-    `flop_time`: of the arithmetic alone, NaN unknown. `hard`: no measurement may be shorter: the highest ceiling of any source, and no byte that may stay
-    in L2. `unknown`: ceilings that were needed and are not known.
+    `flop_time`: of the arithmetic alone, NaN unknown. `hard`: no measurement may be shorter: the highest ceiling of any
+    source, and no byte that may stay in L2. `unknown`: ceilings that were needed and are not known.
     """
 
     time: float = NAN
@@ -115,8 +115,9 @@ class LowerBound:
 def lower_bound_time(work: Work, roofline: Roofline, *, l2_bytes: float = NAN, l2: str = "cold") -> LowerBound:
     """Least time for `work`: max(FLOP / peak, bytes / bandwidth, an empty kernel's time).
 
-    Different pipes and the memory work side by side, the tensor paths share one unit and add up. `l2_bytes`: size of the
-    cache (NaN unknown); `l2`: "cold" or "warm". Both matter to `hard` alone: written data may still be in the cache.
+    Different pipes and the memory work side by side, the tensor paths share one unit and add up. `l2_bytes`: size of
+    the cache (NaN unknown); `l2`: "cold" or "warm". Both matter to `hard` alone: written data may still be in the
+    cache.
     """
     times = pipe_times(work.flops, {name: roofline.peak(name) for name in work.flops})
     byte_time = _quotient(work.bytes, roofline.peak("dram"))

@@ -53,7 +53,8 @@ SAYS: dict[str, tuple[str, str]] = {
 class Evidence(msgspec.Struct, frozen=True):
     """Times as long as usual by condition; NaN where not tried.
 
-    `uses`: share of each ceiling by the task's work; `left`: share of the work that half of the data leaves; `time` [s].
+    `uses`: share of each ceiling by the task's work; `left`: share of the work that half of the data leaves; `time`
+    [s].
     """
 
     time: float

@@ -101,9 +101,10 @@ def causes(result: pd.DataFrame) -> list[str]:
 def place(frame: pd.DataFrame, roofline: Roofline) -> pd.DataFrame:
     """Add every metric and where each launch stands under the ceilings.
 
-    `compute`: the pipe with the longest time at its peak, "" without operations. `bound_by`: a ceiling's name, "latency" or
-    "unknown"; `evidence` of it; `cause`: of latency, see `causes`. `roof`: the nearest ceiling; `roof_share`: time at it over
-    the time. `flops_lower`: the FLOP are a lower bound. Works on launches and on rows of counts.add_up alike.
+    `compute`: the pipe with the longest time at its peak, "" without operations. `bound_by`: a ceiling's name,
+    "latency" or "unknown"; `evidence` of it; `cause`: of latency, see `causes`. `roof`: the nearest ceiling;
+    `roof_share`: time at it over the time. `flops_lower`: the FLOP are a lower bound. Works on launches and on rows of
+    counts.add_up alike.
     """
     view = View(frame, roofline)
     result = view.derive()

@@ -105,8 +105,8 @@ def _waterfall(
 ) -> Waterfall:
     """Waterfall of one call. `alone`: the call is one launch; recorded [s]: kernel time.
 
-    Without a record, what a kernel took longer while it was counted is scaled away. Where the ceilings of all kernels lie
-    below the lower bound (a launch's cost), the rest is taken from everything else in proportion.
+    Without a record, what a kernel took longer while it was counted is scaled away. Where the ceilings of all kernels
+    lie below the lower bound (a launch's cost), the rest is taken from everything else in proportion.
     """
     counted = np.array([row["time"] for row in kernels], dtype=np.float64)
     busy = float(counted.sum())

@@ -174,7 +174,7 @@ def draw(run: Study | str | os.PathLike[str], *, theme: str = "light") -> Figure
 
 def roofline(*runs: Study | str | os.PathLike[str], **options: Any) -> Figure:
     """The kernels of one run or several on one roofline; options as `profkit roofline`: levels, dtypes, top, pattern,
-    mixed, theme.
+    theme.
     """
     scene = figures.kernels_scene([open_study(one) for one in runs], **options)
     figure: Figure = draw_scene(scene)

@@ -41,8 +41,9 @@ NAN = math.nan
 class Ceiling(msgspec.Struct, frozen=True, omit_defaults=True):
     """One ceiling: a compute peak [FLOP/s], a bandwidth [B/s] or a least time [s].
 
-    Times: `launch` (an empty kernel), `gap` (end of a kernel to begin of the next in its stream, both queued). Optional: SM clock [Hz], power [W], kernel variant, relative
-    spread of the repeats, time of measuring (ISO 8601). Raises RooflineError when the peak is not a number above 0.
+    Times: `launch` (an empty kernel), `gap` (end of a kernel to begin of the next in its stream, both queued).
+    Optional: SM clock [Hz], power [W], kernel variant, relative spread of the repeats, time of measuring (ISO 8601).
+    Raises RooflineError when the peak is not a number above 0.
     """
 
     name: str

@@ -1,9 +1,9 @@
 """Precision audit: a candidate's tensor pipes against the types of task and reference.
 
 Evidence, best first: tensor-pipe counters; the names that cuBLAS, cuDNN and CUTLASS give their kernels; for Triton
-kernels without counters, a `tl.dot` that takes TF32 by default; and the types in any kernel's name. A candidate is named
-only when it keeps less (`keeps`: significand, then exponent) than the task's types and than the reference: a reference
-on TF32 allows TF32, but not FP16, which has a shorter exponent.
+kernels without counters, a `tl.dot` that takes TF32 by default; and the types in any kernel's name. A candidate is
+named only when it keeps less (`keeps`: significand, then exponent) than the task's types and than the reference: a
+reference on TF32 allows TF32, but not FP16, which has a shorter exponent.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def audit(
 ) -> list[Reduced]:
     """Candidates of a launches frame that computed in less than task and reference keep.
 
-    task: its types, {"inputs": ["float32"], ...}. narrow_dots: candidate -> its Triton kernels with dots in TF32; its keys
-    are the candidates. Nothing is found without launches of the reference.
+    task: its types, {"inputs": ["float32"], ...}. narrow_dots: candidate -> its Triton kernels with dots in TF32; its
+    keys are the candidates. Nothing is found without launches of the reference.
     """
     kernels = launches[launches["kind"].isin(["kernel", ""])] if "kind" in launches else launches
     rows = {str(name): part for name, part in kernels.groupby("impl", sort=False, observed=True)}

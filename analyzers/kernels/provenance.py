@@ -131,8 +131,8 @@ def plain_name(kernel: str) -> str:
 def one_spelling(kernel: str) -> str:
     """Spelling of a demangled kernel name that ncu, CUPTI, nsys and Kineto have in common.
 
-    Function and template arguments without namespaces, types of calls (T1 in ncu), return types and qualifiers; a lambda by
-    its arguments and number, a number without its type. Without template arguments those of the call stay.
+    Function and template arguments without namespaces, types of calls (T1 in ncu), return types and qualifiers; a
+    lambda by its arguments and number, a number without its type. Without template arguments those of the call stay.
     """
     text = _LAMBDA.sub(lambda found: f"^{found[1].replace(', ', '^')}^{found[2]}", _NO_NAME.sub("", kernel))
     text = re.sub(r"\b(?:const|void(?= [\w:^(])|false|true)\b", _word, text)

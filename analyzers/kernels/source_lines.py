@@ -34,8 +34,9 @@ _REGISTER = re.compile(r"\bU?R(\d+)\b(?:\.(64|128))?")
 class Line(msgspec.Struct, frozen=True):
     """Source line of a kernel; `number` 0: an instruction without a known line, with its text.
 
-    `share`: of the kernel's samples, 0..1; `reason`: what most of them wait for; `bound` [s]: what mending the line could
-    win at most, NaN unknown; `excess`: sectors asked of the L2 over the sectors needed, NaN where the line moves nothing.
+    `share`: of the kernel's samples, 0..1; `reason`: what most of them wait for; `bound` [s]: what mending the line
+    could win at most, NaN unknown; `excess`: sectors asked of the L2 over the sectors needed, NaN where the line moves
+    nothing.
     """
 
     kernel: str

@@ -33,9 +33,9 @@ def explain(
 ) -> list[Finding]:
     """Ranked findings about every implementation and kernel.
 
-    kernel: only kernels with this text in their name. sms: SMs of the device, where the launches do not say. budgets: of a
-    program, where its wall time went. calls: the analysis's waterfalls, where known already. steps: where only some launches
-    of a program were counted, kernel -> its seconds in a step, NaN where it runs in none.
+    kernel: only kernels with this text in their name. sms: SMs of the device, where the launches do not say. budgets:
+    of a program, where its wall time went. calls: the analysis's waterfalls, where known already. steps: where only
+    some launches of a program were counted, kernel -> its seconds in a step, NaN where it runs in none.
     """
     kernels = kernel_subjects(analysis, roofline, sms)
     every = _of_a_step(kernels, steps, budgets) if steps else [*call_subjects(analysis), *kernels]

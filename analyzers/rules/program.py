@@ -1,9 +1,9 @@
 """Rules about the steady state of a program: idle causes, copies, communication.
 
 Each looks at one slice of the wall time of a step (analyzers/timeline/budget.py) from LEAST of the step on, and claims
-that slice. Its upper bound may be larger, since the host may be late at one place for what held it up at another: at most
-the time that the host or pending work was at the cause, and at most what the busiest stream does not work. The share is
-of the shortest step that recording may have lengthened.
+that slice. Its upper bound may be larger, since the host may be late at one place for what held it up at another: at
+most the time that the host or pending work was at the cause, and at most what the busiest stream does not work. The
+share is of the shortest step that recording may have lengthened.
 """
 
 from __future__ import annotations

@@ -79,8 +79,8 @@ WHOLE = "the program"
 def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) -> list[Subject]:
     """Each process and device in its steady state, with its slices in seconds of a step.
 
-    `engaged_` counts how long the host was at a cause. counted: whether its kernels were counted, and lost time in them is
-    reported kernel by kernel.
+    `engaged_` counts how long the host was at a cause. counted: whether its kernels were counted, and lost time in them
+    is reported kernel by kernel.
     """
     found = []
     for name, one in budgets.items():

@@ -29,7 +29,8 @@ GAPS = "gaps"
 class Recorded:
     """Recorded call: `span` [s] of its activities, `share` of it with a kernel running.
 
-    `kernels`: how many; `names`, `times` [s]: in launch order. Copies and fills are kernels where they were counted as such.
+    `kernels`: how many; `names`, `times` [s]: in launch order. Copies and fills are kernels where they were counted as
+    such.
     """
 
     span: float
@@ -60,8 +61,8 @@ class Recorded:
 def in_kernels(calls: pd.DataFrame, launches: pd.DataFrame | None = None) -> dict[str, Recorded]:
     """Recorded call of each implementation.
 
-    calls: a row an activity, with impl, kind, kernel, start and time [s]. launches: the counted ones; their kinds of work
-    count as kernels.
+    calls: a row an activity, with impl, kind, kernel, start and time [s]. launches: the counted ones; their kinds of
+    work count as kernels.
     """
     counted: Mapping[str, set[str]] = {}
     if launches is not None:

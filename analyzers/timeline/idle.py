@@ -76,8 +76,8 @@ def idle_causes(
 class _Gaps:
     """Gaps with the launch that ends each (`next_row`) and the call that asked for it.
 
-    `caller`: row of that call, -1 unknown; `before`: the part before it; calls: cause of CALLING -> (seconds of each gap in
-    such a call, row of the call).
+    `caller`: row of that call, -1 unknown; `before`: the part before it; calls: cause of CALLING -> (seconds of each
+    gap in such a call, row of the call).
     """
 
     gaps: Times

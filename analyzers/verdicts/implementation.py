@@ -75,8 +75,8 @@ class LowerBounds:
 def lower_bounds(parts: Sequence[Part], roofline: Roofline, l2_bytes: float) -> list[LowerBounds | None]:
     """Lower bounds of every implementation, None without a work; one task has one.
 
-    A unit that keeps the task's precision lowers the task's bound once an implementation has used it (fp64 on tensor cores).
-    A lower precision is that implementation's own bound.
+    A unit that keeps the task's precision lowers the task's bound once an implementation has used it (fp64 on tensor
+    cores). A lower precision is that implementation's own bound.
     """
     own = [
         lower_bound_time(_on_pipe_seen(one.least, one.hardware), roofline, l2_bytes=l2_bytes, l2=str(one.row["l2"]))

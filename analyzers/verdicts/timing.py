@@ -56,7 +56,8 @@ EXCESSIVE, EXPLAINED = "excessive", "excessive-explained"
 class Timed:
     """Implementation as timed by one method: `spread` [s], `host` [s], `sm_clock` [Hz].
 
-    `host`: the caller's median per call; `dropped`: unsound samples; `throttled`: share of rounds slowed by power or heat.
+    `host`: the caller's median per call; `dropped`: unsound samples; `throttled`: share of rounds slowed by power or
+    heat.
     """
 
     impl: str

@@ -52,12 +52,6 @@ def _list(allowed: tuple[str, ...]) -> Any:
 @click.option("--top", default=12, show_default=True, type=click.IntRange(1), help="How many kernels, by time.")
 @click.option("--kernel", "pattern", default="", metavar="REGEX", help="Only kernels whose name matches.")
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
-@click.option(
-    "--mixed-devices",
-    "mixed",
-    is_flag=True,
-    help="Draw runs of different devices under the first one's ceilings.",
-)
 @shared.force
 def command(runs: tuple[Path, ...], output: Path, force: bool, **options: Any) -> int:
     """Draw the kernels of RUN, or of several runs of one device, on one roofline.

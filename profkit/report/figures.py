@@ -224,18 +224,16 @@ def kernels_scene(
     dtypes: Sequence[str] = (),
     top: int = TOP_KERNELS,
     pattern: str = "",
-    mixed: bool = False,
     theme: str = "light",
     references: bool = True,
 ) -> Scene:
     """The `top` longest kernels of the runs under the ceilings of their device.
 
     levels: memory ceilings, a point each. dtypes: keys of ROOFS, only kernels whose busiest compute unit is of
-    these; pattern: a regular expression for names. mixed: allow several devices, drawn under the first one's
-    ceilings, which the caption then says. references: those of the references, too. Raises
-    ProfkitError where devices differ or nothing is left to draw.
+    these; pattern: a regular expression for names. references: those of the references, too. Raises ProfkitError where
+    devices differ or nothing is left to draw.
     """
-    roof = _common_roof(studies, mixed)
+    roof = _common_roof(studies)
     kernels = pd.concat([_labelled(study, name) for study, name in zip(studies, _names(studies), strict=True)])
     if not references and "reference" in kernels:
         kernels = kernels[~kernels["reference"]]
@@ -265,16 +263,16 @@ def kernels_scene(
     )
 
 
-def _common_roof(studies: Sequence[Study], mixed: bool) -> Roofline:
+def _common_roof(studies: Sequence[Study]) -> Roofline:
     devices = _devices(studies)
-    if len(devices) > 1 and not mixed:
+    if len(devices) > 1:
         raise ProfkitError(
             f"these runs are of different devices: {'; '.join(devices)}",
-            fix="draw each device by itself, or say --mixed-devices",
+            fix="draw each device by itself",
         )
     if not studies:
         raise ProfkitError("no runs to draw", fix="name run directories")
-    return max((study.roofline for study in studies if sections.device(study) == devices[0]), key=_trusted)
+    return max((study.roofline for study in studies), key=_trusted)
 
 
 def _trusted(roof: Roofline) -> tuple[int, int]:
@@ -330,9 +328,6 @@ def _chosen(kernels: pd.DataFrame, dtypes: Sequence[str], pattern: str) -> tuple
 
 def _captions(studies: Sequence[Study]) -> Iterator[str]:
     """A kernel's place follows the tool that counted it, whatever timed the whole."""
-    devices = _devices(studies)
-    if len(devices) > 1:
-        yield f"Kernels of {', '.join(devices)} under the ceilings of {devices[0]}: shares of the others mislead."
     for study in studies:
         yield sections.kernel_times_line(study) + _clock(study, say("semicolon"))
         yield sections.counters_line(study)

@@ -75,8 +75,8 @@ class Check(msgspec.Struct):
 class Finding(msgspec.Struct):
     """Finding of compute-sanitizer in one kernel at one place.
 
-    `severity`: error, warning, info; `own`: the kernel is the candidate's, not a library's; `detail`: thread and address of
-    the first. `again`: whether a second look found an error in this kernel too.
+    `severity`: error, warning, info; `own`: the kernel is the candidate's, not a library's; `detail`: thread and
+    address of the first. `again`: whether a second look found an error in this kernel too.
     """
 
     tool: str
@@ -192,8 +192,8 @@ class Capture(msgspec.Struct):
 class Window(msgspec.Struct, frozen=True):
     """Recorded part of a program: a range's passages or all of it, after steps or seconds.
 
-    `steps` 0: all that follow. A step is a passage of the range, without one what repeats. `taken`: recorded passages, None
-    where not counted.
+    `steps` 0: all that follow. A step is a passage of the range, without one what repeats. `taken`: recorded passages,
+    None where not counted.
     """
 
     range: str = ""
@@ -219,8 +219,9 @@ class Window(msgspec.Struct, frozen=True):
 class Timing(msgspec.Struct):
     """Method of the times in timings.csv; `notes` by method; `offset` [s] of event pairs.
 
-    `energy` [J] of a call by implementation, where the GPU counts it; `processes` of every implementation; `spread`: the
-    relative half-width assumed of another process where one was enough, else 0; `seconds` spent in each part of the timing.
+    `energy` [J] of a call by implementation, where the GPU counts it; `processes` of every implementation; `spread`:
+    the relative half-width assumed of another process where one was enough, else 0; `seconds` spent in each part of the
+    timing.
     """
 
     method: str = ""
@@ -273,8 +274,8 @@ class PassInfo(msgspec.Struct):
 class Perturbed(msgspec.Struct):
     """Implementation under other conditions: `seconds` of each sample by condition.
 
-    Conditions: usual, warm (L2), half_sms, half_warps (half of the GPU, or of every SM, is taken), half_size; what could not
-    be tried is missing. `left`: share of "bytes" and "flops" that half_size leaves.
+    Conditions: usual, warm (L2), half_sms, half_warps (half of the GPU, or of every SM, is taken), half_size; what
+    could not be tried is missing. `left`: share of "bytes" and "flops" that half_size leaves.
     """
 
     impl: str

@@ -20,7 +20,8 @@ NAN = math.nan
 class Probe:
     """One micro-benchmark: `run` does `work` FLOP or bytes for the ceiling `name`.
 
-    `burst`: time it in short bursts with a rest between; a chip kept busy runs into its power limit. Of several variants of a name only the FINALISTS fastest are timed in the rounds.
+    `burst`: time it in short bursts with a rest between; a chip kept busy runs into its power limit. Of several
+    variants of a name only the FINALISTS fastest are timed in the rounds.
     """
 
     name: str

@@ -96,13 +96,11 @@ def test_caveats():
 
 
 @pytest.mark.parametrize("lines", [False, True])
-def test_files(tmp_path, lines, capsys):
+def test_files(tmp_path, lines):
     file = tmp_path / "dataset_permissive.json"
     rows = [row(), row(entry_point="Door")]
     file.write_text("\n".join(map(json.dumps, rows)) if lines else json.dumps(rows))
     assert len(list(read_rows(file))) == 2
-    assert command.main(["book", str(file), "--check"], standalone_mode=False) == 0
-    assert capsys.readouterr().out.startswith("1 rows can be adapted\n1 not: no class Door")
     assert command.main(["book", str(file), "-o", str(tmp_path / "pair")], standalone_mode=False) == 0
     sample = resolve(tmp_path / "pair")
     assert sample.reference.name == "reference.py"

@@ -74,17 +74,13 @@ def test_runs_are_merged_and_told_apart(run, tmp_path):
     assert sum(point.share for point in scene.points) == pytest.approx(1.0)
 
 
-def test_different_devices_are_refused_unless_said(run, tmp_path, capsys):
+def test_different_devices_are_refused(run, tmp_path, capsys):
     text = NCU.read_text().replace("NVIDIA H200", "NVIDIA H100 80GB HBM3")
     (tmp_path / "h100.csv").write_text(text)
     other = Study(import_files([tmp_path / "h100.csv"], tmp_path / "two").run)
     out = tmp_path / "r.svg"
     assert invoke(["roofline", str(run.path), str(other.path), "-o", str(out)]) == 2
-    assert "--mixed-devices" in capsys.readouterr().err
-    assert invoke(["roofline", str(run.path), str(other.path), "-o", str(out), "--mixed-devices"]) == 0
-    scene = kernels_scene([run, other], mixed=True)
-    assert scene.roofline.device == "NVIDIA H200"
-    assert any("under the ceilings of NVIDIA H200" in line for line in scene.caption)
+    assert "draw each device by itself" in capsys.readouterr().err
 
 
 def test_times_alone_are_no_roofline(tmp_path, capsys):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict
@@ -21,7 +20,6 @@ from profkit.contests.json_files import read_json
 from profkit.contests.kernelbench import files, kernelbook, models, wrapper
 from profkit.contests.kernelbench.files import Generated, Problem, chosen_problems, own_of, write_json
 from profkit.contests.sources import write_new
-from profkit.errors import ProfkitError
 from profkit.report.layout import Column, Table, terminal_table
 from profkit.rundir.files import write_atomic
 from profkit.targets.backends import BACKENDS
@@ -340,15 +338,8 @@ def wrapper_(given: tuple[Path, ...], baseline_file: Path | None, as_json: bool)
 @click.argument("file", type=PATH)
 @option("--row", "number", type=int, default=0, show_default=True, help="Which row, from 0.")
 @option("-o", "--output", type=PATH, help="Folder to write; default: the row's entry point.")
-@option("--check", is_flag=True, help="Write nothing; say how many rows can be adapted, and why others cannot.")
-def book_(file: Path, number: int, output: Path | None, check: bool) -> int:
+def book_(file: Path, number: int, output: Path | None) -> int:
     """Make a sample folder (reference.py, candidate.py) of a KernelBook row."""
-    if check:
-        found = Counter(map(_why_not, kernelbook.read_rows(file)))
-        click.echo(f"{found.pop('', 0)} rows can be adapted")
-        for why, count in found.most_common():
-            click.echo(f"{count} not: {why}")
-        return 0
     chosen = next(islice(kernelbook.read_rows(file), number, None), None)
     if chosen is None:
         raise click.UsageError(f"{file}: no row {number}")
@@ -358,12 +349,3 @@ def book_(file: Path, number: int, output: Path | None, check: bool) -> int:
         click.echo(f"note: {caveat.what}: {caveat.how_much}", err=True)
     click.echo(str(folder))
     return 0
-
-
-def _why_not(row: dict[str, Any]) -> str:
-    """Why a row cannot be adapted; "" when it can."""
-    try:
-        kernelbook.adapt(row)
-    except ProfkitError as error:
-        return str(error).split(": ", 1)[-1]
-    return ""
