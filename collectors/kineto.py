@@ -11,6 +11,7 @@ import json
 import math
 import mmap
 import os
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,6 +35,8 @@ LONG = 20e-6
 """Seconds from which an operator (or a Python function, where stacks were recorded) is kept: shorter ones explain no hole."""
 _SPANS = {"user_annotation": "range", "cpu_op": "op", "python_function": "op"}
 _MARK = b'"traceEvents"'
+_ROUND = re.compile("CompiledFunction|Torch-Compiled|## Call Compiled|Optimizer|ProfilerStep|autograd::engine")
+"""Events round many operations, which are none themselves."""
 
 
 def sniff(head: str, path: Path) -> bool:
@@ -117,8 +120,9 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
     # Kernels of AMD count devices otherwise than the list does; where all are of one product it does not matter.
     alike = next(iter(devices.values())) if len({one.get("name") for one in devices.values()}) == 1 else {}
     numbers = [int(one["args"].get("device", 0)) for one in work]
-    operations = {one["args"].get("External id"): one for one in events if one.get("cat") == "cpu_op" and "args" in one}
-    operation, call = of_launches(work, calls, {number: one for number, one in operations.items() if number})
+    named = {one["args"].get("External id"): one for one in events if one.get("cat") == "cpu_op" and "args" in one}
+    operations = {number: one for number, one in named.items() if number and not _ROUND.match(str(one["name"]))}
+    operation, call = of_launches(work, calls, operations, _askers(work, made, operations))
     columns = {
         "range": ranges_of([(int(one["tid"]), _ns(one["ts"])) if one else (-1, -1) for one in made], ranges),
         "kernel": [str(one["name"]) for one in work],
@@ -150,6 +154,23 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
     )
     set_host(frame, host)
     return frame
+
+
+def _askers(
+    work: Sequence[dict[str, Any]], made: Sequence[dict[str, Any] | None], operations: Mapping[Any, dict[str, Any]]
+) -> list[Any]:
+    """External id of the operation that launched each piece of work; of old torches the innermost one round its call."""
+    ids = [one["args"].get("External id") for one in work]
+    if any(number != one["args"].get("correlation") for number, one in zip(ids, work, strict=True)):
+        return ids
+    # There the external id of GPU work is its own correlation.
+    spans = [
+        Range(_ns(one["ts"]), _ns(one["ts"]) + _ns(one["dur"]), str(number), int(one["tid"]))
+        for number, one in operations.items()
+    ]
+    asked = np.array([(int(one["tid"]), _ns(one["ts"])) if one else (-1, -1) for one in made], dtype=np.int64)
+    inner = [path.rpartition("/")[2] for path in paths(by_thread(spans), asked[:, 0], asked[:, 1])]
+    return [int(number) if number else None for number in inner]
 
 
 def _processes(

@@ -99,14 +99,18 @@ def told(name: str, dims: Any, types: Any, strides: Any, values: Iterable[Any]) 
 
 
 def of_launches(
-    work: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]], operations: Mapping[Any, Mapping[str, Any]]
+    work: Sequence[Mapping[str, Any]],
+    calls: Sequence[Mapping[str, Any]],
+    operations: Mapping[Any, Mapping[str, Any]],
+    askers: Sequence[Any],
 ) -> tuple[list[str], list[int]]:
     """`op` and `call` of each piece of work in order of start, "" and -1 where the trace does not tell.
 
-    calls: the host's calls in order of start. operations: external id -> its event. A launch of a CUDA graph gets the
+    calls: the host's calls in order of start. operations: external id -> its event; askers: the id of each
+    piece of work. A launch of a CUDA graph gets the
     operation that was captured at its place, where the capture is in the trace and launched as many kernels.
     """
-    ids = [(one.get("args", {}).get("External id"), 0) for one in work]
+    ids = [(number, 0) for number in askers]
     captures = _captured(calls)
     graphs = {one["args"].get("correlation"): list[int]() for one in calls if "GraphLaunch" in one["name"]}
     for at, one in enumerate(work):

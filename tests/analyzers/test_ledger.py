@@ -154,6 +154,14 @@ def test_a_captured_kernel_is_its_operations(tmp_path):
     assert found.accounts["kernels"] == 0
 
 
+def test_of_an_old_trace_the_operation_round_the_call_is_taken(tmp_path):
+    found = of(tmp_path, *[(MM, 1500), (GELU, 120)] * 4, old=True)
+    assert {one.name: one.calls for one in found.rows} == {
+        one.name: one.calls for one in of(tmp_path, *[(MM, 1500), (GELU, 120)] * 4).rows
+    }
+    assert found.bounded == 1
+
+
 def test_without_shapes_bounds_are_missing_and_it_says_how_to_record_them(tmp_path):
     bare = ("aten::mm", [], [], [], "nvjet_tst")
     found = of(tmp_path, *[(bare, 1500)] * 4, pace=10)

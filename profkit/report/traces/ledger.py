@@ -98,7 +98,7 @@ def table(found: Ledger, most: int) -> Table:
             units.count(row.calls),
             units.percent(row.share),
             units.digits(row.each * 1e6),
-            units.digits(row.bound * 1e6),
+            units.digits(round(row.bound * 1e6, 2)),
             named(row.bound_by) if row.bound == row.bound else units.MISSING,
             units.percent(row.reached),
             _wins(row.wins, found.step) if row.advice != CEILING else units.MISSING,
