@@ -42,13 +42,12 @@ Take = Callable[[Stand], tuple[list[float], Loop]]
 
 @dataclass(frozen=True)
 class Clock:
-    """`take` gives its samples [s] and the loop that does as it does, which is the clock itself unless it is `foreign`."""
+    """`take` gives its samples [s] and the loop that does as it does."""
 
     name: str
     cache: str
     take: Take
     average: Callable[[list[float]], float] = statistics.median
-    foreign: bool = False
 
 
 def _events(flush: str) -> Take:
@@ -136,18 +135,18 @@ def _nvbench(tag: str) -> Take:
 _REGISTERED: list[Any] = []
 """What nvbench has run; it runs the last."""
 CLOCKS = (
-    Clock("profkit", "cold", _profkit, foreign=True),
-    Clock("profkit", "warm", _profkit_warm, foreign=True),
-    Clock("triton do_bench", "cold", _triton, statistics.fmean, foreign=True),
-    Clock("triton do_bench_cudagraph", "warm", _triton_graph, statistics.fmean, foreign=True),
+    Clock("profkit", "cold", _profkit),
+    Clock("profkit", "warm", _profkit_warm),
+    Clock("triton do_bench", "cold", _triton, statistics.fmean),
+    Clock("triton do_bench_cudagraph", "warm", _triton_graph, statistics.fmean),
     Clock("KernelBench", "cold", _kernelbench, statistics.fmean),
-    Clock("torch.utils.benchmark", "warm", _torch, foreign=True),
+    Clock("torch.utils.benchmark", "warm", _torch),
     Clock("events, per call", "cold", _events("read")),
     Clock("events, per call", "warm", _events("")),
     Clock("events, N calls", "cold", _batch("read")),
     Clock("events, N calls", "warm", _batch("")),
-    Clock("cuda.bench", "cold", _nvbench("cold"), foreign=True),
-    Clock("cuda.bench", "warm", _nvbench("batch"), foreign=True),
+    Clock("cuda.bench", "cold", _nvbench("cold")),
+    Clock("cuda.bench", "warm", _nvbench("batch")),
 )
 
 
@@ -167,11 +166,10 @@ def rows(call: Call, device: torch.device) -> Iterator[dict[str, Any]]:
         try:
             samples, loop = one.take(stand)
             row = _row(one.name, one.cache, one.average(samples), judged["cold"].span)
-            alike = samples
-            if one.foreign:
-                own = bench.offset(device) if one.name == "profkit" else 0.0
-                alike = [seconds - own for seconds in stand.read(loop, 9 if loop.each > 1 else min(200, len(samples)))]
-                samples += one.take(stand)[0]
+            # A repetition of its own, between two of the clock: what it does not read is `rest`, of our own loops as well.
+            own = bench.offset(device) if one.name == "profkit" else 0.0
+            alike = [seconds - own for seconds in stand.read(loop, 9 if loop.each > 1 else min(200, len(samples)))]
+            samples += one.take(stand)[0]
             time, median = one.average(samples), statistics.median(samples)
             parts = causes(stand, one, loop, statistics.median(alike))
             row = _row(one.name, one.cache, time, judged["cold"].span, **parts, tail=time - median)
