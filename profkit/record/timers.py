@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +40,7 @@ def measure(
     argv = [*BARE, "profkit.torch_tools.timers", json.dumps([*targets]), part]
     with temporary() as folder:
         out = Path(folder) / "timers.json"
-        progress(f"timing {', '.join(one.rpartition(':')[2] for one in targets)}")
+        progress(f"timing {', '.join(targets)}")
         most = limit * len(targets)
         ended = process.run([*argv, str(out)], log=Path(folder) / "log", env=environment(), limit=most)
         told: dict[str, Any] = json.loads(out.read_text("utf-8")) if out.exists() else {"kernels": []}
@@ -53,13 +51,11 @@ def measure(
     if not any(kernel["rows"] for kernel in kernels):
         why = "; ".join(kernel["error"] for kernel in kernels) or ended.tail
         raise ProfkitError(f"no clock has told a time: {why}", fix="does the code run by itself?")
-    if gpu_present():
-        found = {}
-        for cache, control in {"cold": "all", "warm": "none"}.items():
-            progress(f"timing under ncu, {cache} cache")
-            found[cache] = _durations(argv, control)
-        for number, kernel in enumerate(kernels):
-            kernel["rows"] += _rows(number, found, kernel["rows"])
+    for cache, control in {"cold": "all", "warm": "none"}.items() if gpu_present() else ():
+        progress(f"timing under ncu, {cache} cache")
+        times, why = _durations(argv, control)
+        for kernel, seconds in zip(kernels, [*times, *[math.nan] * len(kernels)], strict=False):
+            kernel["rows"].append(_row(seconds, cache, kernel["rows"], why))
     for kernel in kernels:
         kernel["attributed"] = {f"{row['clock']}, {row['cache']}": attributed(row) for row in kernel["rows"]}
     return {"schema": SCHEMA, **told}
@@ -73,19 +69,11 @@ def attributed(row: Mapping[str, Any]) -> float | None:
     return max(0.0, 1.0 - abs(rest / gap))
 
 
-@dataclass(frozen=True)
-class _Durations:
-    """gpu__time_duration under ncu [s]: of the launches of a call of each target, and of an empty kernel; or why there is none."""
-
-    calls: tuple[float, ...] = ()
-    mark: float = math.nan
-    why: str = ""
-
-
-def _durations(argv: Sequence[str], control: str) -> _Durations:
+def _durations(argv: Sequence[str], control: str) -> tuple[list[float], str]:
+    """(seconds a call of each target: the sum of its launches' gpu__time_duration, and why there are none)."""
     trouble, tool = unavailable(), tools.find(tools.NCU)
     if trouble is not None or tool is None:
-        return _Durations(why=str(trouble))
+        return [], str(trouble)
     with temporary() as folder, counting(identity().get("uuid", "")):
         csv = Path(folder) / "ncu.csv"
         options = ncu.Options(["gpu__time_duration.sum"], csv, include=(), cache=control, windowed=True)
@@ -96,37 +84,30 @@ def _durations(argv: Sequence[str], control: str) -> _Durations:
             frame = read(csv, format="ncu")
         except ProfkitError as error:
             said = reason(diagnose(f"{csv.read_text('utf-8', 'replace') if csv.exists() else ''}\n{ended.tail}"))
-            return _Durations(why=said.message if said else str(error).partition("\n")[0].replace(folder, ""))
-    marks: list[float] = []
-    sums: dict[int, float] = {}
+            return [], said.message if said else str(error).partition("\n")[0].replace(folder, "")
+    sums: list[float] = []
     for name, seconds in zip(frame["kernel"].astype(str), frame["time"].astype(float), strict=True):
-        if _MARK in name:
-            marks.append(seconds)
-        else:
-            at = (len(marks) - 1) // CALLS
-            sums[at] = sums.get(at, 0.0) + seconds / CALLS
-    calls = tuple(sums.get(number, math.nan) for number in range(len(marks) // CALLS))
-    return _Durations(calls, statistics.median(marks or [math.nan]))
+        sums += [0.0] if _MARK in name else []
+        sums[-1:] = [one + (0.0 if _MARK in name else seconds / CALLS) for one in sums[-1:]]
+    return [one or math.nan for one in sums], ""
 
 
-def _rows(number: int, found: Mapping[str, _Durations], rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """ncu runs launch after launch, each with an emptied cache where it is cold: gaps inside a call are left out, and each time
-    stamp costs what it does on an empty kernel.
-    """
+def _row(seconds: float, cache: str, rows: Sequence[Mapping[str, Any]], why: str) -> dict[str, Any]:
+    """ncu runs launch after launch: gaps inside a call are left out, and what would run at once runs apart."""
     judged = {row["cache"]: row for row in rows if row["clock"] == "CUPTI"}
-    times = {cache: one.calls[number] if number < len(one.calls) else math.nan for cache, one in found.items()}
-    for cache, one in found.items():
-        row: dict[str, Any] = {"clock": "ncu", "cache": cache, "error": one.why}
-        if math.isnan(times[cache]) or len(judged) < 2:
-            yield {**row, "error": one.why or "not in ncu's record"}
-            continue
-        told = {name: number_of for name, number_of in judged[cache].items() if isinstance(number_of, float)}
-        stamps = judged[cache]["launches"] * (one.mark - told["mark"])
-        parts = {"launch": 0.0, "flush": 0.0, "l2": told["gap"], "pace": 0.0, "trace": 0.0, "tail": 0.0}
-        parts["events"] = stamps + told["total"] - told["span"]
-        if cache == "cold":
-            warm, seen = found["warm"], judged["warm"]
-            emptied = times["cold"] - times["warm"] - judged["cold"]["launches"] * (one.mark - warm.mark)
-            parts["flush"] = emptied - (told["total"] - seen["total"])
-        gap = times[cache] - judged["cold"]["time"]
-        yield {**row, "time": times[cache], "gap": gap, **parts, "rest": gap - math.fsum(parts.values())}
+    row: dict[str, Any] = {"clock": "ncu", "cache": cache, "error": why}
+    if math.isnan(seconds) or len(judged) < 2:
+        return {**row, "error": why or "not in ncu's record"}
+    cold, here = number(judged["cold"], "time"), judged[cache]
+    parts = {"l2": number(here, "gap"), "events": number(here, "busy") - number(here, "time")}
+    rest = seconds - cold - math.fsum(parts.values())
+    return {
+        **row,
+        "time": seconds,
+        "gap": seconds - cold,
+        "launch": 0.0,
+        "flush": 0.0,
+        "pace": 0.0,
+        **parts,
+        "rest": rest,
+    }

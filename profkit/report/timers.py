@@ -11,11 +11,10 @@ from profkit.report import units
 from profkit.report.layout import Table, pipe_table, terminal_table
 from roofline.figure.stacks import Stacks, draw_stacks
 
-CAUSES = ("launch", "flush", "l2", "pace", "events", "trace", "tail", "rest")
+CAUSES = ("launch", "flush", "l2", "pace", "events", "rest")
 NOTE = """gap: against CUPTI with a cold cache. launch: the queue was empty. flush: emptying the cache inside the window, or what that
 left dirty. l2: a warm cache. pace: the kernels themselves ran at another speed. events: between time stamps and kernels, and
-between calls. trace: CUPTI's recording itself slows the kernels. tail: a mean above the median. rest: what
-a second loop of the same switches does not read, of ncu what is unexplained. How the causes share the remainder is not checked."""
+between calls. rest: unexplained."""
 
 
 def text(document: Mapping[str, Any], *, markdown: bool = False) -> str:
@@ -40,13 +39,12 @@ def figure(document: Mapping[str, Any]) -> Any:
     rows = []
     for row in kernel["rows"]:
         parts = {one: number(row, one) for one in CAUSES if not math.isnan(number(row, one))}
-        amount = "" if _us(row, "time") == units.MISSING else f"{_us(row, 'time')} us ({number(row, 'gap') * 1e6:+.2f})"
+        amount = "" if _us(row, "time") == units.MISSING else f"{_us(row, 'time')} us ({_us(row, 'gap')})"
         rows.append(
             (f"{row['clock']}, {row['cache']}", parts if parts or not amount else {"rest": number(row, "gap")}, amount)
         )
-    names = [one for one in CAUSES if any(one in row for row in kernel["rows"])]
     title = f"{kernel['name']} by every clock: {units.text(shared, 's')} by {kernel['rows'][0]['clock']}, cold"
-    return draw_stacks(Stacks(rows, ("device time", shared), names, title, f"{_machine(document)}; dashed: left out"))
+    return draw_stacks(Stacks(rows, ("device time", shared), CAUSES, title, f"{_machine(document)}; dashed: left out"))
 
 
 def _machine(document: Mapping[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -14,7 +13,7 @@ from profkit.guest.clocks import cupti
 from profkit.guest.clocks.kineto import recorder
 
 BIG = 256 << 20
-"""Bytes that KernelBench and Triton write to empty a cache."""
+"""Bytes that the loops of others write to empty a cache."""
 _QUEUE = 800
 """Launches that fit into a queue which is held; the driver blocks at about a thousand."""
 _MOST_HOLD = 0.02
@@ -48,30 +47,6 @@ class Loop:
     wall: bool = False
 
 
-@dataclass(frozen=True)
-class Judged:
-    """A call by CUPTI, seconds: from the first start to the last end, anything running, the sum of its launches; `slow`: how
-    much longer it takes when CUPTI records it, by event pairs.
-    """
-
-    span: float
-    busy: float
-    total: float
-    slow: float
-
-
-@dataclass(frozen=True)
-class Seen:
-    """Calls that CUPTI recorded, seconds each: from the first start to the last end; anything running; the cache being emptied
-    between the time stamps; and what the event pairs of the very same calls read.
-    """
-
-    span: list[float]
-    busy: list[float]
-    flush: list[float]
-    pairs: list[float]
-
-
 class Stand:
     """One call, and every way to repeat it on one device."""
 
@@ -80,13 +55,16 @@ class Stand:
         self.l2 = int(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0)) or 64 << 20
         self._ones = torch.ones(2 * self.l2 // 4, dtype=torch.int32, device=device)
         self._zeros = torch.empty(BIG // 4, dtype=torch.int32, device=device)
-        self.judged: dict[str, Judged] = {}
+        self.judged: dict[str, float] = {}
+        """A call by CUPTI [s], by the state of the L2."""
         self._graphs: dict[int, Any] = {}
         self._flushes = {"": 0}
         self._hold, self._replay = 2.0, 0.0
-        for _ in range(5):
+        end = perf_counter() + 0.2
+        while perf_counter() < end:
             call()
-        self.host = statistics.median(self._host() for _ in range(9))
+            torch.cuda.synchronize(device)
+        self.host = self._host()
         self.launches = len(self._record(call))
         if not self.launches:
             raise ClockError("the call does nothing on the GPU")
@@ -94,11 +72,15 @@ class Stand:
         """Calls that a held queue takes."""
 
     def _host(self) -> float:
-        """Seconds the host spends in one call."""
+        """Seconds the host spends in one call, a median."""
+        found = []
+        for _ in range(9):
+            torch.cuda.synchronize(self.device)
+            began = perf_counter()
+            self.call()
+            found.append(perf_counter() - began)
         torch.cuda.synchronize(self.device)
-        began = perf_counter()
-        self.call()
-        return perf_counter() - began
+        return sorted(found)[4]
 
     def flush(self, kind: str) -> None:
         """Empty the L2 as a clock does: profkit reads, KernelBench fills fresh memory, Triton and nvbench zero."""
@@ -109,21 +91,16 @@ class Stand:
         elif kind:
             (self._zeros if kind == "zero" else self._zeros[: self.l2 // 4]).zero_()
 
-    def read(self, loop: Loop, count: int) -> list[float]:
+    def read(self, loop: Loop, count: int, *, slack: float = 1.0) -> list[float]:
         """Seconds a call by the loop's own clock, `count` times. Raises ClockError where the queue cannot be held."""
         for _ in range(_TRIES if loop.held else 1):
-            for _ in range(0 if loop.wait else count):
-                self.call()
-            told = self._told(loop, [self._once(loop, 1.0) for _ in range(count)])
+            marks = [self._once(loop, slack) for _ in range(count)]
+            torch.cuda.synchronize(self.device)
+            told = [start.elapsed_time(stop) * 1e-3 if stop else start for start, stop, sound in marks if sound]
             if 2 * len(told) > count:
-                return told
+                return [seconds / loop.each for seconds in told]
             self._hold *= 1.5
         raise ClockError("the queue cannot be held: the call waits for the device itself")
-
-    def _told(self, loop: Loop, marks: list[tuple[Any, Any, bool]]) -> list[float]:
-        torch.cuda.synchronize(self.device)
-        found = [start.elapsed_time(stop) * 1e-3 if stop else start for start, stop, sound in marks if sound]
-        return [seconds / loop.each for seconds in found]
 
     def _once(self, loop: Loop, slack: float) -> tuple[Any, Any, bool]:
         """(start event, stop event) or (seconds, None), and whether the queue was held to the end."""
@@ -171,10 +148,12 @@ class Stand:
 
     def count(self, most: int) -> int:
         """Repetitions in a tenth of a second or so, at least eight."""
-        return max(8, min(most, int(0.1 / (self.judged["cold"].span + 1e-4))))
+        return max(8, min(most, int(0.1 / (self.judged["cold"] + 1e-4))))
 
-    def seen(self, loop: Loop, count: int) -> Seen:
-        """The calls of a loop as CUPTI records them. Raises CuptiError when records are missing."""
+    def seen(self, loop: Loop, count: int) -> tuple[list[float], list[float], list[float]]:
+        """The calls of a loop as CUPTI records them, seconds each: from the first start to the last end, anything running, and
+        flushing inside the window. Raises CuptiError when records are missing.
+        """
         if loop.flush not in self._flushes:
             self._flushes[loop.flush] = len(self._record(lambda: self.flush(loop.flush)))
         if loop.graph:
@@ -183,33 +162,25 @@ class Stand:
         before, between = (0, flushes) if loop.inside else (flushes, 0)
         size = before + loop.each * (between + self.launches)
         count = max(2, min(count, _RECORDED // size))
-        marks: list[tuple[Any, Any, bool]] = []
-        found = self._record(lambda: marks.extend(self._once(loop, 3.0) for _ in range(count)))
+        found = self._record(lambda: [self._once(loop, 3.0) for _ in range(count)])
         if len(found) != count * size:
             raise cupti.CuptiError(f"CUPTI: {len(found)} activities, {count * size} expected: launches vary by call")
-        seen = Seen([], [], [], self._told(loop, marks))
+        spans, busy, flushing = [], [], []
         for at in range(0, len(found), size):
             for first in range(at + before, at + size, between + self.launches):
                 mine = found[first + between : first + between + self.launches]
-                seen.span.append(max(one.end for one in mine) - mine[0].start)
-                seen.busy.append(cupti.union(mine))
-                seen.flush.append(cupti.union(found[first : first + between]) if between else 0.0)
-        return seen
+                spans.append(max(one.end for one in mine) - mine[0].start)
+                busy.append(cupti.union(mine))
+                flushing.append(cupti.union(found[first : first + between]) if between else 0.0)
+        return spans, busy, flushing
 
-    def mark(self) -> float:
-        """Seconds of an empty kernel by CUPTI, a median."""
-        found = self._record(lambda: [torch.cuda._sleep(1) for _ in range(9)], marks=True)
-        return statistics.median(one.end - one.start for one in found)
-
-    def _record(self, work: Call, *, marks: bool = False) -> list[cupti.Activity]:
-        """Activities of `work` in order of start, without the spin kernels or these alone."""
+    def _record(self, work: Call) -> list[cupti.Activity]:
+        """Activities of `work` in order of start, without the spin kernels."""
         torch.cuda.synchronize(self.device)
         with recorder(cpu=False, cuda=True) as profiler:
-            # Starting it takes long enough for the GPU's clocks to fall.
-            torch.cuda._sleep(int(0.02 * _CYCLES))
             work()
             torch.cuda.synchronize(self.device)
-        return [one for one in cupti.activities_of(profiler) if (cupti.MARK in one.name) is marks]
+        return [one for one in cupti.activities_of(profiler) if cupti.MARK not in one.name]
 
 
 def held(loop: Loop, most: int) -> Loop:

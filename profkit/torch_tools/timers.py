@@ -2,9 +2,8 @@
 
 A difference is taken apart by switching one cause at a time in a loop that does as the clock does: hold the queue full
 (launch), look at the same launches by CUPTI (events), then at those of a loop that empties the cache otherwise or not at all
-(flush, l2). Where the kernels themselves ran faster or slower in the clock's own loop, that is `pace`; where they do so because
-CUPTI records, by event pairs with and without, `trace`. tail: a mean less the median. What a loop of the same switches does not
-read is `rest`.
+(flush, l2). Where the kernels themselves ran faster or slower in the clock's own loop, that is `pace`; what a loop of the same
+switches does not read is `rest`.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from functools import cache
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -30,57 +28,57 @@ from profkit.guest.build import loading
 from profkit.guest.clocks import cupti
 from profkit.guest.clocks.clocks import CpuClock, CudaClock
 from profkit.guest.tensors import inputs
-from profkit.launch.cache import builds
+from profkit.launch import cache
 from profkit.rundir.files import write_atomic
 from profkit.targets.sample import resolve
 from profkit.torch_tools import bench
-from profkit.torch_tools.loops import Call, ClockError, Judged, Loop, Stand, held
+from profkit.torch_tools.loops import Call, ClockError, Loop, Stand, held
 
-CAUSES = ("launch", "flush", "l2", "pace", "events", "trace", "tail", "rest")
-Take = Callable[[Stand], tuple[list[float], Loop]]
+CAUSES = ("launch", "flush", "l2", "pace", "events", "rest")
+Average = Callable[[list[float]], float]
+Take = Callable[[Stand], tuple[float, Loop]]
 
 
 @dataclass(frozen=True)
 class Clock:
-    """`take` gives its samples [s] and the loop that does as it does."""
+    """`take` gives its reading [s], and the loop that does as it does."""
 
     name: str
     cache: str
     take: Take
-    average: Callable[[list[float]], float] = statistics.median
+    average: Average = statistics.median
 
 
 def _events(flush: str) -> Take:
-    return lambda stand: (stand.read(Loop(flush), stand.count(60)), Loop(flush))
+    return lambda stand: (statistics.median(stand.read(Loop(flush), stand.count(40))), Loop(flush))
 
 
 def _batch(flush: str) -> Take:
-    def take(stand: Stand) -> tuple[list[float], Loop]:
+    def take(stand: Stand) -> tuple[float, Loop]:
         loop = Loop(flush, inside=bool(flush), each=min(20, stand.batch) if flush else stand.batch)
-        return stand.read(loop, 9), loop
+        return statistics.median(stand.read(loop, 5)), loop
 
     return take
 
 
-def _kernelbench(stand: Stand) -> tuple[list[float], Loop]:
-    """Its timing_method cuda_event: the first of 101 trials does not count."""
+def _kernelbench(stand: Stand) -> tuple[float, Loop]:
+    """Its timing_method cuda_event: a mean of trials, of which the first does not count."""
     torch.cuda.empty_cache()
-    return stand.read(Loop("fill"), 101)[1:], Loop("fill")
+    return statistics.fmean(stand.read(Loop("fill"), stand.count(101))[1:]), Loop("fill")
 
 
-def _triton(stand: Stand) -> tuple[list[float], Loop]:
-    found = import_module("triton.testing").do_bench(stand.call, return_mode="all")
-    return [one * 1e-3 for one in found], Loop("zero", wait=False)
+def _triton(stand: Stand) -> tuple[float, Loop]:
+    return import_module("triton.testing").do_bench(stand.call) * 1e-3, Loop("zero", wait=False)
 
 
-def _triton_graph(stand: Stand) -> tuple[list[float], Loop]:
-    found = import_module("triton.testing").do_bench_cudagraph(stand.call, return_mode="all")
-    return [one * 1e-3 for one in found], Loop(each=max(1, int(20 / found[0])), graph=True)
+def _triton_graph(stand: Stand) -> tuple[float, Loop]:
+    seconds = import_module("triton.testing").do_bench_cudagraph(stand.call) * 1e-3
+    return seconds, Loop(each=max(1, int(0.02 / seconds)), graph=True)
 
 
-def _torch(stand: Stand) -> tuple[list[float], Loop]:
+def _torch(stand: Stand) -> tuple[float, Loop]:
     found = _blocked(stand.call)
-    return list(found.times), Loop(each=found.number_per_run, wall=True)
+    return found.median, Loop(each=found.number_per_run, wall=True)
 
 
 def _blocked(call: Call, threads: int = 1) -> Any:
@@ -89,19 +87,20 @@ def _blocked(call: Call, threads: int = 1) -> Any:
     return Timer("call()", globals={"call": call}, num_threads=threads).blocked_autorange()
 
 
-def _profkit(stand: Stand) -> tuple[list[float], Loop]:
-    return [one * 1e-3 for one in bench.do_bench(stand.call, return_mode="all")], Loop("read", held=True)
+def _profkit(stand: Stand) -> tuple[float, Loop]:
+    return bench.do_bench(stand.call, return_mode="median") * 1e-3, Loop("read", held=True)
 
 
-def _profkit_warm(stand: Stand) -> tuple[list[float], Loop]:
-    clock, less = CudaClock(stand.device, cold=False), bench.offset(stand.device)
+def _profkit_warm(stand: Stand) -> tuple[float, Loop]:
+    clock = CudaClock(stand.device, cold=False)
     clock.warm_up(stand.call)
-    taken = [clock.sample(stand.call) for _ in range(stand.count(200))]
-    return [seconds - less for seconds, _, sound in taken if sound], Loop(held=True)
+    taken = [clock.sample(stand.call) for _ in range(stand.count(60))]
+    median = statistics.median(seconds for seconds, _, sound in taken if sound)
+    return median - bench.offset(stand.device), Loop(held=True)
 
 
 def _nvbench(tag: str) -> Take:
-    def take(stand: Stand) -> tuple[list[float], Loop]:
+    def take(stand: Stand) -> tuple[float, Loop]:
         nvbench = import_module("cuda.bench")
 
         def one(state: Any) -> None:
@@ -126,7 +125,7 @@ def _nvbench(tag: str) -> Take:
         for summary in state["summaries"] or ():
             if summary["tag"] == f"nv/{tag}/time/gpu/mean":
                 loop = Loop(held=True, each=stand.batch) if tag == "batch" else Loop("memset", held=True)
-                return [float(summary["data"][0]["value"])], loop
+                return float(summary["data"][0]["value"]), loop
         raise ClockError(f"nvbench gave no time: {state.get('skip_reason')}")
 
     return take
@@ -145,8 +144,8 @@ CLOCKS = (
     Clock("events, per call", "warm", _events("")),
     Clock("events, N calls", "cold", _batch("read")),
     Clock("events, N calls", "warm", _batch("")),
-    Clock("cuda.bench", "cold", _nvbench("cold")),
-    Clock("cuda.bench", "warm", _nvbench("batch")),
+    Clock("cuda.bench", "cold", _nvbench("cold"), statistics.fmean),
+    Clock("cuda.bench", "warm", _nvbench("batch"), statistics.fmean),
 )
 
 
@@ -158,76 +157,49 @@ def rows(call: Call, device: torch.device) -> Iterator[dict[str, Any]]:
     stand = Stand(call, device)
     judged = stand.judged
     for l2 in ("cold", "warm"):
-        judged[l2] = _judged(stand, l2, _recording(device))
-        row = _row("CUPTI", l2, judged[l2].span, judged["cold"].span, l2=judged[l2].span - judged["cold"].span)
-        yield {**row, **asdict(judged[l2]), "launches": stand.launches, "mark": stand.mark()}
+        clock = CudaClock(device, cold=l2 == "cold")
+        clock.warm_up(call)
+        found = [one for one in cupti.sample({"call": call}, clock)[0] if one.kept]
+        judged[l2] = statistics.median(one.seconds for one in found)
+        row = _row("CUPTI", l2, judged[l2], judged["cold"], l2=judged[l2] - judged["cold"])
+        yield {**row, "busy": statistics.median(one.busy for one in found)}
     for one in CLOCKS:
         row = {"clock": one.name, "cache": one.cache}
         try:
-            samples, loop = one.take(stand)
-            row = _row(one.name, one.cache, one.average(samples), judged["cold"].span)
-            # A repetition of its own, between two of the clock: what it does not read is `rest`, of our own loops as well.
-            own = bench.offset(device) if one.name == "profkit" else 0.0
-            alike = [seconds - own for seconds in stand.read(loop, 9 if loop.each > 1 else min(200, len(samples)))]
-            samples += one.take(stand)[0]
-            time, median = one.average(samples), statistics.median(samples)
-            parts = causes(stand, one, loop, statistics.median(alike))
-            row = _row(one.name, one.cache, time, judged["cold"].span, **parts, tail=time - median)
+            time, loop = one.take(stand)
+            row = _row(one.name, one.cache, time, judged["cold"])
+            row = _row(one.name, one.cache, time, judged["cold"], **causes(stand, one, loop))
         except Exception as error:
             row["error"] = _said(error)
         yield row
 
 
-@cache
-def _recording(device: torch.device) -> float:
-    """Seconds that recording adds to what an event pair reads on an empty kernel."""
-    cell = torch.zeros(32, device=device)
-    stand, loop = Stand(lambda: cell.add_(1.0), device), Loop(held=True)
-    return statistics.median(stand.seen(loop, 60).pairs) - statistics.median(stand.read(loop, 60))
-
-
-def _judged(stand: Stand, l2: str, recording: float) -> Judged:
-    """CUPTI's answer, and what its recording does to the call."""
-    clock, loop = CudaClock(stand.device, cold=l2 == "cold"), Loop("read" if l2 == "cold" else "", held=True)
-    clock.warm_up(stand.call)
-    samples, activities = cupti.sample({"call": stand.call}, clock)
-    found = [one for one in samples if one.kept]
-    count = max(9, min(60, int(0.1 / found[0].seconds)))
-    slow = statistics.median(stand.seen(loop, count).pairs) - statistics.median(stand.read(loop, count)) - recording
-    span, busy = (statistics.median(getattr(one, name) for one in found) for name in ("seconds", "busy"))
-    return Judged(span, busy, sum(one.end - one.start for one in activities["call"]), slow)
-
-
-def causes(stand: Stand, clock: Clock, loop: Loop, alike: float) -> dict[str, float]:
-    """What each cause adds to a loop's reading [s]. Raises ClockError, CuptiError, RuntimeError."""
-    full, here, cold = held(loop, stand.batch), stand.judged[clock.cache], stand.judged["cold"]
-    pairs = 9 if loop.each > 1 else stand.count(60)
+def causes(stand: Stand, clock: Clock, loop: Loop) -> dict[str, float]:
+    """What each cause adds to the clock's reading [s], less `rest`. Raises ClockError, CuptiError, RuntimeError."""
+    average, full = clock.average, held(loop, stand.batch)
+    pairs = 5 if loop.each > 1 else stand.count(40)
     own = bench.offset(stand.device) if clock.name == "profkit" else 0.0
-    queued = alike if loop == full else statistics.median(stand.read(full, pairs)) - own
-    seen = stand.seen(full, pairs)
-    span, busy, flush = map(statistics.median, (seen.span, seen.busy, seen.flush))
-    pace = 0.0 if loop == full else statistics.median(stand.seen(loop, pairs).busy) - busy
-    # Gaps inside a call, as far as they are others than in the reference's loop.
-    gaps = (span - busy) - (here.span - here.busy)
-    found = {"launch": alike - queued - pace, "events": queued - flush - span + gaps + here.slow, "trace": -here.slow}
-    if loop.flush in ("", "read"):
-        return {**found, "pace": pace + busy - here.busy, "flush": flush, "l2": here.span - cold.span}
-    near = statistics.median(stand.seen(Loop("read", held=True), pairs).busy)
-    return {**found, "pace": pace + near - cold.busy, "flush": flush + busy - near}
+    alike = average(stand.read(loop, pairs)) - own
+    queued = alike if loop == full else average(stand.read(full, pairs)) - own
+    span, busy, flush = map(average, stand.seen(full, pairs))
+    pace = 0.0 if loop == full else average(stand.seen(loop, pairs)[1]) - busy
+    found = {"launch": alike - queued - pace, "events": queued - flush - span}
+    cold, warm = stand.judged["cold"], stand.judged["warm"]
+    if loop.flush:
+        return {**found, "pace": pace, "flush": flush + span - cold}
+    return {**found, "pace": pace + span - warm, "l2": warm - cold}
 
 
-def _row(clock: str, cache_: str, time: float, reference: float, **parts: float) -> dict[str, Any]:
+def _row(clock: str, cache: str, time: float, reference: float, **parts: float) -> dict[str, Any]:
     """`rest` is what the parts leave; without parts all of them are missing."""
     told = {name: parts.get(name, 0.0) for name in CAUSES} | {"rest": time - reference - sum(parts.values())}
-    row = {"clock": clock, "cache": cache_, "time": time, "gap": time - reference, "error": ""}
+    row = {"clock": clock, "cache": cache, "time": time, "gap": time - reference, "error": ""}
     return {**row, **told} if parts else row
 
 
 def _said(error: Exception) -> str:
     """What an error says in one line, and where it arose."""
     traceback.print_exception(error)
-    if isinstance(error, ModuleNotFoundError):
-        return f"{error.name} is not installed"
     at = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]} ({Path(at.filename).name}, line {at.lineno})"
 
@@ -262,7 +234,7 @@ def loaded(target: str, part: str, device: torch.device) -> Call:
         entry = "Model" if chosen == "reference" else "ModelNew"
     if device.type == "cuda":
         loading.one_architecture(device)
-    loading.enter(path, builds())
+    loading.enter(path, cache.builds())
     given = loading.import_file(reference, "inputs")
     module = given if path == reference else loading.import_file(path, path.stem)
     inputs.torch_seed(0)
@@ -284,7 +256,7 @@ def main(targets: str, part: str, out: str, calls: str = "0") -> int:
         told["kernels"].append(kernel)
         try:
             if not out:
-                _window(lambda: torch.cuda._sleep(1), int(calls))
+                _window(lambda: torch.cuda._sleep(1))
                 call = loaded(target, part, device)
                 _window(call, int(calls), warm=3)
                 continue

@@ -69,8 +69,6 @@ extern "C" __global__ void read_l2(unsigned* out, const float4* data, int elemen
     if (sum == 123456.789f) out[0] = 1u;
 }
 
-// Blocks share what they read, a part at a time, each beginning at another part. One block an SM: two of them would
-// merge their requests before these leave the SM.
 extern "C" __global__ void read_l1(unsigned* out, const float4* data, int elements, int count) {
     float sum = 0.0f;
     const float4* mine = data + (long long)blockIdx.x * elements;
