@@ -30,46 +30,6 @@ CHIPS = ("7.0", "7.5", "8.0", "8.6", "8.7", "8.9", "9.0", "10.0", "10.3", "11.0"
 SUPPORT = Path(__file__).parents[3] / "shared/data/ncu/metric_support.csv"
 SASS = "sm__sass_thread_inst_executed_op_{}_pred_on.sum"
 
-CONTRACT = [
-    "time",
-    "dram_bytes",
-    "dram_read",
-    "dram_write",
-    "l2_bytes",
-    "l1_bytes",
-    "flop_fp64",
-    "flop_fp32",
-    "flop_fp16",
-    "inst_fp32_add",
-    "inst_fp32_mul",
-    "inst_fp32_fma",
-    "op_tensor_fp16",
-    "op_tensor_bf16",
-    "op_tensor_tf32",
-    "op_tensor_fp8",
-    "op_tensor_int8",
-    "op_tensor_fp64",
-    "sm_clock",
-    "dram_clock",
-    "peak_dram_bw",
-    "peak_fp32",
-    "peak_fp64",
-    "peak_l2_bw",
-    "peak_l1_bw",
-    "occupancy",
-    "occupancy_limit",
-    "registers",
-    "shared_memory",
-    "waves",
-    "threads",
-    "sm_count",
-    "passes",
-]
-
-
-def test_the_names_others_rely_on_exist():
-    assert set(CONTRACT) <= set(COUNTERS)
-
 
 def test_every_row_is_documented_and_well_formed():
     for name, counter in COUNTERS.items():
