@@ -1,8 +1,8 @@
-"""Inputs as `get_inputs()` never draws them: other signs and sizes, rows that are equal, zero or sorted, other layouts and shapes.
+"""Inputs that `get_inputs()` never draws: other signs, sizes, ties, orders, layouts, shapes.
 
-Only those count on which the reference is finite, deterministic and steady. An answer that is wrong there is wrong where the inputs lie inside
-`input_domain()`, or where the task says `any_layout = True`; a silent wrong answer for other values is a condition of the verdict; other
-layouts, other shapes and refusals are notes.
+Only inputs count on which the reference is finite, deterministic and steady. A wrong answer is wrong inside
+`input_domain()` or where the task sets `any_layout = True`. A silently wrong answer to other values is a condition of
+the verdict. Other layouts, other shapes and refusals are notes.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ Domain = Sequence[Any] | None
 
 @dataclass(frozen=True)
 class Trial:
-    """Unusual inputs, named, with the reference's answer. kind: values, layout, shape or constant (what is no floating number); binding: whether a
-    wrong answer there is wrong.
+    """Unusual inputs with the reference's answer.
+
+    kind: values, layout, shape, or constant (not floating point). binding: a wrong answer rejects.
     """
 
     name: str
@@ -57,9 +58,9 @@ class Trial:
 
 
 def domain(module: ModuleType) -> Domain:
-    """Read `input_domain()`: (lowest, highest) of each input, None for one it says nothing of; None in all.
+    """Read `input_domain()`: (lowest, highest) or None per input; None without the function.
 
-    Raises ValueError when it is nothing such.
+    Raises ValueError for another form.
     """
     if not hasattr(module, "input_domain"):
         return None
@@ -80,10 +81,10 @@ def trials(
     holes: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Trial]:
-    """The unusual inputs of these kinds that tell anything.
+    """Unusual inputs of the `wanted` kinds that make a difference.
 
-    draws: inputs drawn twice, which shows what all draws have in common; ask: the reference's answer, as a copy; layouts: whether the task
-    takes any layout; holes: whether it looks for NaN; clock: seconds in which others are waited for not counted.
+    draws: two draws, which show what all draws have in common. ask: the reference's answer, as a copy. layouts: the
+    task takes any layout. holes: the reference looks for NaN. clock: seconds without waiting for other judges.
     """
     drawn, other = draws
     end = clock() + PATIENCE
@@ -106,7 +107,7 @@ def trials(
 
 
 def _quietly(found: Iterator[Any]) -> Iterator[Any]:
-    """Yield until it fails: changed inputs may be more than a type bears."""
+    """Yield until a change fails, for instance by overflow of a type."""
     try:
         yield from found
     except Exception:
@@ -114,9 +115,7 @@ def _quietly(found: Iterator[Any]) -> Iterator[Any]:
 
 
 def _settled(arguments: list[Any], ask: Callable[[list[Any]], Any], *, finite: bool) -> Any:
-    """The reference's answer; None where it fails, is not finite though it is for drawn inputs, or is another when it is asked again or
-    for inputs that are stirred a little: which of equals comes first is undefined.
-    """
+    """The reference's answer; None where it fails, is not finite, repeatable or steady."""
     try:
         answer = ask(inputs.clone(arguments))
         if (finite and not _finite(answer)) or not close(ask(inputs.clone(arguments)), answer, _SAME):
@@ -132,7 +131,7 @@ def _settled(arguments: list[Any], ask: Callable[[list[Any]], Any], *, finite: b
 
 
 def _apart(arguments: list[Any]) -> Any:
-    """A copy in which no two elements are one in memory."""
+    """A copy without elements that share memory."""
 
     def own(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.contiguous() if inputs.memory(tensor).numel() < tensor.numel() else tensor
@@ -146,7 +145,7 @@ def _finite(answer: Any) -> bool:
 
 
 def _inside(arguments: list[Any], allowed: Domain) -> bool:
-    """Whether all floating numbers lie where the task says that they may."""
+    """Whether all floating numbers lie in the allowed domain."""
     if allowed is None or len(allowed) != len(arguments):
         return False
     for item, bounds in zip(arguments, allowed, strict=True):
@@ -159,7 +158,7 @@ def _inside(arguments: list[Any], allowed: Domain) -> bool:
 def variants(
     drawn: list[Any], allowed: Domain = None, other: list[Any] | None = None, common: Common | None = None
 ) -> Iterator[tuple[str, str, list[Any]]]:
-    """(name, kind, inputs) of every change that makes a difference. common: what they have to keep."""
+    """(name, kind, inputs) of every change that makes a difference. common: properties to keep."""
     changes: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "inputs with the other sign": torch.neg,
         "inputs times 1e-3": lambda t: t * 1e-3,
@@ -205,7 +204,7 @@ def variants(
 
 
 def _constants_changed(drawn: list[Any], other: list[Any]) -> list[Any] | None:
-    """The inputs with other numbers in the floating tensors that a second draw has the same; None where it has none."""
+    """The inputs with new numbers in floating tensors that both draws share; None without any."""
     again = [leaf for _, leaf in tensors(other)]
     floating = [isinstance(leaf, torch.Tensor) and leaf.is_floating_point() for leaf in again]
     same = [yes and _same(one, leaf) for yes, (_, one), leaf in zip(floating, tensors(drawn), again, strict=False)]
@@ -217,7 +216,7 @@ def _constants_changed(drawn: list[Any], other: list[Any]) -> list[Any] | None:
 
 
 def _each_changed(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
-    """The inputs with another value for one of what a second draw has the same and is not floating numbers in a tensor."""
+    """The inputs with one value changed that is equal in both draws and no floating tensor."""
     for place, ((_, one), (_, again)) in enumerate(zip(tensors(drawn), tensors(other), strict=False)):
         floating = isinstance(one, torch.Tensor) and one.is_floating_point()
         if not floating and _same(one, again) and (value := _another(one)) is not None:
@@ -225,9 +224,7 @@ def _each_changed(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
 
 
 def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
-    """The inputs with one of the values alone in a mask, or in whole numbers that come again, of whatever type, where a second
-    draw has others.
-    """
+    """The inputs with one mask or integer tensor filled with a single one of its values."""
     for place, ((_, one), (_, again)) in enumerate(zip(tensors(drawn), tensors(other), strict=False)):
         if not isinstance(one, torch.Tensor) or one.is_complex() or coded(one) or _same(one, again):
             continue
@@ -243,7 +240,7 @@ def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
 
 
 def _bounds(one: Any, again: Any) -> bool:
-    """Whether both are numbers in order."""
+    """Whether both are sorted along the last axis."""
     pair = one, again
     if not all(isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.shape[-1] > 2 for leaf in pair):
         return False
@@ -259,9 +256,7 @@ def _same(one: Any, again: Any) -> bool:
 
 
 def _moved(tensor: torch.Tensor) -> torch.Tensor:
-    """A quarter smaller and one place on, whole numbers of several kinds as large as they were; drawn, where all of it is one
-    number that this would leave as it is.
-    """
+    """Roll by one place; scale by 0.75 unless integral. All zeros are drawn instead."""
     if bool((tensor == 0).all()):
         return torch.randn(tensor.shape, generator=torch.Generator().manual_seed(tensor.numel())).to(tensor)
     moved = tensor.roll(1, -1) if tensor.dim() else tensor
@@ -269,7 +264,7 @@ def _moved(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _another(one: Any) -> Any:
-    """Another value for a flag, a mask, whole numbers or a number, as valid as it as far as can be seen; None for none."""
+    """Another valid value for a flag, mask, integer or number; None without one."""
     if isinstance(one, bool):
         return not one
     if isinstance(one, int):
@@ -285,9 +280,7 @@ def _another(one: Any) -> Any:
 
 
 def _whole(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Whole numbers among those that were there, or between: equal ones one smaller here and there, bounds in order of size
-    with one of them one lower, others one place on.
-    """
+    """Other integers in the same range: constants lowered, one bound moved, others rolled."""
     flat = tensor.flatten()
     if bool((flat == flat[0]).all()):
         lower = flat.clone()
@@ -305,7 +298,7 @@ def _whole(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def _floats(item: Any, change: Callable[[torch.Tensor], torch.Tensor], rows: Collection[int] | None) -> Any:
-    """Copies with floating tensors of two dimensions and more changed, and those of one that are so long; None: all of one."""
+    """Copies with floating tensors changed; one-dimensional ones only of these lengths, or all."""
 
     def wanted(tensor: torch.Tensor) -> bool:
         if not inexact(tensor) or not tensor.numel() or not tensor.dim():
@@ -329,7 +322,7 @@ def _one_hot(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _at(item: Any, bounds: Any, share: float) -> Any:
-    """Every floating number at one end of the bounds; where that is not finite as drawn."""
+    """Every floating number at one end of its bounds; unchanged where that is infinite."""
     if bounds is None or not math.isfinite(bounds[0] if share == 0.0 else bounds[1]):
         return inputs.clone(item)
     value = float(bounds[0] if share == 0.0 else bounds[1])
@@ -337,7 +330,7 @@ def _at(item: Any, bounds: Any, share: float) -> Any:
 
 
 def _spread(tensor: torch.Tensor) -> torch.Tensor:
-    """The same elements with one unused between any two."""
+    """The same elements with a gap of one between any two."""
     if not tensor.dim() or not tensor.is_contiguous():
         return tensor
     wide = torch.zeros(*tensor.shape[:-1], 2 * tensor.shape[-1], dtype=tensor.dtype, device=tensor.device)
@@ -355,7 +348,7 @@ def _offset(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _single(drawn: list[Any]) -> list[Any] | None:
-    """The first of every tensor's first dimension, where all have the same; None where they have not."""
+    """The first row of every tensor, where all have equally many; else None."""
     sizes = {leaf.shape[0] if leaf.dim() > 1 else 0 for _, leaf in tensors(drawn) if isinstance(leaf, torch.Tensor)}
     if len(sizes) != 1 or sizes <= {0, 1}:
         return None
@@ -370,7 +363,7 @@ def _one_leaf(arguments: list[Any], number: int, change: Callable[[torch.Tensor]
 
 
 def _falling(tensor: torch.Tensor, *, last: bool) -> torch.Tensor:
-    """Elements ever smaller along the longest axis, from one end on."""
+    """Elements scaled down along the longest axis, from one end on."""
     axis = max(range(tensor.dim()), key=tensor.shape.__getitem__)
     if tensor.shape[axis] < _LONG:
         return tensor

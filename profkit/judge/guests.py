@@ -1,6 +1,6 @@
-"""The judge's process: the reference and all judging here, every candidate in a process of its own.
+"""Start candidates, each in a process of its own, and build them.
 
-Seeds are drawn when all candidates are loaded, so that none can have known its inputs.
+Seeds are drawn after all candidates are loaded, so that none can know its inputs.
 """
 
 from __future__ import annotations
@@ -25,18 +25,17 @@ from profkit.launch.protocol import LIMITS, Job
 
 
 def draw(count: int) -> list[int]:
-    """Draw `count` secret seeds."""
     return [secrets.randbits(31) for _ in range(count)]
 
 
 def let_go(implementations: Iterable[Implementation]) -> None:
-    """End the processes of implementations that are done; they hold memory of the device."""
+    """End the processes of implementations that are done; they hold device memory."""
     for implementation in implementations:
         implementation.let_go()
 
 
 def loaded(job: Job, device: torch.device, events: Events, company: Company) -> list[tuple[Remote, float]]:
-    """Processes that have imported their candidate, and the seconds it took, side by side."""
+    """Processes that have imported their candidates, and the seconds it took."""
     subjects = [subject for subject in job.subjects if subject.role != "reference"]
     remotes = [Remote(subject, job, device, events) for subject in subjects]
     for remote in remotes:
@@ -46,7 +45,7 @@ def loaded(job: Job, device: torch.device, events: Events, company: Company) -> 
 
 
 def _wait_for_all(remotes: list[Remote], job: Job, events: Events) -> dict[str, float]:
-    """Name -> seconds of loading, of those that loaded. They load side by side."""
+    """Name -> seconds of loading, of the candidates that loaded."""
     limits = {**LIMITS, **job.limits}
     limit = limits["start"] + limits["build"]
     end, waiting, loaded = time.monotonic() + limit, list(remotes), {}
@@ -73,7 +72,7 @@ def _wait_for_all(remotes: list[Remote], job: Job, events: Events) -> dict[str, 
 
 
 def _seconds(remote: Remote, told: dict[str, Any]) -> float:
-    """The time in an answer. Raises RemoteError when there is none."""
+    """The time in an answer. Raises RemoteError without one."""
     try:
         return float(told["seconds"])
     except (KeyError, TypeError, ValueError) as error:
@@ -83,8 +82,9 @@ def _seconds(remote: Remote, told: dict[str, Any]) -> float:
 def build(
     loaded: Iterable[tuple[Remote, float]], first: Implementation, seed: int, events: Events
 ) -> list[Implementation]:
-    """The candidates (and the seconds that importing each took) that could be constructed with the arguments and weights
-    of the reference `first`. All are asked before the first answers: many an extension is compiled in a constructor.
+    """Candidates constructed with the arguments and weights of the reference `first`.
+
+    All are asked before the first answers, because many constructors compile extensions.
     """
     inputs.torch_seed(seed)
     init = first.module.get_init_inputs()
@@ -111,7 +111,7 @@ def build(
 def _built(
     remote: Remote, first: Implementation, constructed: dict[str, torch.Tensor], seconds: float, events: Events
 ) -> Implementation | None:
-    """What the process answers to `build`; None (and an event) when that failed."""
+    """The answer to `build`; None, and an event, after a failure."""
     try:
         told = remote.due()
         built, match = _seconds(remote, told), _match(remote, told, constructed)
@@ -127,7 +127,7 @@ def _built(
 
 
 def _match(remote: Remote, told: dict[str, Any], constructed: dict[str, torch.Tensor]) -> weights.Match:
-    """Weights that the candidate has, as its process claims. Raises RemoteError for nonsense."""
+    """Weights that the candidate claims to have. Raises RemoteError for nonsense."""
     missing, bare = told.get("missing", []), told.get("bare", [])
     if not all(isinstance(names, list) and set(names) <= set(constructed) for names in (missing, bare)):
         raise remote.nonsense()

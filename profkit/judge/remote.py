@@ -1,7 +1,6 @@
-"""A candidate's process as the judge sees it: one question at a time, each with a limit.
+"""A candidate's process as the judge sees it: one request at a time, each with a limit.
 
-Whatever the candidate's process answers is a claim. Outputs are compared here and time limits are kept here; how
-it is timed is in claims.py.
+Answers are claims. Outputs are compared and time limits kept here; claims.py has the timing.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _ANSWER, _SMALL = 4, 64 << 20
 
 
 class LostCandidateError(Exception):
-    """The process of candidate `impl` has ended or has to; the parent reports how it ended."""
+    """The process of candidate `impl` has ended or must end; the parent reports how."""
 
     def __init__(self, impl: str, what: str = "") -> None:
         super().__init__(what or f"the process of {impl} has ended")
@@ -42,7 +41,7 @@ class LostCandidateError(Exception):
 
 
 class RemoteError(RuntimeError):
-    """An exception in the process of candidate `impl`, or an answer of another form.
+    """An exception in the process of candidate `impl`, or a malformed answer.
 
     `status`: that of the manifest, "" for the default of the phase.
     """
@@ -59,9 +58,7 @@ class RemoteError(RuntimeError):
 
 
 class Remote:
-    """A candidate's process: one question at a time, each with the time limit of its phase. `turns`: changes of data that go
-    along with the next one.
-    """
+    """A candidate's process. `turns`: changes of data that go along with the next request."""
 
     def __init__(self, subject: Subject, job: Job, device: torch.device, events: Events) -> None:
         self.subject = subject
@@ -88,19 +85,19 @@ class Remote:
         """Bytes of the device that the reference's answer takes."""
 
     def ask(self, question: str, **told: Any) -> dict[str, Any]:
-        """The answer. Raises RemoteError for an exception there, LostCandidateError when none will come."""
+        """The answer. Raises RemoteError for an exception there, LostCandidateError for none."""
         self.post(question, **told)
         return self.due()
 
     def post(self, question: str, **told: Any) -> None:
-        """Ask, and go on; the answer is `due`. Others may time before."""
+        """Send a request; `due` has the answer. Others may time before it is sent."""
         if self.company is not None:
             self.company.step_aside()
         turns, self.turns = self.turns, []
         self.send(question, turns=turns, **told)
 
     def due(self) -> dict[str, Any]:
-        """The answer to the question sent, within the limit of the phase."""
+        """The answer to the request sent, within the limit of the phase."""
         self._announce()
         limit = self._limits[self.phase]
         return self.answer(max(limit, self.patience) if self.phase in ("check", "time") else limit)
@@ -116,7 +113,7 @@ class Remote:
             raise self._lost() from error
 
     def answer(self, limit: float) -> dict[str, Any]:
-        """What comes within `limit` seconds, or later where the process is at a compiler's mercy or a busy machine's."""
+        """The answer within `limit` seconds, or later where compilers or a busy machine delay it."""
         try:
             reply = self._heard(limit)
         finally:
@@ -127,7 +124,7 @@ class Remote:
         return reply
 
     def _heard(self, limit: float) -> dict[str, Any]:
-        """The next message, its caveats passed on."""
+        """The next message; its caveats are passed on."""
         reply = self._received(limit)
         self._halt(self.phase != "build")
         caveats, failed = reply.get("caveats", []), reply.get("failed", {})
@@ -162,7 +159,7 @@ class Remote:
                 raise self._lost() from error
 
     def _let_others_time(self, excuse: waiting.Excuse) -> None:
-        """Where it waits for a compiler: it stands still, and what it started compiles on."""
+        """Stop the process, not its compilers, while another judge times."""
         if self.company is None or not self.company.wanted or not waiting.compiling(self.process):
             return
         began = time.monotonic()
@@ -176,13 +173,13 @@ class Remote:
         excuse.extend(time.monotonic() - began)
 
     def nonsense(self) -> RemoteError:
-        """What to raise when an answer is none."""
+        """The error for a malformed answer."""
         return RemoteError(
             self.subject.name, {"reason": "its process gave an answer of another form than the question's"}
         )
 
     def overdue(self, limit: float) -> LostCandidateError:
-        """Have the process killed and wait until it is gone, so that it disturbs nobody else."""
+        """Have the process killed and wait for its end, so that it disturbs no other."""
         if not self.forgiven:
             self._events.send("overdue", self.subject.name, phase=self.phase, limit=limit)
             self.channel.wait_for_end(_LAST_BREATH)
@@ -197,14 +194,14 @@ class Remote:
         return LostCandidateError(self.subject.name, what)
 
     def _announce(self) -> None:
-        """Let the parent know what is going on; it gives this process more time than the candidate's limit."""
+        """Report the phase; the parent's limit is longer than the candidate's."""
         now = time.monotonic()
         if self._said[0] != self.phase or now > self._said[1] + _QUIET:
             self._said = (self.phase, now)
             self._events.phase(self.phase, self.subject.name)
 
     def meet(self, process: int) -> None:
-        """Take note of its process, if it is the one that was started for this candidate."""
+        """Note the process id, if the process was started for this candidate."""
         if self._is_mine(process):
             warden = waiting.parent_of(process)
             self.process, self._above = process, warden if self._is_mine(warden) else process
@@ -218,9 +215,7 @@ class Remote:
         return bool(self._mark) and f"{FAMILY}={self._mark}".encode() in known
 
     def _halt(self, yes: bool) -> None:
-        """While others have their turn the process and what it started stand still: nothing of theirs disturbs. What has
-        left the process has its warden for a parent.
-        """
+        """Stop or continue the process and its descendants. Orphans have its warden for a parent."""
         if not self.process or yes == bool(self._halted):
             return
         number = signal.SIGSTOP if yes else signal.SIGCONT
@@ -231,11 +226,11 @@ class Remote:
         self._halted = family if yes else []
 
     def rest(self) -> None:
-        """Stand still until it is asked again."""
+        """Stop the process until the next request."""
         self._halt(not self.gone)
 
     def let_go(self) -> None:
-        """Hang up; the process ends when it notices."""
+        """Hang up; the process then ends."""
         self._halt(False)
         if not self.gone:
             self.gone = True
@@ -243,7 +238,7 @@ class Remote:
             staging.leave(self.process, self._areas.values())
 
     def hand_over(self, value: Any) -> str:
-        """Write a value where the candidate's process reads it; the file's name."""
+        """Write a value for the candidate's process; returns the file's name."""
         file = self.fresh_file()
         area = None
         if self._areas:
@@ -257,14 +252,14 @@ class Remote:
         return file.name
 
     def _roomy(self, way: str, wanted: int) -> staging.Area | None:
-        """The area with room for so many bytes, None where there is none: files hold them then."""
+        """The area with room for so many bytes; None: files hold them."""
         area = self._areas[way]
         if wanted > area.left and not self._alone:
             self._widen(way, wanted)
         return area if 0 < wanted <= area.left else None
 
     def _widen(self, way: str, wanted: int) -> None:
-        """Share more memory with its process; never again where that cannot be done."""
+        """Share more device memory; never again after a failure."""
         area = self._areas[way]
         try:
             bytes_ = area.larger(wanted, torch.cuda.mem_get_info(self.device)[0])
@@ -288,7 +283,7 @@ class Remote:
         return self._folder / f"{self._files}.pt"
 
     def output(self, file: Path) -> Any:
-        """What the candidate wrote. Raises RemoteError when it is nothing that can be read as data."""
+        """The candidate's output. Raises RemoteError when it cannot be read as data."""
         try:
             told = exchange.read(file, torch.device("cpu"), trusted=False, area=self._areas.get("answer"))
             return exchange.restore(told, self.device)

@@ -1,4 +1,4 @@
-"""Checks of a candidate's weights: drawn values for what is constant, and other values once it has been timed."""
+"""Checks of a candidate's weights: redrawn constants, and other values after timing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _TELLS = 9.0
 
 @dataclass(frozen=True)
 class Others:
-    """Weights unlike the constructed ones, by name, and what they are `like`; binding: whether a wrong answer with them is wrong."""
+    """Weights unlike the constructed ones, described by `like`; binding: a wrong answer rejects."""
 
     like: str
     binding: bool
@@ -50,7 +50,7 @@ class Others:
 
 
 class WeightChecks:
-    """What is asked about the weights of candidates, in one session."""
+    """Weight checks of one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -60,7 +60,7 @@ class WeightChecks:
     # Before anything is compared
 
     def give(self, candidate: Implementation) -> None:
-        """Give the candidate the drawn weights. Those that cannot be found in it stay as constructed on both sides."""
+        """Give the candidate the drawn weights; unmatched ones stay as constructed on both sides."""
         live = self._session.live
         match = candidate.match
         unknown = frozenset(name for name in match.missing if name in live.live and name not in match.bare)
@@ -80,7 +80,7 @@ class WeightChecks:
         return not close(session.answer(arguments, names), without, session.oracle.precision.required)
 
     def explained(self, candidate: Implementation, verdict: Verdict) -> Verdict | None:
-        """Of a wrong candidate: whether it is right for the weights as constructed, and which it ignores then."""
+        """Attribute a wrong answer to weights that the candidate ignores or has folded."""
         session, alive = self._session, candidate.alive
         self._events.phase("check", candidate.subject.name, factor=2.0)
         if not self._right(candidate, frozenset()):
@@ -101,7 +101,7 @@ class WeightChecks:
         return Verdict("mismatch", f"ignores {named}: right only for the initial values")
 
     def _uses(self, candidate: Implementation, names: frozenset[str]) -> bool:
-        """Whether its answer changes with these weights: then it is wrong elsewhere, where those as constructed hide it."""
+        """Whether its answer changes with these weights."""
         arguments, seed, answers = self._session.unseen(), judge.draw(1)[0], []
         for alive in (frozenset(), names):
             candidate.take(self._session.live.mixed(alive))
@@ -109,15 +109,16 @@ class WeightChecks:
         return not close(answers[1], answers[0], self._session.oracle.precision.required)
 
     def _right(self, candidate: Implementation, alive: frozenset[str]) -> bool:
-        """Whether one plain call is right with these weights drawn and the others as constructed."""
+        """Whether one call is right with these weights drawn and the others as constructed."""
         candidate.take(self._session.live.mixed(alive))
         arguments, seed = self._session.unseen(), judge.draw(1)[0]
         got = candidate.plain(inputs.clone(arguments), seed)
         return self._session.verdict(got, arguments, alive, seed).status == "ok"
 
     def born(self, candidate: Implementation) -> bool:
-        """Whether it is right, and stays so constructed, when its constructor finds the drawn weights: it has folded them there. Else it
-        is constructed as it was.
+        """Whether it is right when its constructor finds the drawn weights, and so folds them.
+
+        If not, it is restored.
         """
         every, before = frozenset(self._session.live.live), candidate.alive
         candidate.alive = every
@@ -160,8 +161,10 @@ class WeightChecks:
     # After it was timed
 
     def follow(self, sound: list[Implementation]) -> list[Implementation]:
-        """Change the weights of right candidates in place. Those that follow are given weights unlike the constructed ones and must be right with
-        them; that others have folded theirs is a note. Returns those that stay.
+        """Check in-place updates of weights; returns the candidates that are still right.
+
+        Candidates that follow an update must be right with weights unlike the constructed ones. Weights folded at
+        build are a note.
         """
         session, reference = self._session, self._session.reference
         names, still = weights.changeable(reference.model, session.live.live), weights.padded(reference.model)
@@ -215,7 +218,7 @@ class WeightChecks:
             weights.shift(model, every, still=still, back=True)
 
     def _wrong_with_others(self, candidate: Implementation, names: list[str], every: list[str]) -> list[str]:
-        """What a candidate that follows is called with weights unlike the constructed ones; nothing where it is right with all."""
+        """Failures of a following candidate with weights unlike the constructed ones."""
         session, name = self._session, candidate.subject.name
         for one in self._others_of(names):
             self._events.phase("check", name)
@@ -252,7 +255,7 @@ class WeightChecks:
         return []
 
     def _as_before(self, candidate: Implementation, names: list[str]) -> bool:
-        """Give a candidate these weights as it had them when it was timed; whether it is right then."""
+        """Restore the weights as timed; whether the candidate is right with them."""
         session = self._session
         candidate.forgive(True)
         try:
@@ -280,7 +283,7 @@ class WeightChecks:
         return self._others
 
     def _found(self, names: list[str]) -> Iterator[Others]:
-        """Weights unlike those that are constructed, where they make a difference."""
+        """Weights unlike the constructed ones that change the answer."""
         session, model = self._session, self._session.reference.model
         self._events.phase("work", session.reference.subject.name, factor=2.0)
         session.put(frozenset(session.live.live))
@@ -315,7 +318,7 @@ class WeightChecks:
     def _louder(
         self, held: Mapping[str, torch.Tensor], ask: Callable[[Mapping[str, torch.Tensor]], Any]
     ) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
-        """Each weight that hardly counts, as much larger as it takes to count."""
+        """Each weight of little effect, enlarged until it counts."""
         for name, value in list(held.items())[:_MOST_LOUDER]:
             for times in (1.0, *_LOUDER):
                 one, other = (ask({name: value * by}) for by in (times, -times))
@@ -338,7 +341,7 @@ class WeightChecks:
 
 
 def unmatched(events: Events, candidate: Implementation, why: str) -> None:
-    """Caveat: some weights of a candidate were compared as constructed."""
+    """Send a caveat: some weights were compared as constructed."""
     name = candidate.subject.name
     events.send(
         "caveat",

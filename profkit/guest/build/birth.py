@@ -1,7 +1,7 @@
-"""Weights that are live from the first: what a constructor makes as ones and zeros has drawn values when it goes on.
+"""Live weights during construction: constant parameters get drawn values at once.
 
-A candidate that folds a norm into a product in its constructor has to find other values there than ones and zeros, or nobody
-could tell it from one that leaves the norm out.
+A constructor may fold a norm into a product. It must find other values than ones and zeros there, or it could not be
+told from one that leaves the norm out.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from profkit.guest.tensors import weights
 
 
 class Values:
-    """Values by the last part of their name and their shape, to be given out in the order they came in. constructed: what
-    they stand for, where that is not one number all over.
+    """Values by the last part of their name and their shape, given out in order.
+
+    constructed: the values they replace, where those are not constant.
     """
 
     def __init__(self, live: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Tensor]) -> None:
@@ -33,7 +34,7 @@ class Values:
             self._waiting.setdefault(_key(name, value), deque()).append((value, varied))
 
     def give(self, holder: Mapping[str, torch.Tensor]) -> None:
-        """Put the next values into those of a holder's tensors that are one number all over, or what they stand for."""
+        """Put the next values into those of a holder's tensors that they replace."""
         for name, tensor in holder.items():
             waiting = self._waiting.get(_key(name, tensor))
             if waiting and _stands(tensor, waiting[0][1]):
@@ -51,8 +52,9 @@ def _key(name: str, tensor: torch.Tensor) -> tuple[str, torch.Size]:
 
 @contextlib.contextmanager
 def live(values: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Tensor]) -> Iterator[None]:
-    """While it lasts, torch's layers have these values for what is `constructed` when their constructor is done, and parameters and buffers of
-    other modules when they are registered.
+    """Give torch's layers these values at the end of their constructors.
+
+    Parameters and buffers of other modules get them when they are registered.
     """
     left, making = Values(values, constructed), set[int]()
     kinds = [kind for kind in vars(torch.nn).values() if isinstance(kind, type) and issubclass(kind, torch.nn.Module)]
@@ -79,9 +81,7 @@ def live(values: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Ten
 
 
 def construct(module: ModuleType, told: Mapping[str, Any], seed: int, device: torch.device, dtype: torch.dtype) -> Any:
-    """A candidate's model from the arguments `init`, with the values `live`, where told, for what is constant as constructed;
-    it is given `weights`, unless None.
-    """
+    """A candidate's model from `init`, with `live` values if given; then load `weights`, if any."""
     with live(told["live"], told["constructed"]) if told.get("live") else contextlib.nullcontext():
         model = loading.instance(module, "ModelNew", told["init"], seed, device, dtype, told["mode"])
     if told["weights"] is not None and isinstance(model, torch.nn.Module):
@@ -90,7 +90,7 @@ def construct(module: ModuleType, told: Mapping[str, Any], seed: int, device: to
 
 
 def _init(kind: type) -> Callable[..., None]:
-    """What constructs an instance, of its own or inherited."""
+    """The constructor of a class, its own or inherited."""
     found: Callable[..., None] = next(vars(base)["__init__"] for base in kind.__mro__ if "__init__" in vars(base))
     return found
 
@@ -100,7 +100,7 @@ def _put(kind: type, init: Callable[..., None]) -> None:
 
 
 def _made(init: Callable[..., None], left: Values, making: set[int]) -> Callable[..., None]:
-    """A constructor that gives values when it is done; one that another constructor of the same layer calls does not."""
+    """A constructor that gives values at its end, unless another one of the same layer called it."""
 
     def constructed(self: torch.nn.Module, *arguments: Any, **keywords: Any) -> None:
         outermost = id(self) not in making

@@ -1,4 +1,4 @@
-"""What a compiler was asked: in one campaign it is not asked the same again, whatever it said."""
+"""Results of compilers, kept so that a campaign never repeats a build."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from profkit.guest.whole import CannotWriteError, whole_file
 
 
 class BuildFailedError(RuntimeError):
-    """The compiler has refused this very source in this campaign; the message is what it said."""
+    """The compiler refused this source earlier in the campaign; the message is its output."""
 
 
 _TRANSIENT = re.compile(
@@ -28,8 +28,9 @@ _ASKS = re.compile(r"cuda\.(is_available|device_count|get_device|current_device)
 
 
 def remember(file: Path, cache: Path, key: str, campaign: str, error: Exception) -> None:
-    """Keep a compiler's error about a build for the rest of a campaign, unless it may not come again: the machine was
-    short of something, or the source asks what GPU there is.
+    """Keep a compiler's error for the rest of a campaign, unless it may be transient.
+
+    Sources that query the GPU are left out.
     """
     text = str(error)
     if not _ASKS.search(file.read_text("utf-8", "replace")):
@@ -49,9 +50,7 @@ def known(cache: Path, key: str, campaign: str) -> None:
 
 
 def unbuilt(told: Mapping[str, str]) -> str:
-    """What the compiler said, in a line, where it has refused every build of this process so far; "" where it has not.
-    told: of `extensions`.
-    """
+    """One line of the compiler's output where it refused every build so far; "" otherwise."""
     said = [text for text in told.values() if text]
     if not said or len(said) < len(told):
         return ""
@@ -60,13 +59,10 @@ def unbuilt(told: Mapping[str, str]) -> str:
 
 
 def extensions(file: Path, campaign: str) -> Mapping[str, str]:
-    """From here on builds of torch's are looked at. One that was refused in this campaign is refused at once, with what
-    was said then; one that went well is not made again, though a source was written anew; and one extension under two names
-    is one (see alias.under_one_name).
+    """Intercept torch's builds; returns the last error of each by directory, "" for success.
 
-    A candidate that catches the error and goes on without its kernels is built ahead like any other; without this it would
-    ask the compiler again while it holds the GPU. Returned is what was said last of each build, by the name of its directory: ""
-    where it went well. It grows with the builds.
+    A build refused in this campaign fails at once, and a finished one is not repeated. So a candidate that catches
+    the error does not compile while it holds the GPU.
     """
     told: dict[str, str] = {}
     if "cpp_extension" not in file.read_text("utf-8", "replace"):
@@ -102,7 +98,7 @@ def _asked_once(build: Callable[..., Any], campaign: str, told: dict[str, str]) 
 
 
 def _built(place: Path) -> Any:
-    """What was built last in a directory; None where that is not known."""
+    """The last build of a directory; None where unknown."""
     with contextlib.suppress(OSError, ValueError):
         return json.loads((place / _BUILT).read_text("utf-8"))
     return None
@@ -115,9 +111,7 @@ def _libraries(place: Path) -> dict[str, list[int]]:
 
 
 def _digest(place: Path) -> str:
-    """Of what is built in a directory and how, wherever relative sources lie, in folders with spaces too; of nothing that is
-    the same again where it cannot be read.
-    """
+    """Digest of a build directory's sources and commands, with relative paths; random if unreadable."""
     found = hashlib.sha256()
     try:
         inside = [one for one in sorted(place.iterdir()) if one.suffix in (".ninja", ".cpp", ".cu", ".cuh", ".h")]
@@ -140,7 +134,7 @@ def _digest(place: Path) -> str:
 
 
 def _steps(file: Path) -> str:
-    """What ninja is told, with paths as they are: "$ " stands for a space in one."""
+    """A ninja file with its escapes resolved."""
     return re.sub(r"\$([ :$])", r"\1", file.read_text("utf-8", "replace")) if file.is_file() else ""
 
 

@@ -1,4 +1,4 @@
-"""The two clocks: CUDA events behind a held queue, and the wall clock of a CPU."""
+"""Clocks: CUDA events behind a held queue, the host's clock, graphs, a CPU's wall clock."""
 
 from __future__ import annotations
 
@@ -25,11 +25,9 @@ _MAX_HOLD = 0.02
 class CudaClock:
     """Event pairs round one call, with the queue held full so that launching costs no device time.
 
-    Per sample: read a buffer of twice the L2 (what the call needs is then cold, and nothing dirty is left to
-    write back), start a spin kernel, queue event, call, event. The GPU comes to the first event only
-    after the host has queued the last one; if it came earlier, the sample is unsound and the spin is made
-    longer. A call that waits for the device itself can never be held: after `_TRIES` the samples are
-    taken as they come, and `method` says so.
+    A read of twice the L2 makes the call cold and leaves nothing dirty. A spin kernel holds the queue until event,
+    call and event are queued. If the device reaches the first event too early, the sample is unsound and the spin
+    grows. Calls that synchronize cannot be held: after `_TRIES` misses `note` says so.
     """
 
     _TRIES = 8
@@ -99,7 +97,7 @@ class CudaClock:
 
 
 def _persisting_reset() -> Callable[[], object]:
-    """The driver's call that ends every persisting-L2 window; does nothing where it cannot be had."""
+    """The driver's call that ends every persisting-L2 window; a no-op without it."""
     try:
         function = ctypes.CDLL("libcuda.so.1").cuCtxResetPersistingL2Cache
     except (OSError, AttributeError):
@@ -108,7 +106,7 @@ def _persisting_reset() -> Callable[[], object]:
 
 
 class HostClock:
-    """What a caller sees: wall clock from an idle device to an idle device, launch and wait included."""
+    """The caller's view: wall clock from idle to idle device, launch and wait included."""
 
     method = "host"
     note = "perf_counter from idle to idle device"
@@ -135,9 +133,9 @@ class HostClock:
 
 
 class GraphClock:
-    """A CUDA graph of CALLS calls, for kernels so short that an event pair weighs as much as they do.
+    """A CUDA graph of CALLS calls, for kernels as short as an event pair.
 
-    No launch gaps and a warm L2: the lowest time a caller could reach, not the verdict.
+    Without launch gaps and with a warm L2: the lowest time in reach, not the verdict.
     """
 
     CALLS = 20
@@ -151,7 +149,7 @@ class GraphClock:
         self._graphs: dict[int, Any] = {}
 
     def warm_up(self, call: Call) -> int:
-        """Capture the call; raises RuntimeError when it cannot be captured."""
+        """Capture the call. Raises RuntimeError when it cannot be captured."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             for _ in range(self.CALLS):
@@ -176,7 +174,7 @@ class GraphClock:
 
 
 def telemetry(device: torch.device) -> dict[str, Any]:
-    """SM and memory clock [Hz], power [W], temperature [C], throttle reasons; empty where NVML will not say."""
+    """Clock rates [Hz], power [W], temperature [C], throttle reasons; empty without NVML."""
     with nvml.Unsaid():
         pynvml, handle = facts.nvml(device)
         return {
@@ -190,7 +188,7 @@ def telemetry(device: torch.device) -> dict[str, Any]:
 
 
 class CpuClock:
-    """The wall clock round one call, after pushing the inputs out of the last-level cache."""
+    """The wall clock round one call, after evicting the inputs from the last-level cache."""
 
     def __init__(self, *, cold: bool = True) -> None:
         self.method = "wall"
@@ -221,7 +219,7 @@ class CpuClock:
 
 
 def witness(call: Call) -> None:
-    """Have a call that can do so copy its output as it is at this moment."""
+    """Let a call that supports it copy its output."""
     look = getattr(call, "witness", None)
     if look is not None:
         look()

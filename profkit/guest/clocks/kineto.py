@@ -1,6 +1,6 @@
-"""What records by kineto, and which of its GPU records are work: kernels, copies and fills, not waits and not echoes of ranges.
+"""Kineto recording, and the kinds of its GPU records: kernels, copies and fills.
 
-Kineto says it by the type of the record where torch hands that on; older ones leave the name alone to tell by.
+Newer torch reports the type of a record; older ones only its name.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ _NO_WORK = ("gpu_", "Context Sync", "Stream", "Event", "Device")
 
 
 def recorder(*, cpu: bool, cuda: bool) -> Any:
-    """torch's profiler of the host, the device or both. torch.profiler.profile is this one and more: when it begins it imports
-    torch's compiler and Triton, seconds of a program's time, or of the device's, which nobody else has meanwhile.
+    """torch's profiler of host, device or both.
+
+    torch.profiler.profile wraps it, but imports torch's compiler and Triton when it begins, which takes seconds.
     """
     import torch
 
@@ -22,7 +23,7 @@ def recorder(*, cpu: bool, cuda: bool) -> Any:
 
 
 def kind_of(event: Any) -> str:
-    """ "kernel", "memcpy" or "memset" of a GPU record; "" when it is no work."""
+    """"kernel", "memcpy" or "memset" of a GPU record; "" when it is no work."""
     if hasattr(event, "activity_type"):
         return WORK.get(event.activity_type(), "")
     if said_by_user(event):
@@ -35,5 +36,5 @@ def kind_of(event: Any) -> str:
 
 
 def said_by_user(event: Any) -> bool:
-    """Whether a record is a range of record_function (on the GPU: its echo), where torch tells."""
+    """Whether a record is a range of record_function, or its echo on the GPU."""
     return bool(hasattr(event, "is_user_annotation") and event.is_user_annotation())

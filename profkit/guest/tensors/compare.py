@@ -1,4 +1,4 @@
-"""Compare two outputs leaf by leaf: form, what is not finite, exact equality, distance in units of size."""
+"""Compare two outputs leaf by leaf: form, non-finite elements, equality, distance."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ ELEMENTS = 1 << 20
 
 @dataclass(frozen=True)
 class Verdict:
-    """Result of one comparison. `status`: "ok" or what is wrong; `bits`: bits that are right, over all outputs, None for exact ones;
-    figures over all outputs, relative ones to |reference| + rms(reference); means and medians of the output where each is largest.
+    """Result of one comparison. `status`: "ok" or what is wrong; `bits`: None for exact outputs.
+
+    Figures are over all outputs, relative to |reference| + rms(reference). Means and medians are of the output where
+    each is largest.
     """
 
     status: str
@@ -36,29 +38,29 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Left:
-    """What a call leaves in place of what was there: what is judged is what it added. Both are nestings of one form."""
+    """State before and after a call, of one form: the difference is compared."""
 
     before: Any
     after: Any
 
 
 def inexact(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor holds floating or complex numbers."""
+    """Whether a tensor holds floating or complex numbers."""
     return bool(tensor.is_floating_point() or tensor.is_complex())
 
 
 def coded(tensor: torch.Tensor) -> bool:
-    """Return whether it holds floating numbers of one byte: torch only converts them."""
+    """Whether it holds one-byte floats, which torch can only convert."""
     return bool(tensor.is_floating_point() and tensor.element_size() == 1)
 
 
 def packed(tensor: torch.Tensor) -> bool:
-    """Return whether it holds two floating numbers in a byte (torch 2.8 on)."""
+    """Whether it holds two floating numbers in a byte (torch 2.8 on)."""
     return str(tensor.dtype) == "torch.float4_e2m1fn_x2"
 
 
 def numbers(tensor: torch.Tensor) -> torch.Tensor:
-    """Convert one-byte floats to float32; packed ones, which nothing converts, to bytes."""
+    """One-byte floats as float32; packed ones, which torch cannot convert, as bytes."""
     if packed(tensor):
         return tensor.view(torch.uint8)
     return tensor.to(torch.float32) if coded(tensor) else tensor
@@ -96,7 +98,7 @@ def tensors(output: Any, path: str = "output") -> Iterator[tuple[str, Any]]:
 
 
 def thin(tensor: torch.Tensor, most: int = ELEMENTS) -> torch.Tensor:
-    """Copy at most `most` elements, flat: every n-th, n odd so that no column is favoured."""
+    """At most `most` elements, flat: every n-th, n odd so that no column is favoured."""
     flat = tensor.detach().reshape(-1)
     return flat[:: step(flat.numel(), most)].clone()
 
@@ -107,7 +109,7 @@ def step(count: int, most: int = ELEMENTS) -> int:
 
 
 def form(candidate: Any, reference: Any, *, any_dtype: bool = False) -> Verdict | None:
-    """Return what differs in nesting, keys, types, shapes, dtypes or devices; None for nothing.
+    """Difference in nesting, keys, types, shapes, dtypes or devices; None for nothing.
 
     any_dtype: accept another dtype of the same kind (integer, floating, complex).
     """
@@ -129,7 +131,7 @@ def form(candidate: Any, reference: Any, *, any_dtype: bool = False) -> Verdict 
 
 
 def _other_names(got: Any, want: Any, where: str = "output") -> str:
-    """Say where a dict has other keys. Keys are compared as strings because they arrive serialized."""
+    """Difference in keys, compared as strings because they arrive serialized."""
     if isinstance(got, Mapping) and isinstance(want, Mapping):
         theirs, own = ({str(key): value for key, value in one.items()} for one in (got, want))
         if theirs.keys() != own.keys():
@@ -153,7 +155,7 @@ def _kind(dtype: torch.dtype) -> str:
 
 
 def close(candidate: Any, reference: Any, bits: float) -> bool:
-    """Whether two outputs of one form agree within 2**-bits of |reference| + rms(reference); integers exactly."""
+    """Whether two outputs agree within 2**-bits of |reference| + rms(reference); integers exactly."""
     if form(candidate, reference, any_dtype=True) is not None:
         return False
     pairs = zip(tensors(candidate), tensors(reference), strict=True)
@@ -182,7 +184,7 @@ _STRANGE: Mapping[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 
 def strange(got: torch.Tensor, want: torch.Tensor, but: torch.Tensor | None = None) -> str:
-    """Say how many elements are not finite on one side alone; "" for none. but: elements, flat, that do not count."""
+    """Count of elements that are not finite on one side alone, in words; "" for none."""
     found: dict[str, int] = dict.fromkeys(_STRANGE, 0)
     at = 0
     for a, b in chunks(got, want):
@@ -197,7 +199,7 @@ def strange(got: torch.Tensor, want: torch.Tensor, but: torch.Tensor | None = No
 
 
 def figures(candidate: Any, reference: Any, *, middle: bool = True) -> dict[str, float]:
-    """The figures of `Verdict` of two outputs of one form; means and medians, which take longer, with `middle`."""
+    """The figures of `Verdict`; with `middle` also means and medians, which take longer."""
     names = FIGURES if middle else FIGURES[:2]
     largest = dict.fromkeys(names, 0.0)
     for (_, a), (_, b) in zip(tensors(candidate), tensors(reference), strict=True):
@@ -242,7 +244,7 @@ def _rms(tensor: torch.Tensor) -> float:
 
 
 def told(*values: torch.Tensor) -> list[float]:
-    """Read several numbers from the device at once: a shared GPU makes each reading wait for its turn."""
+    """Read several numbers from the device at once: each transfer on a shared GPU has to wait."""
     found: list[float] = torch.stack([value.to(torch.float64) for value in values]).tolist()
     return found
 

@@ -1,9 +1,8 @@
-"""Tensors from process to process: a file each in a private directory, deleted once read.
+"""Tensors between processes: a file each in a private directory, deleted once read.
 
-A file is a head, which says how tensors are nested, and their bytes; what has another form than a head says is saved as
-torch does it, and what comes from a candidate then read with torch's weights-only loader: data, never code. What comes from the judge, who
-writes a file once, is mapped and not copied; what comes from a candidate is copied before anything looks at it, because it
-may still hold the file open. Where both see memory of the device (staging.py), the file says where in it a tensor lies.
+A file has a head, which describes the nesting, and bytes. Other forms are saved by torch, and read back from a
+candidate with the weights-only loader: data, never code. The judge's files are mapped. A candidate's are copied
+first, because it may still hold them open. With shared device memory (staging.py) the file holds addresses.
 """
 
 from __future__ import annotations
@@ -31,8 +30,9 @@ getattr(torch.serialization, "set_crc32_options", lambda _: None)(False)
 
 
 def write(value: Any, file: Path, area: Area | None = None) -> None:
-    """Save tensors in any nesting, as copies on the CPU; those on the device go into the area, where there is one, with room
-    for them all. Raises CannotWriteError when there is no room.
+    """Save tensors in any nesting; those on the device go into the area, if there is one.
+
+    Raises CannotWriteError when there is no room.
     """
     if area is not None:
         value = area.put(value)
@@ -59,9 +59,10 @@ def write(value: Any, file: Path, area: Area | None = None) -> None:
 
 
 def read(file: Path, device: torch.device, *, trusted: bool, area: Area | None = None) -> Any:
-    """Load what `write` saved, onto the device, and delete the file; what lies in the area is copied out of it and stays on
-    its device. What is `trusted` and stays on the CPU lies in the file's own pages, from which they are private copies where
-    they are written to. Raises ValueError for anything else.
+    """Load what `write` saved, onto the device, and delete the file.
+
+    Tensors in the area are copied out. `trusted` files are mapped copy-on-write on the CPU. Raises ValueError for
+    anything else.
     """
     try:
         if not stat.S_ISREG(os.lstat(file).st_mode):
@@ -90,12 +91,13 @@ _TENSOR, _TUPLE, _DICT = "tensor", "tuple", "dict"
 
 
 class _OtherFormError(Exception):
-    """Something is in it that no head can say."""
+    """A value that no head can describe."""
 
 
 def _laid_out(value: Any, file: Path) -> bool:
-    """Write plain tensors in plain lists, tuples and dicts: in a quarter of torch's time, as most are small. False where there
-    is anything else. Tensors that share memory do so when they are read.
+    """Write plain tensors and containers, four times as fast as torch; False for other values.
+
+    Tensors that share memory still do when they are read.
     """
     held: dict[int, torch.UntypedStorage] = {}
     numbers: dict[int, int] = {}
@@ -138,7 +140,7 @@ def _bytes(storage: torch.UntypedStorage) -> memoryview:
 
 
 def _picked_up(stream: BinaryIO, file: Path, *, mapped: bool) -> Any:
-    """What `_laid_out` wrote, read behind its mark. Raises ValueError where it says what cannot be."""
+    """Read what `_laid_out` wrote, behind its mark. Raises ValueError for an invalid head."""
     size = os.fstat(stream.fileno()).st_size
     try:
         head = stream.read(int.from_bytes(stream.read(_LENGTH), "little"))
@@ -184,7 +186,7 @@ def _picked_up(stream: BinaryIO, file: Path, *, mapped: bool) -> Any:
 def _tensor(
     storages: list[torch.UntypedStorage], number: int, name: str, offset: int, shape: list[int], stride: list[int]
 ) -> torch.Tensor:
-    """A view of bytes that were read. Raises IndexError, KeyError, TypeError or ValueError where it lies elsewhere."""
+    """A view of bytes that were read. Raises IndexError, KeyError, TypeError or ValueError."""
     numbers = (number, offset, *shape, *stride)
     if any(type(one) is not int or one < 0 for one in numbers) or len(shape) != len(stride):
         raise ValueError("no tensor")
@@ -195,7 +197,7 @@ def _tensor(
 
 
 def describe(output: Any) -> dict[str, Any]:
-    """An output as plain data for `write`: its tensors, the device each is on, and the names of other things."""
+    """An output as plain data for `write`: tensors, their devices, names of other types."""
     devices: list[str] = []
     return {"value": _plain(output, devices), "devices": devices}
 
@@ -217,7 +219,7 @@ def _plain(item: Any, devices: list[str]) -> Any:
 
 
 def restore(described: Any, device: torch.device) -> Any:
-    """The output that was described, its tensors where they were. Raises ValueError when it is nothing such."""
+    """The described output, its tensors on their devices. Raises ValueError for another form."""
     if not isinstance(described, dict) or not isinstance(described.get("devices"), list):
         raise ValueError("not a described output")
     return _back(described.get("value"), iter(described["devices"]), device)

@@ -1,8 +1,8 @@
 """Fresh input data for every call: element-wise random mixes of a few drawn sets.
 
-A mix of two draws is a draw of the same kind for whatever is drawn element by element, and takes a fraction of the time of
-drawing. What all draws have in common is kept: a tensor that would lose it is mixed slice by slice, or taken whole.
-A memoized answer is wrong for the next call's data: this is where memoization is caught.
+A mix of two draws is a draw of the same kind, where elements are independent, and much faster. Properties that all
+draws share are kept: such a tensor is mixed by slices or taken whole. A memoized answer is wrong for the next call's
+data: this is where memoization is caught.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Stock:
     def __init__(
         self, draw: Callable[[], list[Any]], usable: Callable[[Any, Any], bool] = lambda _drawn, _mixed: True
     ) -> None:
-        """usable: whether the task bears a mix, second, as it does a drawn set, first."""
+        """usable(drawn, mixed): whether the task accepts the mix as it does the draw."""
         self._draw = draw
         self._chance = random.SystemRandom()
         began = time.monotonic()
@@ -80,14 +80,14 @@ def _leaves(item: Any) -> list[torch.Tensor]:
 
 
 def _mixed(target: torch.Tensor, one: torch.Tensor, other: torch.Tensor, way: str) -> None:
-    """Put elements, or slices, of either of two tensors into a third, by chance."""
+    """Put elements, or slices, of either of two tensors into a third, at random."""
     a, b, into = (inputs.memory(leaf) for leaf in (one, other, target))
     shape = a.shape if way == ELEMENTS else (a.shape[0], *[1] * (a.dim() - 1))
     into.copy_(torch.where(_coins(shape, a.device), a, b))
 
 
 def _coins(shape: torch.Size | tuple[int, ...], device: torch.device) -> torch.Tensor:
-    """True or False for each place, from no generator that anybody knows the state of."""
+    """Random booleans from a generator of unknown state."""
     count = int(numpy.prod(shape, dtype=numpy.int64))
     if device.type != "cpu":
         made = torch.Generator(device)
@@ -136,13 +136,13 @@ def _way(one: torch.Tensor, other: torch.Tensor) -> str:
 
 
 def _padded(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether zeros, no few, lie in other places in the two."""
+    """Whether many zeros lie in different places in the two."""
     zeros = one == 0
     return bool(zeros.to(torch.float32).mean() > _FILLED) and not torch.equal(zeros, other == 0)
 
 
 def _common(one: torch.Tensor, other: torch.Tensor) -> Iterator[Callable[[torch.Tensor], bool]]:
-    """What two draws may have in common, and another set then has to have as well."""
+    """Properties that two draws may share, and another set then has to have."""
     if one.is_complex():
         return
     if one.is_floating_point():

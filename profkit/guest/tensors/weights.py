@@ -1,9 +1,8 @@
-"""Live weights: whatever is constant as constructed gets fresh values, the same on both sides.
+"""Live weights: constants of construction get drawn values, the same on both sides.
 
-A LayerNorm as constructed multiplies by one and adds zero, a BatchNorm in eval mode does next to nothing: a candidate
-that leaves them out would be right. So weights, biases and statistics that are all one number, and parameters that
-every construction gives the same numbers (the identity, a range), are drawn anew before anything is compared. What is random
-as constructed stays: its seed is drawn for the run.
+A new LayerNorm multiplies by one and adds zero, so a candidate that leaves it out would be right. Constant weights,
+biases and statistics, and parameters that every construction repeats (the identity, a range), are redrawn before any
+comparison. Random ones stay: their seed is drawn for the run.
 """
 
 from __future__ import annotations
@@ -36,8 +35,9 @@ _DEPTH = 3
 
 @dataclass(frozen=True)
 class Weights:
-    """`constructed` and `live`: the values of those tensors of the reference that were drawn anew, by name;
-    `owners`: what each is, in words. All empty when there is none, or the answer bears none.
+    """`constructed` and `live` values of the redrawn tensors; `owners`: their layers, in words.
+
+    All are empty where there is none, or the answer does not stay steady.
     """
 
     constructed: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -50,15 +50,16 @@ class Weights:
         return {name: self.live[name] if name in alive else value for name, value in self.constructed.items()}
 
     def named(self, names: Collection[str]) -> str:
-        """ "weight, bias of LayerNorm (ln)" and so on, one part an owner."""
+        """"weight, bias of LayerNorm (ln)" and so on, one part an owner."""
         return _said({name: self.owners[name] for name in names})
 
 
 @dataclass(frozen=True)
 class Match:
-    """Which tensors of a candidate stand for those of the reference. `pairs`: the reference's name -> the candidate's;
-    `missing`: names without a counterpart; `bare`: those of them that nothing the candidate holds could be;
-    `ordered`: whether some were told apart by their order alone.
+    """Counterparts of the reference's tensors in a candidate.
+
+    `pairs`: the reference's name -> the candidate's; `missing`: names without one; `bare`: of these, those nothing in
+    the candidate could hold. `ordered`: some were told apart by order alone.
     """
 
     pairs: dict[str, str]
@@ -68,10 +69,10 @@ class Match:
 
 
 def draw(model: Any, ask: Callable[[], Any], seed: int, fixed: Collection[str] = ()) -> Weights:
-    """Draw values for what is constant in a model, and leave them in it. fixed: see `fixed`.
+    """Redraw the constants of a model, in place. fixed: see `fixed`.
 
-    `ask` gives an answer; it must stay finite, and of about the size it had. Where no share of the change leaves it so
-    these and what is tiny stay as they are; where that does not help, all do, and `unsteady` is set.
+    The answer of `ask` must stay finite and of about its size. Otherwise the change is made smaller, then left out,
+    and `unsteady` is set.
     """
     state = constants(model, fixed)
     if not state:
@@ -91,17 +92,16 @@ def draw(model: Any, ask: Callable[[], Any], seed: int, fixed: Collection[str] =
 
 
 def constants(model: Any, fixed: Collection[str] = ()) -> dict[str, torch.Tensor]:
-    """The floating parameters and kept buffers of a model whose elements are all one finite number, by name; and those of
-    these names.
-    """
+    """Floating parameters and kept buffers with one finite number throughout, or named in `fixed`."""
     if not isinstance(model, torch.nn.Module):
         return {}
     return {name: tensor for name, tensor in model.state_dict().items() if name in fixed or constant(tensor)}
 
 
 def fixed(model: Any, again: Callable[[], Any]) -> frozenset[str]:
-    """Names of the trained parameters of a model that are not one number and yet the same in another construction from another
-    seed. It is constructed again only where one of them looks so, and none where that fails.
+    """Names of trained parameters, not constant, that another seed's construction repeats.
+
+    It is constructed again only where one looks regular; the result is empty where that fails.
     """
     if not isinstance(model, torch.nn.Module):
         return frozenset()
@@ -117,8 +117,9 @@ def fixed(model: Any, again: Callable[[], Any]) -> frozenset[str]:
 
 
 def drawn(model: Any, again: Callable[[], Any]) -> frozenset[str]:
-    """Names of the kept buffers of a model that another construction from another seed gives other values: weights that nobody
-    trains, as codes of four bits and their scales are. What comes out the same is a table, a mask or a count.
+    """Names of kept buffers that another seed's construction changes, as quantized weights.
+
+    Buffers that stay the same are tables, masks or counts.
     """
     if not isinstance(model, torch.nn.Module):
         return frozenset()
@@ -136,20 +137,20 @@ def drawn(model: Any, again: Callable[[], Any]) -> frozenset[str]:
 
 
 def _dense(tensor: Any) -> bool:
-    """Whether it holds real numbers, whole ones or truths that can be looked at."""
+    """Whether it holds real numbers, integers or booleans that can be read."""
     if not isinstance(tensor, torch.Tensor) or is_lazy(tensor) or tensor.layout is not torch.strided:
         return False
     return not tensor.is_quantized and not tensor.is_complex() and tensor.numel() > 0
 
 
 def too_many(model: torch.nn.Module) -> bool:
-    """Whether a model holds more numbers than are to be held twice."""
+    """Whether a model is too large to be held twice."""
     held = (one for one in model.state_dict().values() if isinstance(one, torch.Tensor) and not is_lazy(one))
     return int(sum(one.numel() for one in held)) > _LARGEST
 
 
 def _regular(tensor: torch.Tensor) -> bool:
-    """Whether numbers come again, or in order: those that are drawn seldom do."""
+    """Whether numbers repeat or are sorted, which drawn ones seldom are."""
     if is_lazy(tensor) or not tensor.requires_grad or not tensor.is_floating_point() or constant(tensor):
         return False
     few = tensor.detach().reshape(-1)[:_LOOKED_AT].double()
@@ -159,7 +160,7 @@ def _regular(tensor: torch.Tensor) -> bool:
 
 
 def constant(tensor: Any) -> bool:
-    """Whether all elements of a floating tensor are one finite number; not of an empty one, or one that is not made yet."""
+    """Whether a floating tensor, neither empty nor lazy, holds one finite number throughout."""
     if not _plain(tensor):
         return False
     tensor = numbers(tensor)
@@ -174,9 +175,7 @@ def _drawn(
     chance: torch.Generator,
     bold: Collection[str],
 ) -> dict[str, torch.Tensor]:
-    """Fresh values; tensors that are one and the same in memory get one and the same. bold: names of those that may be made
-    larger than they are, or of numbers that are not one.
-    """
+    """Fresh values, one for tensors that alias each other. bold: names that may be enlarged."""
     found: dict[str, torch.Tensor] = {}
     at: dict[tuple[int, torch.Size], torch.Tensor] = {}
     for name, tensor in state.items():
@@ -191,7 +190,7 @@ def _drawn(
 
 
 def _values(name: str, old: torch.Tensor, chance: torch.Generator, bold: bool) -> torch.Tensor:
-    """What to put for these: variances positive, what is zero about zero, what is not about its value."""
+    """Values to put: variances positive, zeros drawn about zero, others about their value."""
     draw, size = torch.rand(old.shape, generator=chance), float(old.square().mean().sqrt())
     if "var" in name.rpartition(".")[2]:
         return torch.where(old == 0, 1.0, old) * (0.5 + 1.5 * draw)
@@ -201,7 +200,7 @@ def _values(name: str, old: torch.Tensor, chance: torch.Generator, bold: bool) -
 
 
 def said(model: torch.nn.Module, names: Collection[str]) -> str:
-    """What these tensors of a model are, in words, as Weights.named."""
+    """Layers of these tensors, in words, as Weights.named."""
     return _said({name: _owner(model, name) for name in names})
 
 
@@ -221,7 +220,7 @@ def _owner(model: torch.nn.Module, name: str) -> str:
 
 
 def steady(before: Any, after: Any) -> bool:
-    """Whether an answer is finite where it was, and its size what it was within a factor of _CALM."""
+    """Whether an answer is finite where it was, and its size within a factor of _CALM."""
     for (_, old), (_, new) in zip(tensors(before), tensors(after), strict=True):
         if not isinstance(old, torch.Tensor) or not old.is_floating_point():
             continue
@@ -243,7 +242,7 @@ def _rms(tensor: torch.Tensor) -> float:
 
 
 def put(model: Any, values: Mapping[str, torch.Tensor], pairs: Mapping[str, str] | None = None) -> None:
-    """Write values into a model's own tensors. pairs: the names they have there, where those are others."""
+    """Write values into a model's own tensors. pairs: its names, where those differ."""
     if not values:
         return
     state = model.state_dict()
@@ -255,8 +254,10 @@ def put(model: Any, values: Mapping[str, torch.Tensor], pairs: Mapping[str, str]
 
 
 def match(model: Any, constructed: Mapping[str, torch.Tensor], known: Collection[str]) -> Match:
-    """Find the candidate's tensors for these of the reference's, both as constructed: by name, else by shape and
-    contents, where there are as many of them on both sides in the order they come. known: all names the reference has.
+    """Find the candidate's tensors for these of the reference's, both as constructed.
+
+    By name, else by shape and contents in order, where both sides have equally many. known: all of the reference's
+    names.
     """
     state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     own = {name: one for name, one in state.items() if _plain(one)}
@@ -278,28 +279,28 @@ def match(model: Any, constructed: Mapping[str, torch.Tensor], known: Collection
 
 
 def _plain(tensor: Any) -> bool:
-    """Whether it holds floating numbers that can be looked at."""
+    """Whether it holds floating numbers that can be read."""
     return (
         isinstance(tensor, torch.Tensor) and not is_lazy(tensor) and tensor.is_floating_point() and tensor.numel() > 0
     )
 
 
 def alike(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors have the same shape and numbers, in whatever type and place."""
+    """Whether two tensors have the same shape and numbers, in any type and place."""
     return one.shape == other.shape and bool(torch.equal(one.detach().double().cpu(), other.detach().double().cpu()))
 
 
 def _bare(
     model: Any, taken: Collection[str], missing: Collection[str], constructed: Mapping[str, torch.Tensor]
 ) -> tuple[str, ...]:
-    """Names for which the candidate has no tensor left that holds as many numbers."""
+    """Names for which the candidate has no free tensor with as many numbers."""
     held = ((name, tensor) for name, tensor in _held(model) if isinstance(tensor, torch.Tensor))
     sizes = [tensor.numel() for name, tensor in held if name not in taken and not is_lazy(tensor)]
     return tuple(name for name in missing if not any(size >= constructed[name].numel() for size in sizes))
 
 
 def _held(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """(name, tensor) of a model's state and of whatever lies in its modules' attributes, lists, tuples and dicts too."""
+    """(name, tensor) of a model's state, attributes, and lists, tuples and dicts in these."""
     if isinstance(model, torch.nn.Module):
         yield from model.state_dict().items()
         for path, module in model.named_modules():
@@ -324,7 +325,7 @@ def _within(item: Any, depth: int) -> Iterator[torch.Tensor]:
 
 
 def changeable(model: Any, live: Collection[str]) -> list[str]:
-    """Names of a model's floating parameters, and of what else was drawn anew; of what is one tensor every name."""
+    """Names, aliases included, of a model's floating parameters and redrawn tensors."""
     if not isinstance(model, torch.nn.Module):
         return []
     found = []
@@ -336,8 +337,9 @@ def changeable(model: Any, live: Collection[str]) -> list[str]:
 
 
 def unlike(model: Any, names: Collection[str], seed: int, *, signs: bool) -> dict[str, torch.Tensor]:
-    """Other values for the trained ones of these: every element smaller or larger by up to a half and, with `signs`, half of them
-    with the other sign. What is symmetrical, positive, orthogonal or the same as another as constructed no longer is.
+    """Trained weights scaled at random by 0.5 to 1.5, and with `signs` half of them negated.
+
+    It breaks symmetry, positivity, orthogonality and sharing by construction.
     """
     trained = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     state = {name: value for name, value in model.state_dict().items() if name in names and name in trained}
@@ -351,8 +353,9 @@ def unlike(model: Any, names: Collection[str], seed: int, *, signs: bool) -> dic
 
 
 def counterparts(model: Any, known: Mapping[str, torch.Tensor], pairs: Mapping[str, str]) -> dict[str, str]:
-    """The candidate's names for the reference's tensors: of `pairs`, the same with these numbers as near as its type has them,
-    or the one that holds the same numbers in the same order.
+    """The candidate's names for the reference's tensors.
+
+    Of `pairs`, the same name with about these numbers, or a tensor with the same numbers in order.
     """
     if not isinstance(model, torch.nn.Module):
         return dict(pairs)
@@ -369,7 +372,7 @@ def counterparts(model: Any, known: Mapping[str, torch.Tensor], pairs: Mapping[s
 
 
 def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors of one shape differ by no more than a narrow type does; what is lower than 8 bits is not known."""
+    """Whether two tensors differ by no more than the rounding to 8 bits or more."""
     if one.shape != other.shape:
         return False
     a, b = one.detach().to(other.device, torch.float64), other.detach().to(torch.float64)
@@ -384,12 +387,12 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def padded(model: Any) -> list[str]:
-    """Names of the tables that have a row of zeros for padding, which nothing that trains or loads them changes."""
+    """Names of embedding tables with a zero row for padding, which training does not change."""
     return tables(model, lambda one: one.padding_idx is not None and not one.weight[one.padding_idx].any())
 
 
 def tables(model: Any, wanted: Callable[[Any], bool] = lambda one: True) -> list[str]:
-    """Names of the tables of those embeddings of a model that are wanted; of what is one tensor every name."""
+    """Names, aliases included, of the wanted embedding tables of a model."""
     if not isinstance(model, torch.nn.Module):
         return []
     kinds = torch.nn.Embedding, torch.nn.EmbeddingBag
@@ -399,8 +402,9 @@ def tables(model: Any, wanted: Callable[[Any], bool] = lambda one: True) -> list
 
 
 def shift(model: Any, names: Collection[str], *, still: Collection[str] = (), back: bool = False) -> None:
-    """Give these tensors of a model other numbers, in place: half of what they were and one place on, of those that are to hold
-    `still` where they were, whole numbers, truths and floating numbers of one byte one place on alone; or take that back. Tensors that are one in memory are changed once.
+    """Change these tensors in place, each alias once, or change them `back`.
+
+    Floating numbers are halved and rolled by one place, those of `still` halved alone; other types are rolled.
     """
     state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     chosen = {(state[name].data_ptr(), state[name].shape): name for name in sorted(names, key=lambda n: n in still)}
@@ -416,7 +420,7 @@ def shift(model: Any, names: Collection[str], *, still: Collection[str] = (), ba
 def shift_counterparts(
     model: Any, names: Collection[str], counterparts: Mapping[str, str], still: Collection[str] = ()
 ) -> list[str]:
-    """`shift` those of a candidate's tensors that stand for these of the reference's; the names that it has not."""
+    """`shift` the candidate's counterparts of these weights; returns the names without one."""
     # What was there as it was constructed may have gone by another name since.
     state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     there = [name for name in names if counterparts.get(name) in state]

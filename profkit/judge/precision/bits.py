@@ -1,4 +1,4 @@
-"""Bits: borders of types, quantiles of errors over responses, and what is known of a task's precision."""
+"""Precision in bits: borders of types, quantiles, and the known precision of a task."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ QUANTILES = (0.5, 0.9, 0.99, 0.9999)
 
 @dataclass
 class Profile:
-    """Response of one output to drawn inputs: quantiles, then the largest, over all elements and over the smaller half; `edge`: the size
-    below which an element belongs to that half.
-    """
+    """Response to drawn inputs: quantiles and maximum, of all elements and those below `edge`."""
 
     every: list[float]
     small: list[float]
@@ -39,8 +37,10 @@ class Profile:
 
 @dataclass
 class Precision:
-    """What is known of a task's precision. `type`: of its inputs, weights and arithmetic; `own`: bits of the reference; `noise`: outputs that
-    are rounding alone; `profiles`: by output.
+    """Known precision of a task.
+
+    `type`: of its inputs, weights and arithmetic; `own`: bits of the reference; `noise`: outputs of rounding noise;
+    `profiles`: by output.
     """
 
     type: str = "fp32"
@@ -50,16 +50,16 @@ class Precision:
 
     @property
     def required(self) -> float:
-        """Bits that a right answer has: those of the type, or one less than the reference where it has fewer."""
+        """Bits of a right answer: the type's, or one less than the reference where it has fewer."""
         return min(BORDERS[self.type], self.own - 1.0)
 
     @property
     def least(self) -> float:
-        """Bits below which an answer is wrong: those of the coarsest type that people use in its place."""
+        """Bits below which an answer is wrong: those of the coarsest accepted type."""
         return min(self.required, *(BORDERS[one] for one in COARSER[self.type]), BORDERS[self.type])
 
     def named(self, bits: float) -> str:
-        """The type that so many bits are worth in this task."""
+        """The type that corresponds to so many bits in this task."""
         if bits >= self.required:
             return self.type
         return next((one for one in COARSER[self.type] if bits >= BORDERS[one]), "")
@@ -70,7 +70,7 @@ def is_float(leaf: Any) -> bool:
 
 
 def as_tensor(leaf: Any) -> Any:
-    """A Python float as a tensor: it was one before."""
+    """A Python float as a tensor."""
     return torch.tensor(leaf, dtype=torch.float32) if isinstance(leaf, float) else leaf
 
 
@@ -88,7 +88,7 @@ def pieces(have: torch.Tensor, want: torch.Tensor, size: int = 1 << 24) -> Itera
 
 
 def half_unit(dtype: torch.dtype) -> float:
-    """Half a unit in the last place of a type, relative."""
+    """Half an ulp of a type, relative."""
     return float(torch.finfo(dtype).eps) / 2
 
 
@@ -98,7 +98,7 @@ def less_rounding(a: torch.Tensor, b: torch.Tensor, unit: float) -> torch.Tensor
 
 
 def quantiles(values: torch.Tensor) -> list[float]:
-    """The quantiles of QUANTILES and the largest; nothing of nothing."""
+    """The QUANTILES and the maximum; [] of an empty tensor."""
     if not values.numel():
         return []
     ordered = values.to(torch.float64).sort().values

@@ -1,8 +1,9 @@
 """Measured precision: to how many bits is an answer right?
 
-Truth is the reference in float64. Inputs and weights moved at random by a small relative step give the response of every element, per unit of
-the step. The error of an answer, less the rounding of its own type, over the response, quantile by quantile, over all elements and over the
-smaller half of them, is 2**-bits at the worst. Elements that jump may have any value that a moved run gave.
+Truth is the reference in float64. Small random relative steps in inputs and weights give each element's response, per
+unit of the step. The error, less the answer's own rounding, is divided by the response, quantile by quantile. All
+elements and the smaller half are compared; the worst ratio is 2**-bits. Elements that jump may have the value of any
+moved run.
 """
 
 from __future__ import annotations
@@ -67,7 +68,10 @@ _NOISE = 0.5
 
 @dataclass
 class _Leaf:
-    """One output at some of its elements, flat: truth, response, runs by the coarse step, and what no run agrees on."""
+    """One output at some elements, flat.
+
+    `kinks`: (step, value) of the coarse runs; `smooth`: response to the smooth step; `rounded`: half an ulp.
+    """
 
     truth: torch.Tensor
     response: torch.Tensor
@@ -89,7 +93,7 @@ Index: TypeAlias = Any
 
 
 class Oracle:
-    """Judges answers by a reference. pause: called before it is asked, where others may have waited."""
+    """Judges answers by a reference. pause: called before each run of the reference."""
 
     def __init__(
         self, model: Any, precision: Precision | None = None, pause: Callable[[], None] = lambda: None
@@ -101,13 +105,16 @@ class Oracle:
         self.any_dtype = False
 
     def case(self, arguments: list[Any], want: Any, view: twin.View = twin.called, *, drawn: bool = False) -> Case:
-        """The answer `want` to these arguments, which stay as they are. drawn: whether they are like those of the profiles."""
+        """The expected answer `want` to these arguments. drawn: the profiles apply to them."""
         return Case(self, arguments, want, view, drawn=drawn)
 
     def runs(
         self, arguments: list[Any], view: twin.View, take: Callable[[Any], Any], draws: int
     ) -> list[tuple[float, Any]]:
-        """What `take` keeps of the truth, of `draws` smooth and of two coarse runs, with their steps. Raises what the reference raises."""
+        """(step, what `take` keeps) of the truth, of `draws` smooth and two coarse runs.
+
+        Raises what the reference raises.
+        """
         plan = [(0.0, 0, 1.0), *((SMOOTH, 1 + n, 1.0) for n in range(draws))]
         coarse = max(KINK, 2 * UNITS[self.precision.type])
         plan += [(coarse, 1 + draws, sign) for sign in (1.0, -1.0)]
@@ -129,7 +136,7 @@ class Oracle:
 
 
 class Case:
-    """Inputs, the reference's answer, and, once it is needed, the truth."""
+    """Inputs, the reference's answer, and the truth, computed when needed."""
 
     def __init__(self, oracle: Oracle, arguments: list[Any], want: Any, view: twin.View, *, drawn: bool) -> None:
         self._oracle, self._arguments, self._view, self._drawn = oracle, arguments, view, drawn
@@ -139,8 +146,10 @@ class Case:
         self._thin: list[_Leaf | None] | None = None
 
     def judged(self, got: Any, *, exact: bool = False, full: bool = False, strict: bool = False) -> Verdict:
-        """The verdict on an answer. exact: measure the bits even where a look at the profile would do; full: with means and medians; strict: a
-        coarser type than the task's is wrong.
+        """The verdict on an answer.
+
+        exact: measure the bits even where the profile would do. full: with means and medians. strict: reject a type
+        coarser than the task's.
         """
         known = self._oracle.precision
         least = known.required if strict else known.least
@@ -175,7 +184,7 @@ class Case:
         )
 
     def profiles(self) -> dict[str, Profile]:
-        """The response of every floating output, and whether it is rounding alone as the profile's edge tells nothing of it."""
+        """The response of every floating output."""
         found = {}
         for n, (where, leaf) in enumerate(self._leaves):
             told_ = self._sampled(n) if is_float(leaf) else None
@@ -186,7 +195,7 @@ class Case:
         return found
 
     def noise(self) -> list[str]:
-        """Outputs that rounding alone moves by as much as they are."""
+        """Outputs that rounding alone moves by as much as their size."""
         found = []
         for n, (where, leaf) in enumerate(self._leaves):
             one = self._sampled(n) if is_float(leaf) else None
@@ -198,7 +207,7 @@ class Case:
         return found
 
     def bits(self, answer: Mapping[str, Any]) -> dict[str, float]:
-        """Bits of thinned answers by output, as `thin` takes them; inf where they are exactly right, -inf where nothing is."""
+        """Bits of thinned answers by output: inf where exact, -inf where nothing is right."""
         found = {}
         for n, (where, leaf) in enumerate(self._leaves):
             got = answer.get(where)
@@ -229,7 +238,7 @@ class Case:
         return self._ratio(one, flat(want)[index], want.dtype, self._base(n, index))
 
     def _quick(self, n: int, have: torch.Tensor) -> float:
-        """Bits by the profile of drawn inputs, -inf where there is none."""
+        """Bits by the profile of drawn inputs, -inf without one."""
         where, want = self._leaves[n]
         if have.dtype == want.dtype and identical(have, want):
             return math.inf
@@ -252,7 +261,7 @@ class Case:
         return to_bits(max(ratios))
 
     def _measured(self, n: int, have: torch.Tensor) -> tuple[float, str]:
-        """(bits, what is wrong in words) by truth, at a sample of the elements and at those that look worst."""
+        """(bits, the mismatch in words) by truth, at a sample and at the worst elements."""
         want = self._leaves[n][1]
         sample = self._sampled(n)
         if sample is None:
@@ -273,7 +282,7 @@ class Case:
         return bits, f"right to {max(bits, 0.0):.1f} bits where {need}: {self._far(n, have)}"
 
     def _far(self, n: int, have: torch.Tensor) -> str:
-        """How far an output is from the reference's, in words."""
+        """Distance of an output from the reference's, in words."""
         want, off, worst, squares = self._leaves[n][1], 0, 0.0, 0.0
         for a, b in pieces(have, want):
             both = a.isfinite() & b.isfinite()
@@ -288,7 +297,7 @@ class Case:
         return f"{off} of {want.numel()} elements differ, the worst by {worst:.3g} (rms {scale:.3g})"
 
     def _worst(self, n: int, have: torch.Tensor) -> torch.Tensor:
-        """Indices of the elements that differ most for their size."""
+        """Indices of the elements with the largest relative error."""
         want = self._leaves[n][1]
         a, b = flat(have, narrow=True), flat(want, narrow=True)
         scale = b.abs().nan_to_num(0.0, 0.0, 0.0).mean()
@@ -306,7 +315,7 @@ class Case:
     def _parts(
         self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype, base: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """(error, response) of an output at the elements of a leaf."""
+        """(error, response) at the elements of a leaf."""
         y = flat(have)
         value = y if base is None else y - base
         half = half_unit(dtype) * y.abs().nan_to_num(0.0, 0.0, 0.0).clamp_min(torch.finfo(dtype).smallest_normal)
@@ -319,7 +328,7 @@ class Case:
         return torch.where(finite, error, 0.0), torch.where(finite, one.response, 0.0)
 
     def _sampled(self, n: int) -> _Leaf | None:
-        """An output's truth and response at a sample of its elements; None where the reference fails."""
+        """Truth and response at a sample of the elements; None where the reference fails."""
         if self._thin is None:
             index = [
                 slice(None, None, step(leaf.numel())) if isinstance(leaf, torch.Tensor) else None
@@ -370,7 +379,7 @@ class Case:
     # What is exact
 
     def _whole(self, n: int, have: torch.Tensor) -> str:
-        """What is wrong with integers or booleans: they are exact where no moved run changes them."""
+        """Mismatch of integers or booleans: they are exact where no moved run changes them."""
         want = self._leaves[n][1]
         a, b = have.reshape(-1), want.reshape(-1)
         off = (a != b).nonzero().flatten()
@@ -387,7 +396,7 @@ class Case:
         return f"{len(off)} of {want.numel()} elements differ"
 
     def _strange(self, n: int, have: torch.Tensor) -> str:
-        """What is not finite on one side alone, where truth and all moved runs are on the other."""
+        """Mismatch of non-finite elements, unless truth and all moved runs agree with the answer."""
         want = self._leaves[n][1]
         if not (what := strange(have, want)):
             return ""
@@ -414,7 +423,7 @@ def _bases(value: Any, count: int) -> list[Any]:
 
 
 def _taken(value: Any, index: Sequence[Index | None]) -> list[Any]:
-    """(elements, dtype) of the outputs that are wanted, less what was there before."""
+    """(elements, dtype) of the wanted outputs, less the values before the call."""
     leaves = [as_tensor(leaf) for _, leaf in tensors(_after(value))]
     bases = _bases(value, len(leaves))
     found: list[Any] = []

@@ -1,7 +1,8 @@
-"""What is known of a task before any candidate is judged: its precision, and which trivial answers pass.
+"""Probe of a task: its precision, and the trivial answers that pass.
 
-Zeros, ones, the mean, an answer to other inputs, half an answer, the input itself: where one of these is right for the inputs as drawn, unusual
-inputs may still tell it apart (a relu of positive inputs is no copy); where they do not, the task cannot tell right from wrong.
+Trivial answers are zeros, ones, the mean, a stale answer, half an answer, the input itself. Unusual inputs may still
+tell a passing one apart, as a relu of positive inputs from a copy. If they do not, the task cannot tell right from
+wrong.
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ _FACTORS: dict[str, dict[str, tuple[int, ...]]] = {
 
 @dataclass(frozen=True)
 class Probe:
-    """`passing`: trivial answers that pass; `told`: those that pass for drawn inputs alone, and the unusual inputs that tell them apart; `still`:
-    outputs of several that are the same for all inputs; `copies`: whether the answer is the input; `mutates`: whether the reference
-    changes its inputs; `random`: whether it draws random numbers; `keeps`: whether its answer depends on what calls before have left in it;
-    `varied`: how inputs that are drawn the same every time are made other ones; `holes`: whether it looks for NaN.
+    """Properties of a task.
+
+    `passing`: trivial answers that pass; `told`: those for drawn inputs alone, and the unusual inputs that tell them
+    apart. `still`: outputs equal for all inputs; `copies`: the answer is the input; `mutates`: the reference mutates
+    its inputs. `random`: it draws random numbers; `keeps`: its answer depends on earlier calls. `varied`: how
+    repeated draws are changed; `holes`: it looks for NaN.
     """
 
     precision: Precision = field(default_factory=Precision)
@@ -62,7 +65,7 @@ class Probe:
         return not (self.mutates or self.random or self.keeps)
 
     def report(self, events: Events) -> None:
-        """Send what was found, and a caveat for what weakens a verdict."""
+        """Send the findings, and caveats for what weakens a verdict."""
         own = self.precision.own if math.isfinite(self.precision.own) else None
         told = asdict(self)
         told["precision"]["own"] = own
@@ -142,7 +145,7 @@ def probe(
 
 
 def known(told: Mapping[str, Any]) -> Probe:
-    """What another process has reported of this task."""
+    """The probe that another process reported."""
     given = {name: value for name, value in told.items() if name != "required"}
     own = dict(given.get("precision") or {})
     own["profiles"] = {where: Profile(**one) for where, one in (own.get("profiles") or {}).items()}
@@ -151,7 +154,7 @@ def known(told: Mapping[str, Any]) -> Probe:
 
 
 def told_apart(found: Probe, asked: Iterable[Trial], other: Any, oracle: Oracle) -> Probe:
-    """The probe without those passing answers that unusual inputs tell from the right one. other: the answer to drawn inputs."""
+    """The probe without trivial answers that fail on unusual inputs."""
     told: dict[str, str] = {}
     copied, still = 0, found.still
     others = thinned(other)
@@ -175,7 +178,7 @@ def told_apart(found: Probe, asked: Iterable[Trial], other: Any, oracle: Oracle)
 
 
 def gives(trial: Trial, got: Any, found: Probe, other: Any) -> str:
-    """Which of the trivial answers that pass for drawn inputs alone this one is; "" for none."""
+    """The trivial answer, passing for drawn inputs alone, that this one is; "" for none."""
     mine = thinned(got)
     for name, given in trivial(thinned(trial.answer), _passed_through(trial.arguments, trial.answer), thinned(other)):
         if (
@@ -197,7 +200,7 @@ def _near(one: Any, other: Any) -> bool:
 def trivial(
     answer: Mapping[str, Any], given: torch.Tensor | None, other: Mapping[str, Any]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """(name, thinned answer) of what costs next to nothing to give. given: an input of the form of the only output."""
+    """(name, thinned answer) of trivial answers. given: an input of the form of the only output."""
     yield "zeros", _each(answer, torch.zeros_like)
     yield "ones", _each(answer, torch.ones_like)
     yield OTHERS, other
@@ -232,7 +235,7 @@ def thinned(output: Any) -> dict[str, Any]:
 
 
 def _passed_through(arguments: list[Any], answer: Any) -> torch.Tensor | None:
-    """An input of the very form of the only output."""
+    """An input of the form of the only output."""
     (_, only), *more = tensors(answer)
     if more or not isinstance(only, torch.Tensor):
         return None
@@ -247,8 +250,10 @@ def _generators() -> list[Any]:
 
 
 def task_type(model: Any, arguments: Any, answer: Any, arithmetic: str = "") -> str:
-    """The precision of a task: the widest floating type of its inputs or of its weights, the narrower of the two; of the answer where neither has
-    any; or that of the reference's own arithmetic where it is less. One-byte floats are codes, made wider before they are used.
+    """The precision of a task, by inputs, weights and the reference's arithmetic.
+
+    It is the narrower of the widest input and widest weight, of the answer without either, and of the arithmetic.
+    One-byte floats are codes and do not count.
     """
     weights = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     sides = [[_TYPES[leaf.dtype] for _, leaf in tensors(side) if _floats(leaf)] for side in (arguments, weights)]
@@ -267,16 +272,16 @@ def _floats(leaf: Any) -> bool:
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[misc]
-    """Sees every operator of torch's that is called."""
+    """Sees every torch operator."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Torch asks: its compiler is not to be loaded to be kept off."""
+        """Called by torch; False avoids importing its compiler."""
         return False
 
 
 class _Watch(_Mode):
-    """Remembers the narrowest floating type that an operator gave, and whether one is about NaN."""
+    """Records the narrowest floating type of any result, and whether an operator looks for NaN."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -292,7 +297,7 @@ class _Watch(_Mode):
 
 
 class _Narrowed(_Mode):
-    """Rounds to TF32 what comes into the operators of these kinds, as tensor cores do with float32."""
+    """Rounds operands of these kinds of operators to TF32, as tensor cores do with float32."""
 
     def __init__(self, operations: Iterable[str]) -> None:
         super().__init__()

@@ -27,8 +27,10 @@ def called(model: Any, arguments: list[Any]) -> Any:
 
 
 def ways(model: Any, arguments: list[Any]) -> Iterator[Callable[[View], Run]]:
-    """How a model can be asked more exactly, the best first: a copy in float64, whatever it converts to, one that converts as it is
-    written, itself in float64 for the while (what closures hold is converted too), a copy in its own types.
+    """Ways to evaluate a model more exactly, the best first.
+
+    A float64 copy that ignores conversions, one that keeps them, the model itself in float64 (closures included),
+    then copies in its own types.
     """
     yield lambda view: _asked(model, arguments, view, _copied, _Widening)
     yield lambda view: _asked(model, arguments, view, _copied, _default)
@@ -44,8 +46,9 @@ Holder = Callable[[Any, bool], contextlib.AbstractContextManager[tuple[Any, list
 def _asked(
     model: Any, arguments: list[Any], view: View, holder: Holder, within: Callable[[], Any] | None = None
 ) -> Run:
-    """Ask in one way, in float64 `within` a context. One-byte floats, which are codes, are moved by coarse steps, and by fine ones
-    where a task has no other floats.
+    """Evaluate in one way, in float64 `within` a context.
+
+    One-byte floats are codes: moved by coarse steps, by fine ones only where a task has no other floats.
     """
     wide = within is not None
     floats = [leaf for leaf in inputs.floating(arguments) if not coded(leaf)]
@@ -66,7 +69,7 @@ def _asked(
 
 
 class _Chance:
-    """Moves tensors by up to a relative step. `taken`: the largest step of any tensor, which has at least to show in its type."""
+    """Moves tensors by up to a relative step. `taken`: the largest step, at least an ulp or two."""
 
     def __init__(self, step: float, seed: int, sign: float, *, wide: bool, codes: bool) -> None:
         self._step, self._seed, self._sign = step, seed, sign
@@ -75,7 +78,7 @@ class _Chance:
         self.taken = step
 
     def changed(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A moved argument, with the layout it had."""
+        """A moved argument, in its layout."""
         if not inexact(tensor) or (coded(tensor) and not (self._codes and self._step)):
             return tensor
         return inputs.changed(tensor, self.moved)
@@ -106,7 +109,7 @@ class _Chance:
 
 
 def _held(model: torch.nn.Module) -> list[torch.Tensor]:
-    """Parameters, buffers and tensors among the attributes of a model's modules, each once, in a fixed order."""
+    """Parameters, buffers and tensor attributes of a model, each once, in a fixed order."""
     found: dict[int, torch.Tensor] = {}
     for one in [*model.parameters(), *model.buffers()]:
         found.setdefault(id(one), one)
@@ -127,7 +130,7 @@ def _leaves(item: Any) -> Iterator[torch.Tensor]:
 
 @contextlib.contextmanager
 def _copied(model: Any, wide: bool) -> Iterator[tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]]]:
-    """A deep copy; (its tensor, the model's) of each that may be moved. A function is taken as it is."""
+    """A deep copy, with (its tensor, the model's) of each movable one. A function is not copied."""
     if not isinstance(model, torch.nn.Module):
         yield model, []
         return
@@ -144,7 +147,7 @@ def _copied(model: Any, wide: bool) -> Iterator[tuple[Any, list[tuple[torch.Tens
 
 @contextlib.contextmanager
 def _borrowed(model: Any, wide: bool) -> Iterator[tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]]]:
-    """The model itself, its tensors exchanged for others until the end of the block."""
+    """The model itself, its tensors exchanged until the end of the block."""
     held = _held(model) if isinstance(model, torch.nn.Module) else []
     before = [one.data for one in held]
     try:
@@ -164,7 +167,7 @@ def _widened(tensor: torch.Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def _default() -> Iterator[None]:
-    """What the model makes inside is made in float64 as well."""
+    """Make float64 the default type inside."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -178,7 +181,7 @@ _METHODS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
 
 
 class _Widening(TorchFunctionMode):  # type: ignore[misc]
-    """Keep float64 where a model names a narrower type: an explicit rounding is not part of the truth."""
+    """Keep float64 where a model names a narrower type: rounding is not part of the truth."""
 
     def __enter__(self) -> _Widening:
         self._inside = contextlib.ExitStack()

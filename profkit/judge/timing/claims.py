@@ -1,4 +1,4 @@
-"""Timed calls of a candidate in another process: its claims, and this process's own view."""
+"""Timed calls of a candidate in another process: its claims, and the judge's own view."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _PROBE_RTOL = 0.05
 
 
 class RemoteCall:
-    """A timed call in another process, whose clocks are asked through it.
+    """A timed call in another process, timed by clocks there.
 
-    of, wanted: a pass of backward.PASSES and the gradients it gives, "" for the call itself; alone: see TimedCall.
+    of, wanted: a pass of backward.PASSES and its gradients, "" for the call itself; alone: see TimedCall.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class RemoteCall:
         self.remote.ask("run", wanted=self.wanted)
 
     def turn(self) -> None:
-        """Queue other data for the next question; the memory of the last output is spoiled there."""
+        """Queue other data for the next request; the last output's memory is overwritten there."""
         self.remote.phase = "time"
         self.remote.turns.append(self._change())
 
@@ -89,10 +89,10 @@ class RemoteCall:
         return str(self.remote.ask("note", method=method)["note"])[:300]
 
     def batch(self, count: int, hold: float) -> float:
-        """Seconds by this process's clock of `count` calls back to back, of none too.
+        """Seconds of `count` back-to-back calls by the judge's clock; `count` may be 0.
 
-        The answer has to hold elements of the last output that are named with the question, so the work is
-        done when it comes. Raises ChangedResultError when they are wrong.
+        The answer must hold elements of the last output chosen with the request, so the work is done when it comes.
+        Raises ChangedResultError when they are wrong.
         """
         self.remote.phase = "time"
         changes = [self._change(), self._change()]
@@ -110,7 +110,7 @@ class RemoteCall:
         return wall
 
     def _probes(self) -> list[tuple[int, int, float, float]]:
-        """(leaf, element, its value, what it may differ by) of a few elements drawn at random."""
+        """(leaf, element, value, slack) of a few elements drawn at random."""
         leaves = [
             leaf for _, leaf in tensors(None if self._alone or not self._answer else self._answer(self._data.now))
         ]
@@ -143,7 +143,7 @@ class RemoteRecording:
         self._asked = False
 
     def ask(self, question: str) -> None:
-        """Have it do so, "record" or "records", while others do."""
+        """Send "record" or "records"; the answer is fetched later, so processes work in parallel."""
         self._remote.post(question)
         self._asked = True
 
@@ -157,7 +157,7 @@ class RemoteRecording:
         return float(seconds), bool(sound)
 
     def end(self) -> tuple[list[Sample], dict[str, list[Activity]]]:
-        """Raises CuptiError, also for samples that are not of this candidate's own calls."""
+        """Raises CuptiError, also for samples of calls that are not this candidate's."""
         told = self._cupti("records")
         try:
             samples = [Sample(**{key: _nan(value) for key, value in row.items()}) for row in told["samples"]]
@@ -178,7 +178,7 @@ class RemoteRecording:
             self._cupti("stop_recording")
 
     def _cupti(self, question: str) -> dict[str, Any]:
-        """The answer, to what was asked before where something was."""
+        """The answer, to the earlier request where one is pending."""
         asked, self._asked = self._asked, False
         try:
             return self._remote.due() if asked else self._remote.ask(question)

@@ -48,11 +48,11 @@ def time_all(
     events: Events,
     turn: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Write timings.csv (and cupti.csv); how they were made, as the event "timing" says it.
+    """Write timings.csv and cupti.csv; returns the data of the event "timing".
 
-    The wall clock of a CPU runs until the wanted precision is reached. On CUDA event pairs come first, for a part of the budget: they are
-    to agree with CUPTI, then the host's view, graphs of short calls, and CUPTI, which decides; where it is done `again`, CUPTI alone
-    follows. Where CUPTI cannot, the event pairs decide and run to that precision. A cross-check that fails is a caveat, never the end.
+    On a CPU the wall clock runs until the wanted precision. On CUDA event pairs come first, to agree with CUPTI. Then
+    come the host's view, graphs of short calls, and CUPTI, which decides; `again` runs CUPTI alone. Without CUPTI the
+    event pairs decide and run to that precision. A failed cross-check is a caveat.
     """
     timed = _Timed(job, calls, device, events, turn)
     if isinstance(timed.own, CudaClock):
@@ -87,9 +87,9 @@ def time_all(
 
 
 class _Timed:
-    """One set of calls on its way through the clocks.
+    """State of one set of calls between clocks.
 
-    `samples` so far; `offset` [s]: an event pair's own time; `dropped`: samples that do not count.
+    `offset` [s]: an event pair's own time; `dropped`: samples that do not count.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class _Timed:
         self._scant, self.offset, self.dropped = False, 0.0, 0
 
     def before(self, name: str) -> None:
-        """Other data for an implementation, and whether what comes of them is compared."""
+        """Change an implementation's data, and choose whether the output is compared."""
         self._turn(name)
         self._calls[name].turn()
         self._after.choose(name)
@@ -121,7 +121,7 @@ class _Timed:
         self.before(name)
 
     def measure(self, budget: float, target: float, **rounds: int) -> None:
-        """Take samples by the clock; all are compared once in the end."""
+        """Take samples by the clock; all outputs are compared once at the end."""
         self.result = timing.measure(
             self._calls, self.clock, budget=budget, target=target, before=self._visit, after=self._after, **rounds
         )
@@ -136,7 +136,7 @@ class _Timed:
         self.notes[self.clock.method] = turns.notes(self._calls, self.clock)
 
     def by_events(self, clock: CudaClock) -> None:
-        """Event pairs and what they are checked against."""
+        """Time by event pairs and cross-check them."""
         job = self._job
         few = _FEWER if job.again else _FEW
         self.measure(_AGREEING * job.budget, max(job.target, _AGREED), **few)
@@ -156,7 +156,7 @@ class _Timed:
             self.notes["event"] += f"; less {self.offset * 1e6:.2f} us, what the pair reads on an empty kernel"
 
     def best_again(self) -> None:
-        """The fastest of several candidates by samples taken after it was found to be that."""
+        """Time the fastest of several candidates again: its first samples are biased by selection."""
         best, fresh = _best_again(
             self._job, self._calls, self.own, self.samples, self.offset, self._full, self.before, self._after
         )
@@ -171,14 +171,13 @@ class _Timed:
         self.spent.on("best again")
 
     def bound(self) -> None:
-        """The times of other processes, no less than they look from here."""
+        """Bound the times of other processes from below by the judge's clock."""
         self.samples = _from_outside(self._calls, self.samples, self._device, self._events, self.before)
         self.write()
         self.notes[outside.METHOD] = outside.NOTE
         self.spent.on(outside.METHOD)
 
     def write(self) -> None:
-        """Write timings.csv."""
         told = [one for one in self.samples if one.method != "event"] if self._scant else self.samples
         timing.write(told, Path(self._job.timings))
 
@@ -201,7 +200,7 @@ class _Spent:
         self._last = time.monotonic()
 
     def on(self, part: str) -> None:
-        """What passed since the last time went into this; "" for nothing worth a word."""
+        """Add the time since the last call to this part; "" for none."""
         now = time.monotonic()
         if part and now - self._last > _WORTH_A_WORD:
             self.seconds[part] = round(self.seconds.get(part, 0.0) + now - self._last, 3)
@@ -209,16 +208,16 @@ class _Spent:
 
 
 def _say_load(watch: busy.Watch, events: Events) -> None:
-    """A caveat when the machine had more to do than this measurement."""
+    """Send a caveat when the machine was busy with other work."""
     if watch.slower > _LOADED and watch.pressure > _PRESSED:
         events.send("caveat", **busy.unsure("the machine was busy while the calls were timed", watch.said()))
         events.send("load", slower=round(watch.slower, 2), said=watch.said())
 
 
 class _Comparing:
-    """Compare some of the timed outputs, drawn at random before they are made.
+    """Compare some timed outputs, drawn at random before the call.
 
-    `compared`: the calls whose outputs are; where candidates have processes of their own, the reference's are not.
+    `compared`: calls to compare; the reference's are not, where candidates have processes of their own.
     """
 
     def __init__(self, calls: Mapping[str, TimedCall]) -> None:
@@ -228,7 +227,7 @@ class _Comparing:
         self._turns = dict.fromkeys(calls, 0)
 
     def choose(self, name: str) -> None:
-        """Whether the output of the next sample is to be compared."""
+        """Choose whether the next output is compared."""
         if name not in self.compared:
             return
         self._turns[name] += 1
@@ -237,7 +236,6 @@ class _Comparing:
         self.compared[name].wanted = room and self._chance.random() < (0.5 if first else RECHECKS)
 
     def __call__(self, name: str, number: int) -> None:
-        """Compare it, if it was."""
         if name in self.compared and self.compared[name].wanted:
             began = time.monotonic()
             self.compared[name].wanted = False
@@ -256,9 +254,9 @@ def _cross_checks(
     after: Callable[[str, int], None],
     spent: _Spent,
 ) -> tuple[list[timing.Sample], float]:
-    """The same calls by the caller's clock, as graphs where they are short, and as CUPTI records them.
+    """The same calls by the host's clock, as graphs where short, and by CUPTI.
 
-    The number is the event pairs' own time [s], 0 when CUPTI could not tell it.
+    The number is the event pairs' own time [s], 0 where CUPTI failed.
     """
     more = [] if job.again else _host(calls, device, events, before)
     spent.on("host")
@@ -283,13 +281,13 @@ def _cross_checks(
 
 
 def _only_of_clocks(error: Exception) -> None:
-    """Raise the error again unless it says no more than that a clock did not work there."""
+    """Raise the error again unless it only says that a clock failed."""
     if isinstance(error, RemoteError) and error.status:
         raise error
 
 
 def _without(events: Events, error: Exception, what: str, fix: str = "") -> None:
-    """Go on without a clock that did not work, and say so in a caveat."""
+    """Go on without a clock that failed, with a caveat."""
     _only_of_clocks(error)
     traceback.print_exc()
     events.send("caveat", what=what, how_much=str(error).partition("\n")[0], fix=fix)
@@ -326,7 +324,7 @@ def _look(
     device: torch.device,
     before: Callable[[str], None],
 ) -> tuple[dict[str, float], list[outside.Exam], busy.Watch]:
-    """(lower bounds that claims violate, the exams, the load meanwhile) of one look from outside."""
+    """(violated lower bounds, exams, load) of one look from outside."""
     watch = busy.Watch()
 
     def visit(name: str) -> None:
@@ -347,9 +345,7 @@ def _best_again(
     before: Callable[[str], None],
     after: Callable[[str, int], None],
 ) -> tuple[str, list[timing.Sample]]:
-    """(the fastest of several candidates, fresh samples of it and of the reference); ("", []) for fewer. full: the
-    highest SM clock [Hz].
-    """
+    """The fastest of several candidates, with new samples of it and the reference."""
     references = [subject.name for subject in job.subjects if subject.role == "reference"]
     best = winner.fastest(samples, [name for name in calls if name not in references])
     if not best or not set(references) & set(calls):
@@ -377,7 +373,7 @@ def _best_again(
 
 
 def _less(sample: timing.Sample, offset: float) -> timing.Sample:
-    """The sample without the event pair's own time [s]; nothing left means nothing measured."""
+    """The sample without the event pair's own time [s]; dropped when nothing is left."""
     seconds = sample.seconds - offset
     return replace(sample, seconds=seconds, kept=sample.kept if seconds > 0 else 0)
 
@@ -388,7 +384,7 @@ def _host(
     events: Events,
     before: Callable[[str], None],
 ) -> list[timing.Sample]:
-    """The caller's view; none (and a caveat) when it fails."""
+    """Samples by the host's clock; none, and a caveat, when it fails."""
     clock = turns.over(HostClock(device), calls)
     try:
         return timing.measure(calls, clock, budget=1.0, target=0.0, before=before, most=SIDE_ROUNDS, trials=1).samples
@@ -404,7 +400,7 @@ def _judged(
     before: Callable[[str], None],
     after: Callable[[str, int], None],
 ) -> tuple[list[timing.Sample], dict[str, list[cupti.Activity]]]:
-    """CUPTI's samples, in as many recordings as the wanted precision takes and the budget allows."""
+    """CUPTI's samples, in as many recordings as the precision takes and the budget allows."""
     end = time.monotonic() + job.budget
     samples, activities = cupti.sample(calls, clock, target=job.target, end=end, before=before, after=after)
     for number in range(1, MOST_RECORDINGS):

@@ -1,8 +1,8 @@
-"""The time of a call bounded from below, by the clock of another process.
+"""Lower bounds of call times, by the clock of another process.
 
-A candidate's process can say of a call what it likes, for it could have replaced every timer in it. From outside
-two things are seen: a batch of N + 1 calls and one of a single call, each behind the same spin kernel, so that
-launching is hidden in both. What the first takes longer, divided by N, is a call; start, hold, and answer cancel.
+A candidate's process may replace every timer in it. From outside, a batch of N + 1 calls and one of a single call are
+timed, each behind the same spin kernel that hides launching. The difference divided by N is one call; start, hold,
+and answer cancel.
 """
 
 from __future__ import annotations
@@ -45,10 +45,7 @@ _BUDGET = 2.0
 
 @dataclass(frozen=True)
 class Exam:
-    """Seconds per call of one implementation: `claimed` in its samples, `least` from outside.
-
-    `tick`: resolution of the device's timer [s].
-    """
+    """Seconds per call: `claimed` by the process, `least` from outside; `tick`: resolution."""
 
     impl: str
     claimed: float
@@ -60,8 +57,9 @@ class Exam:
 def examine(
     calls: Mapping[str, Any], samples: list[Sample], device: torch.device, before: Callable[[str], None]
 ) -> list[Exam]:
-    """Batches of every implementation in random order, ROUNDS times, fewer when calls are long or nothing is to be said of them:
-    more rounds only make the least less.
+    """Time batches of every implementation in random order, at most ROUNDS times.
+
+    More rounds only lower the bound, so it stops early when no claim is violated.
     """
     claims = {name: _claim(samples, name) for name in calls}
     plans = {}
@@ -86,9 +84,7 @@ def examine(
 
 
 def _claim(samples: list[Sample], name: str) -> tuple[float, float]:
-    """(least median seconds of a method that may decide, NaN where none tells, median seconds of the caller), as it claims
-    itself.
-    """
+    """(least median seconds of a deciding method, NaN without; median host seconds), as claimed."""
     mine = [s for s in samples if s.impl == name and s.method in DECIDING]
     mine = [s for s in mine if s.kept] or mine
     hosts = [s.host for s in mine if s.host == s.host]
@@ -106,8 +102,9 @@ def _plan(claim: tuple[float, float], device: torch.device) -> tuple[int, float]
 
 
 def _enough(call: Any, count: int, hold: float, device: torch.device) -> tuple[int, float]:
-    """(count, hold) with a count that fills the time wanted, found from below: warm calls are faster than the cold ones
-    of samples, and a call that is said to take nothing would be made ten thousand times.
+    """(count, hold) with a count that fills the wanted time on a CPU.
+
+    It is searched from below: warm calls are faster than cold samples, and a claim may be zero.
     """
     if device.type == "cuda":
         return count, hold
@@ -141,10 +138,10 @@ def _exam(
 
 
 def bounds(exams: list[Exam], suspects: Mapping[str, Any], margin: float) -> dict[str, float]:
-    """Lower bounds of seconds per call, by name, of the implementations that report less.
+    """Lower bounds of seconds per call, by name, of implementations that claim less.
 
-    The reference is timed in the judge's own process: by as much as its batches are slower than its samples, because the
-    machine is busy, those of the others may be.
+    The reference runs in the judge's process. Load slows its batches too, so the others' bounds are divided by its
+    ratio.
     """
     usual = max([1.0, *(e.least / e.claimed for e in exams if e.impl not in suspects and e.claimed > 0)])
     least = {exam.impl: exam.least / (margin * usual) for exam in exams if exam.impl in suspects}
@@ -185,9 +182,10 @@ def caveat(exam: Exam, least: float, load: str) -> dict[str, str]:
 def launching(
     exam: Exam, call: Any, samples: list[Sample], device: torch.device, before: Callable[[str], None]
 ) -> bool:
-    """Whether launching explains what its batches took: the queue need not hold two calls of many kernels, nor is every hold as
-    long as launching takes on a busy machine. By its own word such a call launches for longer than the device works; behind a
-    hold that is long enough one alone then takes what it claims beyond what none at all takes.
+    """Whether launching explains the batches' time.
+
+    The queue need not hold two calls of many kernels, and a hold may be shorter than launching on a busy machine.
+    Then one call behind a longer hold takes its claimed time more than an empty batch.
     """
     claimed, host = _claim(samples, exam.impl)
     if device.type != "cuda" or not host > claimed:
