@@ -39,8 +39,8 @@ class Done:
 class Campaign:
     """Items to measure; the same `name` and request are the same campaign.
 
-    `name`: the command for people. `jobs`: parallel builds, 0 for what the machine can do; `dask`: address of a scheduler,
-    "" for this machine.
+    `name`: the command for people. `jobs`: parallel builds, 0: automatic. `dask`: address of a scheduler, "" for this
+    machine.
     """
 
     name: str

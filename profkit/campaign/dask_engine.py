@@ -1,8 +1,7 @@
-"""Campaign engine on an existing Dask cluster; all machines see the same files.
+"""Campaign engine on an existing Dask cluster; all machines share one file system.
 
-A GPU's worker is started so that it says what it has, `dask worker SCHEDULER --nthreads 1 --resources GPU=1`, and takes
-one measurement at a time. Nothing of a campaign lives in the cluster: scheduler, workers and whoever asks may end at any
-moment, and the same command, to any cluster, goes on.
+A GPU's worker is started with `dask worker SCHEDULER --nthreads 1 --resources GPU=1` and takes one measurement at a
+time. The cluster holds no state: scheduler, workers and client may end at any moment, and the same command goes on.
 """
 
 from __future__ import annotations
@@ -114,7 +113,7 @@ class Dask:
 
 
 def _first(task: Callable[[str, WorkItem], Task], item: WorkItem) -> str:
-    """What is to be done first for an item."""
+    """The first task of an item."""
     if measured(Path(task("measure", item).folder)) is not None:
         return "report"
     return "build" if item.built else "measure"

@@ -218,7 +218,7 @@ def _opened(file: Path) -> sqlite3.Connection:
 
 
 def _prepared(base: sqlite3.Connection) -> sqlite3.Connection:
-    """With the table of this version, in the place of another's; it can be written."""
+    """A writable database with the table of this version."""
     base.isolation_level = None
     base.execute("pragma synchronous = off")
     base.execute("begin immediate")
@@ -267,7 +267,7 @@ def _stamp(run: str) -> str:
 
 
 def _pair(record: Sequence[Any]) -> tuple[str, str]:
-    """Raises msgspec.ValidationError where a cell is of another type, as do the two below."""
+    """Raises msgspec.ValidationError for a cell of another type, as the two below."""
     return msgspec.convert(record, tuple[str, str])
 
 

@@ -49,12 +49,12 @@ class Heard:
 
     @property
     def last(self) -> bool:
-        """Whether nothing more comes of its item."""
+        """Whether this is the last event of its item."""
         return self.kind == "failed" or self.reported
 
 
 class Engine(Protocol):
-    """Has all items done; which one where and when is its affair."""
+    """Does all items, in any order and place."""
 
     def run(self, items: Sequence[WorkItem], task: Callable[[str, WorkItem], Task]) -> Generator[Heard, None, None]: ...
 
@@ -112,7 +112,7 @@ class Local:
 
 
 class _Queues:
-    """What the threads share: what is to be built, measured and reported."""
+    """Items to build, measure and report, shared by the threads."""
 
     def __init__(self, items: Sequence[WorkItem], task: Callable[[str, WorkItem], Task], log: Path, lent: int) -> None:
         self._task, self._log, self._lent = task, log, lent
@@ -153,7 +153,7 @@ class _Queues:
         return threading.Thread(target=work, name=name, daemon=True)
 
     def stop(self) -> None:
-        """Let nothing begin, and end what runs."""
+        """Begin no more, and end what runs."""
         with self._change:
             self._stopped = True
             self._change.notify_all()
@@ -164,7 +164,6 @@ class _Queues:
             one.join()
 
     def build(self, where: str, worker: Worker) -> None:
-        """Build what is not built."""
         while True:
             with self._change:
                 if self._stopped or not self.builds:
@@ -177,7 +176,7 @@ class _Queues:
                 self._change.notify_all()
 
     def measure(self, where: str, worker: Worker) -> None:
-        """Measure what is built, until there is nothing."""
+        """Measure built items until there are none."""
         while (item := self._next()) is not None:
             answer = self._ask("measure", item, where, worker)
             with self._change:
@@ -199,7 +198,7 @@ class _Queues:
             return None
 
     def report(self, where: str, worker: Worker) -> None:
-        """Report what is measured, until nothing is measured any more."""
+        """Report measured items until nothing is measured any more."""
         while True:
             with self._change:
                 while not self._stopped and not self._reports and self.to_measure:
@@ -211,7 +210,7 @@ class _Queues:
             self.heard.put(Heard("end" if answer.run else "failed", "report", item, where, answer.error, answer))
 
     def _ask(self, what: str, item: WorkItem, where: str, worker: Worker) -> Answer:
-        """Have it done; once more by a new worker when the first has died."""
+        """Do the task; once more in a new worker when the first has died."""
         self.heard.put(Heard("begin", what, item, where))
         answer = Answer(what)
         for _ in range(_TRIES):

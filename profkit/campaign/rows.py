@@ -1,4 +1,4 @@
-"""What run.json and metrics.json say of the implementations of a run: one row each."""
+"""Rows of run.json and metrics.json, one per implementation."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class _Metrics(msgspec.Struct):
 
 
 def read_run(folder: Path, path: str) -> tuple[str, list[tuple[Row, Facts]]]:
-    """(what is damaged, the rows of a run and what may explain a change of their times)."""
+    """(damage, rows of a run, facts that may explain a change of its times)."""
     run = folder / path
     try:
         manifest = read_manifest(run / "run.json")

@@ -1,7 +1,7 @@
 """Static site of many runs: leaderboard, rankings, rooflines, and a page per run.
 
-`index.html` and `index.zh.html` share one `data.js`. Pages of single runs lie in `runs/`: a run's own report.html is
-copied, others are made, the best first, some each time; until then a run's row and its facts stand for it.
+`index.html` and `index.zh.html` share one `data.js`. Pages of runs lie in `runs/`: copies of report.html, or made
+now, the best first. Runs without one are a row of facts.
 """
 
 from __future__ import annotations
@@ -66,9 +66,8 @@ def build(
 ) -> Made:
     """Write the site of the runs below `runs` into `out`, over an earlier one.
 
-    season: a folder of samples, whose runs alone are shown and which is ranked by the contest's rules. pages: how many
-    pages of runs to make that are not there yet. lang: of those pages. Raises ProfkitError when `out` holds other
-    things, or cannot be written.
+    season: a folder of samples to restrict to and rank by the contest's rules. pages: number of new pages to make;
+    lang: of those pages. Raises ProfkitError when `out` holds other things or cannot be written.
     """
     _free(out)
     with Index(runs) as index:
@@ -115,7 +114,7 @@ def fast_p(best: dict[tuple[str, str], Row]) -> list[dict[str, Any]]:
 
 
 def _judged(number: int, row: Row) -> fastp.Rated:
-    """As fast_p counts it: what is no win for us is faster than nothing."""
+    """As fast_p counts it: without a win for profkit it is faster than nothing."""
     right = row.word in RIGHT
     nothing = right and row.word == "faster" and not row.wins
     low, high = (0.0, 0.0) if nothing else (row.low, row.high)
@@ -209,7 +208,7 @@ def _figures(runs: Path, out: Path, best: dict[tuple[str, str], Row]) -> list[di
 
 
 def season_scene(runs: Path, device: str, rows: Sequence[Row]) -> Scene:
-    """The best candidates of many samples under the ceilings of their device, as the newest run knew them."""
+    """The best candidates of many samples under the ceilings of their device."""
     from profkit.study.ceilings import roofline_of
     from roofline.figure.scene import Point, Scene
 
@@ -290,7 +289,7 @@ def _data(rows: Sequence[Row], pages: dict[str, str]) -> str:
 
 
 def _chinese(rows: Sequence[Row]) -> dict[str, str]:
-    """What the rows say in English -> the same in Chinese; what is a name in both is not there."""
+    """English sentence of a row -> Chinese; names are left out."""
     said = {row.line: row.line_zh for row in rows}
     said |= {what: in_chinese(what) for row in rows for what in row.caveats}
     said |= {row.bound: in_each(partial(named, row.bound))[1] for row in rows}

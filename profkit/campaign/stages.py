@@ -1,6 +1,6 @@
 """The three stages of an item: build ahead, measure, report and deliver.
 
-A run is made in a folder of the campaign that nobody else looks into, and becomes visible by one rename, whole.
+A run is made in a private folder of the campaign and becomes visible by one rename.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _measure(task: Task, say: Say) -> Answer:
 def _struck(manifest: Manifest, *, failed: bool) -> bool:
     """Whether a process of a measurement was killed from outside.
 
-    What profkit itself has ended for its time or its memory was measured, and would be again as it was.
+    Limits of time and memory that profkit enforced itself do not count: they would apply again.
     """
     return (failed and any((one.exit_code or 0) < 0 and not _on_purpose(one) for one in manifest.commands)) or any(
         "killed by SIGKILL" in impl.reason for impl in manifest.impls
@@ -205,12 +205,12 @@ def _on_purpose(command: Command) -> bool:
 
 
 def _cramped(run: Path) -> bool:
-    """Whether anything in a run says that memory ran out: others may have had it."""
+    """Whether memory ran out in a run: others may have used it."""
     return _SHORT.search((run / "run.json").read_text("utf-8", "replace")) is not None
 
 
 def _once(task: Task, say: Say, *, company: bool = False) -> Answer:
-    """company: others may use the GPU while nothing is timed."""
+    """Measure; company: others may use the GPU while nothing is timed."""
     folder = Path(task.folder)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -288,7 +288,7 @@ def deliver(run: Run, runs: Path) -> Path:
 
 
 def _settled(folder: Path) -> None:
-    """Have a rename in a folder outlive a loss of power."""
+    """Make a rename in a folder survive a loss of power."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -297,6 +297,6 @@ def _settled(folder: Path) -> None:
 
 
 def interrupted(*_: object) -> None:
-    """A handler of SIGTERM: all that Ctrl-C sets in motion."""
+    """Handle SIGTERM like Ctrl-C."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise KeyboardInterrupt

@@ -1,9 +1,9 @@
-"""A process that does a campaign's tasks, one at a time, and its client.
+"""Worker process for the tasks of a campaign, one at a time, and its client.
 
-    python -m profkit.campaign.worker LENT NICE
+python -m profkit.campaign.worker LENT NICE
 
-Tasks come as lines of JSON on its standard input; what it does is said, and answered, in lines on its standard output.
-It ends with its parent, and everything it started ends with it (launch/warden.py).
+Tasks come as JSON lines on standard input; progress and answers go to standard output. It ends with its parent,
+together with its descendants (launch/warden.py).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TASKS = 500
 
 
 class _Line(msgspec.Struct):
-    """What a worker writes: what it does now, or its answer."""
+    """A worker's output: progress or its answer."""
 
     say: str = ""
     answer: Answer | None = None
@@ -103,7 +103,7 @@ class Worker:
         return self._process
 
     def close(self) -> None:
-        """End the worker with everything it has started. From any thread."""
+        """End the worker and its descendants. Thread-safe."""
         running, self._process = self._process, None
         if running is None:
             return
@@ -115,7 +115,7 @@ class Worker:
 
 
 def _end(running: process.Child, until: float = math.inf) -> str:
-    """How a process ended; "" when it goes on at `until` (of time.monotonic)."""
+    """How a process ended; "" if it still runs at `until` (of time.monotonic)."""
     while (code := running.poll()) is None:
         if time.monotonic() > until:
             return ""

@@ -44,9 +44,9 @@ def get_init_inputs():
 
 @dataclass(frozen=True)
 class Sources:
-    """`reference`: the text with Model and the getters; `candidates`: name -> text with ModelNew.
+    """`reference`: text with Model and the getters; `candidates`: name -> text with ModelNew.
 
-    `caveats`: caveats about how these texts came about. `beside`: further files that the texts import, by name.
+    `caveats`: about the rewriting. `beside`: further files that the texts import, by name.
     """
 
     name: str
@@ -96,14 +96,14 @@ def size_of(sizes: Mapping[str, Any]) -> float:
 
 
 def one_timed(sizes: Mapping[str, Any], count: int) -> Caveat:
-    """That one case of `count` is timed."""
+    """The caveat that one case of `count` is timed."""
     said = ", ".join(f"{key} {value}" for key, value in sizes.items())
     what = "the contest counts all of its cases; the others are checked, not timed"
     return Caveat(f"timed on one case of {count}: {said}", what, "", "one-case-timed")
 
 
 def own_tolerance(limits: str) -> Caveat:
-    """The contest compares by limits of its own, as in "rtol 0.01"."""
+    """The caveat that the contest has limits of its own, as in "rtol 0.01"."""
     what = f"the task's own tolerance is {limits}"
     return Caveat(what, "profkit measures bits against the reference in float64", "", "own-tolerance")
 

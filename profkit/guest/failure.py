@@ -14,7 +14,7 @@ from profkit.guest.subject import ChangedResultError
 
 @dataclass(frozen=True)
 class Failure:
-    """`status`: of the implementation, "" for the phase's default; `lost`: so is the CUDA context."""
+    """`status`: "" for the phase's default; `lost`: the CUDA context is lost too."""
 
     status: str
     reason: str

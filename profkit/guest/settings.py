@@ -46,7 +46,7 @@ def read() -> Settings:
 
 
 def keep(before: Settings, name: str, events: precision.Listener, *, called: bool = False) -> None:
-    """Undo and report what a candidate changed since `read`; called: in a call, as in timed ones."""
+    """Undo and report changes by a candidate since `read`; called: in a call, as in timed ones."""
     precision.keep(before[0], name, events)
     now = {key: get() for key, (get, _) in _OTHERS.items()}
     switched = [f"{key}: {was} -> {now[key]}" for key, was in before[1].items() if now[key] != was]

@@ -78,8 +78,8 @@ class TimedCall:
 
     A turn brings other data and overwrites the last output's memory, so stale or unwritten outputs are wrong.
     `answer`: the expected answer; without it nothing is compared. alone: calls depend on earlier ones, so only a call
-    made for it, after `afresh`, is compared. own: names of the reference's tensors; None: the reference itself, whose
-    outputs are kept.
+    made for it, after `afresh`, is compared. own: names of the reference's tensors; None: this is the reference, and
+    its outputs are kept.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""The same call with one thing changed at a time: a warm L2, half of the SMs, half of every SM, half of the data.
+"""The call under other conditions: warm L2, half of the SMs, half of each SM, half the data.
 
-What binds a call shows in what it does not mind: half of the SMs do not slow down what waits for DRAM, half of the data
-does not speed up what waits for a launch. Nothing is counted; the analyzers conclude (analyzers/perturbation.py).
+What binds a call shows in what does not slow it down: half of the SMs if it waits for DRAM, half of the data if it
+waits for launches. analyzers/perturbation.py concludes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RESIDENTS = {"half_sms": "whole", "half_warps": "half"}
 
 @dataclass
 class _Beside:
-    """A call beside the resident kernel, which comes before it and may go once it is queued."""
+    """A call beside the resident kernel, which is released once the call is queued."""
 
     call: Callable[[], Any]
     resident: Resident
@@ -52,9 +52,10 @@ class _Beside:
 def conditions(
     calls: Mapping[str, Callable[[], Any]], device: torch.device, resident: Resident | None, budget: float
 ) -> dict[str, list[float]]:
-    """Condition -> seconds of its samples, in interleaved rounds. calls: "usual", or "half_size" by itself.
+    """Condition -> seconds of its samples, in interleaved rounds.
 
-    budget [s]: after which no round begins. A condition in which the call finds no room is left out; "warm" follows a call on the same data at once.
+    calls: "usual", or "half_size" alone. budget [s]: after which no round begins. Conditions without room for the
+    call are left out; "warm" repeats a call on the same data.
     """
     cold, warm = _clock(device, cold=True), _clock(device, cold=False)
     plans: dict[str, tuple[Any, Callable[[], Any]]] = {name: (cold, call) for name, call in calls.items()}
@@ -96,15 +97,16 @@ def _sample(clock: CudaClock | CpuClock, call: Callable[[], Any], device: torch.
 
 
 def _leave(call: Callable[[], Any], device: torch.device) -> None:
-    """What warming up left on the device goes."""
+    """Free what warm-up left on the device."""
     if isinstance(call, _Beside):
         call.witness()
     facts.settle(device)
 
 
 def halves(arguments: list[Any]) -> Iterator[list[Any]]:
-    """The arguments with less data, in the order they are worth trying: the first half along the first dimension of all
-    tensors that are as long there as the first one, then of the first one alone, then the same of the largest.
+    """Arguments with half of the data, the most promising first.
+
+    The first half of all tensors as long as the first one, then of that alone, then the same of the largest.
     """
     leaves = [leaf for _, leaf in tensors(arguments) if isinstance(leaf, torch.Tensor) and leaf.dim()]
     largest = sorted(leaves, key=lambda one: -one.numel())[:1]

@@ -1,6 +1,6 @@
-"""A kernel that only takes up room on the GPU while something else is timed: half of the SMs, or half of every SM.
+"""A kernel that occupies half of the SMs, or half of each SM, while a call is timed.
 
-It does nothing but wait, one thread a block looking now and then whether it may go; it never stays longer than LONGEST.
+One thread per block polls whether it may end; it never stays longer than LONGEST.
 """
 
 from __future__ import annotations
@@ -50,13 +50,12 @@ extern "C" __global__ void __launch_bounds__(1024) {name}(unsigned* go, unsigned
 
 
 def source() -> str:
-    """The whole translation unit."""
     kernels = (_STAY.replace("{name}", name).replace("{kept}", str(kept)) for name, kept in KEPT.items())
     return _WAIT + "".join(kernels)
 
 
 class Resident:
-    """`enter(name)` starts it beside the current stream, `leave()` queued on that stream lets it go."""
+    """`enter(name)` starts it beside the current stream, `leave()` queued there releases it."""
 
     def __init__(self, device: torch.device) -> None:
         """Raises RooflineError where it cannot be built."""
@@ -72,7 +71,7 @@ class Resident:
         torch.cuda.synchronize(device)
 
     def blocks(self, name: str) -> int:
-        """One an SM: of half of them ("whole"), or of all ("half")."""
+        """One per SM: of half of them ("whole"), or of all ("half")."""
         return self._sms // 2 if name == "whole" else self._sms
 
     def enter(self, name: str) -> None:

@@ -1,13 +1,12 @@
-"""Run a Python program under torch's profiler and write what the GPU did and what the host asked of it.
+"""Run a Python program under torch's profiler; write GPU work and host activity.
 
-    python -m profkit.torch_tools.trace OUT.csv [WINDOW... --] SCRIPT ARGS...      (or -m MODULE ARGS..., -c CODE ARGS...)
+python -m profkit.torch_tools.trace OUT.csv [WINDOW... --] SCRIPT ARGS... (or -m MODULE ARGS..., -c CODE ARGS...)
 
-With - for OUT.csv it writes nothing: a tool outside is told by cudaProfilerStart and cudaProfilerStop when the window (see
-runner/window.py) begins and ends. The program sees its own sys.argv, __main__ and exit code. OUT.csv has one row a kernel, copy or fill:
-range, kernel, launch, start [s], time [s], stream, process, kind, device, cc. A range is that of
-profkit.annotate, or of torch's record_function, open when the launching call was made. Work of other processes is not
-seen; each rank of torch.distributed writes a file of its own, OUT.rank0.csv, ... Beside it OUT.host.csv has what the host did: CUDA calls, ranges, and longer operators (collectors.kineto.host_frame),
-on the same clock; the process's own start and end are rows of it.
+With - for OUT.csv it only calls cudaProfilerStart and cudaProfilerStop round the window (see window.py). The program
+sees its own sys.argv, __main__ and exit code. OUT.csv: a row per kernel, copy or fill, with range, kernel, launch,
+start [s], time [s], stream, process, kind, device, cc. A range is that of profkit.annotate or record_function at the
+launching call. Each rank of torch.distributed writes OUT.rank0.csv, ...; other processes are not seen. OUT.host.csv:
+CUDA calls, ranges, longer operators (collectors.kineto.host_frame), and the process, on the same clock.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _settled(act: Callable[[], object]) -> Callable[[], None]:
-    """What is queued on the GPU belongs to what was before."""
+    """Synchronize first: queued GPU work belongs to the time before."""
 
     def settled() -> None:
         import torch
@@ -83,7 +82,7 @@ def _settled(act: Callable[[], object]) -> Callable[[], None]:
 
 
 def _announced(what: str) -> Callable[[], None]:
-    """Tell a tool outside; without a GPU there is nothing to tell."""
+    """Start or stop an outside profiler; nothing without a GPU."""
 
     def announce() -> None:
         import torch
@@ -95,12 +94,12 @@ def _announced(what: str) -> Callable[[], None]:
 
 
 def rank() -> str:
-    """Which of several ranks of torch.distributed this process is; "" where it is alone."""
+    """The rank in torch.distributed; "" outside of it."""
     return os.environ.get("RANK", "") if "WORLD_SIZE" in os.environ else ""
 
 
 def _began() -> int:
-    """When this process began [ns since 1970], as the system knows it."""
+    """Start of this process [ns since 1970] by the system."""
     import psutil
 
     return round(float(psutil.Process().create_time()) * 1e9)
@@ -141,8 +140,10 @@ def run(target: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class Gathered:
-    """Kineto's events sorted out: GPU `work` in order of start, CUDA `calls` of the host, the user's `ranges`, operators
-    (`ops`: name, begin [ns], length [ns], thread)."""
+    """Kineto's events: GPU `work` in order of start, CUDA `calls`, `ranges`, operators `ops`.
+
+    `ops`: name, begin [ns], length [ns], thread.
+    """
 
     work: Sequence[Any]
     calls: Sequence[Any]
@@ -152,12 +153,12 @@ class Gathered:
 
     @property
     def origin(self) -> int:
-        """The moment [ns] from which is counted: that of the clock, else the begin of the first piece of work."""
+        """The zero of time [ns]: the clock's, else the begin of the first GPU work."""
         return self.clock or (self.work[0].start_ns() if self.work else 0)
 
 
 def gathered(events: Any, gpu: Any, clock: int = 0) -> Gathered:
-    """Sort kineto's events; gpu: the device type of those on the GPU, where ranges leave an echo that is no work."""
+    """Sort kineto's events; gpu: the device type of GPU events, which include echoes of ranges."""
     work, calls, ranges, ops = [], [], [], []
     for event in events:
         name = event.name()
@@ -186,7 +187,7 @@ def gathered(events: Any, gpu: Any, clock: int = 0) -> Gathered:
 
 
 def rows(found: Gathered, names: Mapping[int, tuple[str, str]]) -> list[dict[str, Any]]:
-    """GPU work in order of start with the range of its launching call; names: device -> (name, compute capability)."""
+    """GPU work, each with the range of its launch; names: device -> (name, compute capability)."""
     calls = {event.correlation_id(): (event.start_thread_id(), event.start_ns()) for event in found.calls}
     where = ranges_of([calls.get(event.correlation_id(), (-1, -1)) for event in found.work], found.ranges)
     mine = rank()
@@ -215,7 +216,7 @@ def rows(found: Gathered, names: Mapping[int, tuple[str, str]]) -> list[dict[str
 
 
 def host_rows(found: Gathered, began: int, ended: int) -> list[dict[str, Any]]:
-    """What the host did, and the process from `began` to `ended` [ns]."""
+    """Host activity, and the process from `began` to `ended` [ns]."""
     calls = [
         (event.name(), event.start_ns(), event.duration_ns(), event.start_thread_id(), event.correlation_id())
         for event in found.calls
@@ -231,7 +232,7 @@ def host_rows(found: Gathered, began: int, ended: int) -> list[dict[str, Any]]:
 
 
 def write(found: Sequence[Mapping[str, Any]], columns: Sequence[str], path: Path) -> None:
-    """The rows as CSV; the file appears whole or not at all."""
+    """Write the rows as CSV, atomically."""
     with whole_file(path) as stream:
         writer = csv.DictWriter(stream, columns)
         writer.writeheader()

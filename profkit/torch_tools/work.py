@@ -1,10 +1,9 @@
-"""What the algorithm must do at least: FLOP by pipe, and bytes in and out, seen on the reference.
+"""Modelled work of a task: FLOP by pipe, and compulsory bytes, from a run of the reference.
 
-Matrix products, convolutions and attention are counted by torch's FlopCounterMode formulas. The rest
-follows an element-wise model: one FLOP per output element of a point-wise operation, one per input
-element of a reduction, and for normalisations and softmax the count of `_PER_ELEMENT`. Moving, casting
-and filling costs none. Bytes are compulsory: every input and parameter once in, every output once out, in
-whole sectors where a view skips elements.
+Matrix products, convolutions and attention use torch's FlopCounterMode formulas. Point-wise operations count one FLOP
+per output element, reductions one per input element, normalisations and softmax `_PER_ELEMENT`. Moves, casts and
+fills cost none. Bytes are compulsory: each input and parameter in once, each output out once, in whole sectors where
+views skip elements.
 """
 
 from __future__ import annotations
@@ -81,10 +80,10 @@ _FP64_TENSOR = {"8.0", "9.0", "10.0"}
 
 
 class FlopModel(TorchDispatchMode):  # type: ignore[misc]
-    """Adds up FLOP by pipe over every operation that runs under it. `matmul` and `vector` name the pipes."""
+    """Adds up FLOP by pipe over all operations inside. `matmul` and `vector` name the pipes."""
 
     def __init__(self, cc: str, narrow: str = "") -> None:
-        """narrow: the type that products may be computed in, where the reference computes in a wider one."""
+        """narrow: the type that products may be computed in, where the reference uses a wider one."""
         super().__init__()
         self._narrow = f"tensor_{narrow}" if narrow and cc else ""
         self.flops: dict[str, float] = defaultdict(float)
@@ -93,7 +92,7 @@ class FlopModel(TorchDispatchMode):  # type: ignore[misc]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Torch asks: no, its compiler is not to be loaded to be kept off; it lets be whatever runs under a mode."""
+        """Called by torch; False avoids importing its compiler."""
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -188,7 +187,7 @@ def _floating(args: Any) -> torch.dtype | None:
 
 
 def modelled(model: torch.nn.Module, inputs: list[Any], cc: str, narrow: str = "") -> dict[str, Any]:
-    """Run the reference once and return {"source", "flops": {pipe: FLOP}, "bytes", "note"}; narrow: see FlopModel."""
+    """Run the reference once; returns {"source", "flops": {pipe: FLOP}, "bytes", "note"}."""
     with FlopModel(cc, narrow) as counter:
         output = model(*inputs)
     state = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
@@ -206,7 +205,7 @@ def modelled(model: torch.nn.Module, inputs: list[Any], cc: str, narrow: str = "
 
 
 def declared(module: ModuleType) -> dict[str, Any] | None:
-    """What the sample's own `get_work()` says, in the same form; None when it says nothing.
+    """The result of the sample's own `get_work()`, in the form of `modelled`; None without one.
 
     `get_work()` returns {"flops": {pipe: FLOP} or a number of FP32 FLOP, "bytes": bytes}.
     """
@@ -225,7 +224,7 @@ def declared(module: ModuleType) -> dict[str, Any] | None:
 
 
 def _bytes(found: Iterable[Any]) -> float:
-    """Bytes that memory moves for the distinct tensors."""
+    """Bytes moved for distinct tensors."""
     seen: dict[tuple[Any, ...], int] = {}
     for tensor in found:
         if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided:
@@ -235,7 +234,7 @@ def _bytes(found: Iterable[Any]) -> float:
 
 
 def _moved(tensor: torch.Tensor) -> int:
-    """Bytes of a tensor's distinct elements, with the gaps too small to be left out: memory moves whole sectors."""
+    """Bytes of a tensor's distinct elements, and of gaps smaller than a sector."""
     if not tensor.numel():
         return 0
     size = int(tensor.element_size())

@@ -74,8 +74,8 @@ class Checked:
 def submissions(folder: Path) -> list[Path]:
     """The submissions at a path: itself, or those in it or in its seasons, broken ones too.
 
-    A season is a folder called S1, S2, ..., or one with a folder named after an issue. [folder] when there is no
-    submission: what it lacks is then the answer.
+    A season is a folder called S1, S2, ..., or one with a folder named after an issue. Without any submission the
+    result is [folder]: its defects are then the answer.
     """
     if not folder.is_dir() or ID.fullmatch(folder.resolve().name) or (folder / ENTRY).is_file() or is_sample(folder):
         return [folder]
@@ -89,7 +89,7 @@ def _is_season(folder: Path) -> bool:
 
 
 def _is_misnamed(folder: Path) -> bool:
-    """Whether a folder of another name is a submission all the same."""
+    """Whether a folder of another name is a submission."""
     return (folder / ENTRY).is_file() or (folder / PROMPT).is_file() or is_sample(folder)
 
 

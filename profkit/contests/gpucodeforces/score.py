@@ -1,8 +1,8 @@
 """Points and ranking by the contest's rules.
 
-Base points: a generator of the expected output 2, execution time 5, throughput 4, bandwidth 3; the bonus is
-for a prompt whose CUDA code is measured too (the rules give it no number, so it counts 1). Contestants rank by
-accepted samples, then base points, then bonus, then the earlier issue. The first twelve are placed.
+Base points: a generator of the expected output 2, execution time 5, throughput 4, bandwidth 3. The bonus counts 1,
+for a prompt with measured CUDA code; the rules give no number. Contestants rank by accepted samples, base points,
+bonus, then the earlier issue. The first twelve are placed.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _measured(run: Study | None) -> dict[str, bool]:
 
 
 def _speedup(run: Study) -> Speedup:
-    """The best speed-up of a run on a GPU among those that count."""
+    """The best valid speed-up of a run on a GPU."""
     if not _on_gpu(run):
         return Speedup()
     good = {name for name, one in run.verdicts.items() if one.wins or one.word in ("slower", "same", "inconclusive")}

@@ -1,12 +1,11 @@
-"""KernelBench's files: problems, candidates, baselines and results, as its scripts have them.
+"""KernelBench's files: problems, candidates, baselines and results, in its own form.
 
-    level1/1_Name.py                                     a problem: Model, get_inputs, get_init_inputs
-    runs/<run>/level_1_problem_1_sample_0_kernel.py      a candidate: ModelNew
-    runs/<run>/eval_results.json                         {"1": [{sample_id, compiled, correctness, ...}]}
-    runs/<run>/level_2_eval_results.json                 the same for a further level of the same run
-    results/timing/<hardware>/<baseline>.json            {"level1": {"1_Name.py": {mean, std, ...}}}, ms
+level1/1_Name.py: a problem with Model, get_inputs, get_init_inputs. runs/<run>/level_1_problem_1_sample_0_kernel.py:
+a candidate with ModelNew. runs/<run>/eval_results.json: {"1": [{sample_id, compiled, correctness, ...}]};
+level_2_eval_results.json for a further level. results/timing/<hardware>/<baseline>.json: {"level1": {"1_Name.py":
+{mean, std, ...}}}, ms.
 
-Source of the formats: ScalingIntelligence/KernelBench, scripts and src/kernelbench.
+Source: ScalingIntelligence/KernelBench, scripts and src/kernelbench.
 """
 
 from __future__ import annotations
@@ -131,7 +130,7 @@ def first_sample(results: Results, problem: Problem) -> Record:
 
 
 def level_of(row: Record) -> int | None:
-    """The level a row of results is of; None where nothing says, as in the official script's."""
+    """The level of a row of results; None where it names none, as in the official script's."""
     own = own_of(row)
     if isinstance(own.get("level"), int):
         return int(own["level"])

@@ -1,4 +1,4 @@
-"""What was measured of a pair of reference and candidate, in KernelBench's words."""
+"""Measurements of a pair of reference and candidate, in KernelBench's form."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ModelNew(Model):
 
 
 def record(run: Study, generated: Generated) -> Record:
-    """A candidate's run as a row of eval_results.json; profkit's own figures in metadata.profkit."""
+    """A candidate's run as a row of eval_results.json, profkit's figures in metadata.profkit."""
     impl, reference = run.manifest.candidates[0], run.manifest.reference
     device = run.manifest.device
     hardware, where = str(device.get("name", "")), _device(device)
@@ -108,7 +108,7 @@ def own(run: Study, impl: Impl) -> Record:
 
 
 def _reference_trouble(impl: Impl, reference: Impl | None) -> Record:
-    """That the reference is to blame when a candidate's turn never came."""
+    """The reference's failure, when a candidate never had its turn."""
     if impl.status != "skipped" or reference is None or reference.ok:
         return {}
     return {

@@ -206,7 +206,7 @@ def _whole_store(node: ast.Subscript) -> bool:
 
 
 def _checked(reference: Source) -> Iterator[Caveat]:
-    """How the task's own check differs from ours, where its source tells."""
+    """Differences of the task's own check from ours, as far as its source shows."""
     node = reference.constants.get("check_implementation")
     own = "" if isinstance(node, ast.Call) and dotted(node.func).split(".")[-1] == "make_match_reference" else "whole"
     if own:

@@ -100,7 +100,7 @@ def _put(kind: type, init: Callable[..., None]) -> None:
 
 
 def _made(init: Callable[..., None], left: Values, making: set[int]) -> Callable[..., None]:
-    """A constructor that gives values at its end, unless another one of the same layer called it."""
+    """A constructor that gives values at its end, unless another one called it."""
 
     def constructed(self: torch.nn.Module, *arguments: Any, **keywords: Any) -> None:
         outermost = id(self) not in making

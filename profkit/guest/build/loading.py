@@ -140,9 +140,9 @@ class _AsItWas(importlib.machinery.SourceFileLoader):
 
 
 def import_file(file: Path, name: str, sha256: str = "", content: bytes = b"") -> ModuleType:
-    """Import an implementation's file under a name of its own; its folder is importable meanwhile.
+    """Import an implementation's file under its own name; its folder is importable meanwhile.
 
-    sha256: expected digest of the file; if it differs `content` is run, and ImportError raised if that differs too.
+    sha256: expected digest; if the file differs `content` is run, and ImportError raised if that differs too.
     """
     name = f"profkit_sample_{name.replace('-', '_')}"
     spec = importlib.util.spec_from_file_location(name, file, loader=_AsItWas(name, file, sha256, content))
@@ -203,7 +203,7 @@ def instance(
 
 
 def mode_of(module: ModuleType, asked: str) -> str:
-    """The mode of a sample: the option, else `mode` of its reference, else eval. Raises ValueError."""
+    """The mode of a sample: option, else `mode` of its reference, else eval. Raises ValueError."""
     mode = asked or str(getattr(module, "mode", EVAL))
     if mode not in (TRAIN, EVAL):
         raise ValueError(f"mode = {mode!r}: it is {TRAIN!r} or {EVAL!r}")

@@ -111,7 +111,7 @@ def _libraries(place: Path) -> dict[str, list[int]]:
 
 
 def _digest(place: Path) -> str:
-    """Digest of a build directory's sources and commands, with relative paths; random if unreadable."""
+    """Digest of a build directory's sources and commands; random where unreadable."""
     found = hashlib.sha256()
     try:
         inside = [one for one in sorted(place.iterdir()) if one.suffix in (".ninja", ".cpp", ".cu", ".cuh", ".h")]

@@ -23,7 +23,7 @@ _MAX_HOLD = 0.02
 
 
 class CudaClock:
-    """Event pairs round one call, with the queue held full so that launching costs no device time.
+    """Event pairs round one call, with the queue held so that launching costs no device time.
 
     A read of twice the L2 makes the call cold and leaves nothing dirty. A spin kernel holds the queue until event,
     call and event are queued. If the device reaches the first event too early, the sample is unsound and the spin

@@ -106,11 +106,11 @@ def sample(
     after: Callable[[str, int], None] = lambda _name, _round: None,
     pairs: dict[str, list[float]] | None = None,
 ) -> tuple[list[Sample], dict[str, list[Activity]]]:
-    """(samples by method "cupti", activities of a median call of each implementation).
+    """Samples by method "cupti", and the activities of one median call per implementation.
 
     It ends when event pairs round the same launches have medians known to `target`. After `end` [s, monotonic]
-    DECIDING rounds suffice. `pairs` receives the pairs' times [s]. A call of another process has a `recording` of its
-    own. Raises CuptiError when records are missing or another tool holds CUPTI.
+    DECIDING rounds suffice. `pairs` receives the pairs' times [s]. Calls in another process have their own
+    `recording`. Raises CuptiError when records are missing or another tool holds CUPTI.
     """
     recordings = _recordings(calls, clock)
     order, shuffle = list(calls), random.Random(seed)

@@ -38,7 +38,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Left:
-    """State before and after a call, of one form: the difference is compared."""
+    """State before and after a call, in one form: the difference is compared."""
 
     before: Any
     after: Any
@@ -155,7 +155,7 @@ def _kind(dtype: torch.dtype) -> str:
 
 
 def close(candidate: Any, reference: Any, bits: float) -> bool:
-    """Whether two outputs agree within 2**-bits of |reference| + rms(reference); integers exactly."""
+    """Whether outputs agree within 2**-bits of |reference| + rms(reference); integers exactly."""
     if form(candidate, reference, any_dtype=True) is not None:
         return False
     pairs = zip(tensors(candidate), tensors(reference), strict=True)

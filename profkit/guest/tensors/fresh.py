@@ -57,7 +57,7 @@ class Stock:
             self._sets.append(more)
 
     def fresh(self, into: list[Any] | None = None) -> list[Any]:
-        """A new set; `into`: an earlier one whose memory may be used again."""
+        """A new set; `into`: an earlier one that may be overwritten."""
         return self._mix(into) if self._ways else self._draw()
 
     def _mix(self, into: list[Any] | None) -> list[Any]:

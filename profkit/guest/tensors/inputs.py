@@ -59,7 +59,7 @@ def repeated(one: Any, other: Any) -> bool:
 
 
 def vary(arguments: Any, seed: int, *, move: bool) -> None:
-    """Scale the `scalable` tensors at random, in place, and roll them along their longest dimension."""
+    """Scale the `scalable` tensors at random, in place, and roll their longest dimension."""
     chance = random.Random(seed)
     for (_, leaf), wanted in zip(tensors(arguments), scalable(arguments), strict=True):
         factor, share = chance.uniform(0.55, 0.95), chance.random()

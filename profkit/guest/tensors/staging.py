@@ -27,7 +27,7 @@ _MOST, _PART, _BLOCK = 8 << 30, 4, 2 << 20
 
 
 class Area:
-    """One direction of transfer, in one of the two processes: stretches of bytes, the last one in use."""
+    """One direction of transfer as one process sees it: stretches of bytes, the last one in use."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -83,7 +83,7 @@ class Area:
         return {_LIES: [*where, str(tensor.dtype), list(tensor.shape), list(tensor.stride())]}
 
     def take(self, value: Any) -> Any:
-        """The value with copies of the tensors in this area. Raises ValueError for invalid addresses."""
+        """The value with copies of the tensors here. Raises ValueError for invalid addresses."""
         taken = self._taken(value)
         facts.settle(self.device)
         return taken

@@ -64,7 +64,7 @@ def left(model: Any, values: Mapping[str, torch.Tensor], call: Callable[[], obje
 
 
 def keeping(names: Collection[str]) -> Callable[[Any, list[Any]], Left]:
-    """The view of what a call of a model leaves under these names."""
+    """The view of a model's state under these names."""
 
     def view(model: Any, arguments: list[Any]) -> Left:
         def kept() -> dict[str, torch.Tensor]:

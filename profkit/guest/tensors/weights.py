@@ -92,7 +92,7 @@ def draw(model: Any, ask: Callable[[], Any], seed: int, fixed: Collection[str] =
 
 
 def constants(model: Any, fixed: Collection[str] = ()) -> dict[str, torch.Tensor]:
-    """Floating parameters and kept buffers with one finite number throughout, or named in `fixed`."""
+    """Floating parameters and kept buffers that are one finite number, or named in `fixed`."""
     if not isinstance(model, torch.nn.Module):
         return {}
     return {name: tensor for name, tensor in model.state_dict().items() if name in fixed or constant(tensor)}
