@@ -17,13 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 PERMUTATIONS = 499
-"""A cut counts when none of so many permutations does as well: a quiet series is cut in one of 500 cases."""
+"""A cut counts if none of these does as well: 1 of 500 quiet series is cut."""
 P = 1 / (PERMUTATIONS + 1)
-"""The significance of every cut that is found."""
 SHORTEST = 3
-"""Values on either side of a cut; fewer say nothing of a level."""
+"""Fewest values on either side of a cut."""
 LONGEST = 300
-"""Values of a segment that are looked at together: the cost of a permutation grows with their square."""
+"""Most values of a segment: a permutation's cost grows with their square."""
 SEED = 20_261_122
 
 Values = NDArray[np.float64]

@@ -33,7 +33,7 @@ class Dask:
 
     def run(self, items: Sequence[WorkItem], task: Callable[[str, WorkItem], Task]) -> Generator[Heard, None, None]:
         """See Engine. Raises CannotProfileError without a scheduler, ProfkitError when it is lost."""
-        # What a lost connection means is said by us, once; asyncio tells of each that nobody waited for.
+        # A lost connection is reported once by us, not by asyncio for each future.
         for name in ("distributed", "asyncio", "tornado"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         client = self._client()

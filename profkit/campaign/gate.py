@@ -25,12 +25,12 @@ from profkit.rundir.directory import find_runs
 from profkit.study.study import Part, Study
 
 MARK = "<!-- profkit -->"
-"""By which a comment is found again."""
+"""Identifies our comment."""
 MOST_CAVEATS = 20
 STEP = "step"
-"""What of a program is judged, where a sample has implementations."""
+"""A program's row, in place of an implementation."""
 BEYOND_TIME = ("void", "impossible")
-"""Verdicts on right answers that no time makes good."""
+"""Verdicts that fail whatever the time."""
 
 
 @dataclass(frozen=True)

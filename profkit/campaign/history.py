@@ -26,14 +26,13 @@ from profkit.rundir.manifest import FileRef
 
 NAN = math.nan
 LEAST = 0.01
-"""A change of the time below this is not said: the threshold below which profkit calls two times the same."""
+"""Smallest change of a time to report: profkit's threshold for "same"."""
 OUTSIDE = 6.0
-"""Robust standard deviations from which the newest runs alone are suspicious; so many runs must lie before them:"""
+"""Robust standard deviations of an outlier among the newest runs, and the runs needed before:"""
 BEFORE = 12
 AGAIN = 3
-"""How often a suspect is measured again."""
 OTHERWISE = ("method", "l2", "precision", "inputs", "isolated")
-"""Facts that make two times no longer the same measurement."""
+"""Facts that make two times incomparable."""
 
 Facts = Mapping[str, Any]
 

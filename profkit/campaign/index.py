@@ -28,13 +28,13 @@ from profkit.errors import ProfkitError
 from profkit.launch import cache
 
 WAIT = 10.0
-"""Seconds to wait for another process that is writing the index."""
+"""Seconds to wait for another writer."""
 _BUSY = re.compile("locked|full|readonly|unable to open|disk I/O")
-"""What SQLite says of a base that may be whole."""
+"""SQLite's errors of an intact database."""
 _DDL = "create table runs (path text primary key, stamp text, sample text, damage text, rows blob, facts blob)"
 _VERSION = zlib.crc32(f"{_DDL} {Row.__struct_fields__}".encode()) & 0x7FFFFFFF
 _CONTENT = 3
-"""Counted up when the same files give other values."""
+"""Increment when the same files give other values."""
 _Read = TypeVar("_Read")
 _Damage = (sqlite3.DatabaseError, msgspec.DecodeError, TypeError)
 
@@ -45,8 +45,7 @@ SORTS: dict[str, Callable[[Row], Any]] = {
     "share": lambda row: _last(-row.share),
     "speedup": lambda row: (row.speedup != row.speedup, row.word == "faster" and not row.wins, _last(-row.speedup)),
 }
-"""What a list can be ranked by, the first the newest, the shortest, the nearest to its lower bound and to what is attainable,
-the fastest; a speed-up that counts as none stands behind those that count."""
+"""Rank keys of a list, best first; speed-ups that do not count come last."""
 
 
 def _last(value: float) -> float:
@@ -67,7 +66,7 @@ class Index(contextlib.AbstractContextManager["Index"]):
         """Bring the rows up to date with the disk; how many runs were read again."""
         known = dict(self._asked("select path, stamp from runs", _pair))
         found = dict(_scan(self.folder, known))
-        # Those that ran may have been killed since: nothing of theirs on the disk tells.
+        # Running ones may have been killed since, which leaves no trace on the disk.
         ran = {
             row.path for rows in self._asked("select rows from runs", _rows) for row in rows if row.status == "running"
         }

@@ -94,7 +94,7 @@ class Ledger:
                 raise ProfkitError(
                     f"this very campaign runs already{by}", fix="wait for it; `profkit list` shows how far it is"
                 ) from error
-            # Whoever ran it may have finished, and removed the file, in between.
+            # Its process may just have finished and removed the file.
             if file.exists() and file.stat().st_ino == os.fstat(handle).st_ino:
                 return handle
             os.close(handle)
@@ -110,7 +110,7 @@ class Ledger:
 
     def delivered(self, items: Sequence[WorkItem]) -> dict[str, Path]:
         """Key -> run of the items that are done."""
-        # A day earlier: the clocks of other machines may differ.
+        # A day of tolerance for clocks of other machines.
         since = f"{datetime.fromisoformat(self.begun.created[:19]) - timedelta(days=1):%Y%m%dT%H%M%S}"
         wanted = {f"{self.begun.id}/{item.key}": item.key for item in items}
         found: dict[str, Path] = {}

@@ -25,7 +25,7 @@ from profkit.launch.warm import Lent
 
 _TRIES = 2
 _CORES_OF_A_GPU = 3
-"""Cores left to a measurement on a GPU: what judges, what is judged, and the worker."""
+"""Cores for a measurement on a GPU: judge, candidate and worker."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Local:
         with warm.servers() as servers, contextlib.closing(Lent(servers)) as lent:
             queues = _Queues(items, task, self._log, lent.fileno())
             if queues.to_measure:
-                # What those who build and measure will ask for, while they are still starting themselves.
+                # Modules that builds and measurements need, imported while they start.
                 servers.prepare(environment(sharing()))
             yield from self._on(queues, len(items))
 
@@ -92,7 +92,6 @@ class Local:
         names = [f"build {number + 1}" for number in range(min(self._jobs, len(queues.builds)))]
         threads = [queues.thread(queues.build, name, {}) for name in names]
         threads += [queues.thread(queues.measure, place.name, place.variables) for place in self._places]
-        # A report takes a few seconds of a core, a measurement several times that.
         threads += [
             queues.thread(queues.report, f"report {n + 1}", {}, BEHIND) for n in range(-(-len(self._places) // 2))
         ]
@@ -123,7 +122,7 @@ class _Queues:
         order = sorted(items, key=lambda item: -item.cost)
         self._reports = [item for item in order if measured(Path(task("measure", item).folder)) is not None]
         self._measures = [item for item in order if item not in self._reports]
-        # The same sources are built once, for the first item that has them.
+        # Equal sources are built once, for the first item.
         self._unbuilt: dict[str, WorkItem] = {}
         self._needs: dict[str, str] = {}
         for item in self._measures:
@@ -145,7 +144,7 @@ class _Queues:
             try:
                 act(name, worker)
             except BaseException as error:
-                # For the main thread: nobody else would hear of it.
+                # Pass the error to the main thread.
                 self.heard.put(error)
             finally:
                 worker.close()
@@ -169,7 +168,7 @@ class _Queues:
                 if self._stopped or not self.builds:
                     return
                 digest, item = self.builds.pop(0)
-            # Whatever comes of it: who measures builds what is not there.
+            # The measurement builds what is missing.
             self._ask("build", item, where, worker)
             with self._change:
                 del self._unbuilt[digest]

@@ -18,7 +18,7 @@ from profkit.rundir.manifest import Impl, Manifest, read_manifest
 
 NAN = math.nan
 COMPARED = (*PACED, "inconclusive")
-"""Verdicts whose interval is of use; a speed-up of any other is not kept."""
+"""Verdicts with a useful interval; other speed-ups are dropped."""
 Facts = dict[str, Any]
 
 
@@ -182,7 +182,7 @@ _FIGURES = {
     "bandwidth": "dram_bandwidth",
 }
 _WORDS = {"compute": "compute", "bound": "bound_by", "method": "method"}
-"""Fields of Row -> those of metrics.json's `impls`."""
+"""Fields of Row -> fields of metrics.json's `impls`."""
 
 
 def _said(impl: Impl | None, name: str, metrics: _Metrics) -> _Said:

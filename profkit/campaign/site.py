@@ -36,18 +36,18 @@ if TYPE_CHECKING:
     from roofline.figure.scene import Scene
 
 MARK = "data.js"
-"""The file by which a folder is known as a site."""
+"""Identifies a folder as a site."""
 POINTS = 40
-"""Candidates on a roofline."""
+"""Most candidates on a roofline."""
 FIGURES = 4
-"""Devices that have one."""
+"""Most rooflines."""
 RIGHT = ("inconclusive", "faster", "slower", "same")
 _PLAIN = (
     *("path", "sample", "impl", "created", "status", "word", "line", "wins", "speedup", "low", "high"),
     *("time", "lower_bound", "share", "bound", "method"),
 )
 FIELDS = (*_PLAIN, "device", "caveats", "newest", "page")
-"""What data.js holds of a row, in this order; `device` and `caveats` are places in lists of their own."""
+"""Fields of a row in data.js, in order; `device` and `caveats` are indices."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _pages(
             elif not file.exists():
                 continue
             else:
-                # It shows the run as it was before.
+                # Stale.
                 file.unlink()
                 continue
             fresh += 1

@@ -38,11 +38,11 @@ from profkit.study.study import Study
 
 Say = Callable[[str], None]
 MEASURED = "measured.json"
-"""In the folder of an item: that it was measured, and what is left is to report."""
+"""Marks an item's folder as measured and not reported."""
 _JOBS = "2"
 _NO_SPACE = os.strerror(FULL[0])
 _SHORT = re.compile(r"out.of.memory|ALLOC_FAILED|MemoryAllocation|bad_alloc", re.I)
-"""What torch, CUDA and its libraries say where memory ran out."""
+"""Out-of-memory errors of torch, CUDA and its libraries."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -168,7 +168,7 @@ def _build(task: Task, say: Say) -> Answer:
                 command(folder / "job.json", Path(os.devnull)),
                 log=folder / "log",
                 env=environment({**extra, "TMPDIR": place}),
-                # What it writes where it is started two of them would write over each other's.
+                # Files in the working directory would collide between two of them.
                 cwd=folder,
                 limit=LIMITS["build"],
             )
@@ -182,7 +182,7 @@ def _measure(task: Task, say: Say) -> Answer:
         say("the GPU was short of memory: measured once more, alone")
         answer = _once(task, say)
     if answer.run and _struck(open_run(answer.run).manifest, failed=bool(answer.error)):
-        # Whoever did that, the system for want of memory or somebody by hand, may not have meant the candidate.
+        # The kill (out of memory, or by hand) may not concern the candidate.
         say("a process was killed: measured once more")
         answer = _once(task, say)
     if answer.run:

@@ -34,9 +34,9 @@ _FAREWELL = 5.0
 _LOOK = 0.01
 _TIDYING = 8.0
 MEMORY = 4 << 30
-"""Bytes of memory at which a worker is replaced: something leaks."""
+"""Memory at which a worker is replaced, against leaks."""
 TASKS = 500
-"""Tasks after which a worker is replaced."""
+"""Tasks after which it is replaced."""
 
 
 class _Line(msgspec.Struct):
@@ -78,7 +78,7 @@ class Worker:
                     self.close()
                 return heard.answer
         except (OSError, ValueError, msgspec.DecodeError) as error:
-            # A pipe that broke says nothing: how the process ended does, if it did.
+            # Broken pipe: the reason is how the process ended, if it did.
             how = _end(running, time.monotonic() + _FAREWELL) or str(error)
             self.close()
             raise WorkerDiedError(how) from error
@@ -135,7 +135,7 @@ def main() -> int:
     with_parent(signal.SIGTERM)
     signal.signal(signal.SIGTERM, interrupted)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    # What anybody prints goes into the log.
+    # Prints go to the log.
     told = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     lent, nice = map(int, sys.argv[1:])

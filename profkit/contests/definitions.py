@@ -30,10 +30,10 @@ _PLAIN = {"float64", "float32", "float16", "bfloat16", "int64", "int32", "int16"
 _TYPES = _PLAIN | {"float8_e4m3fn", "float8_e5m2"}
 _ARITHMETIC = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Name, ast.Load, ast.Constant, ast.operator, ast.unaryop)
 _TAKEN = {name: f"published_{name}" for name in ("Model", "get_inputs", "get_init_inputs", "get_more_inputs")}
-"""Names of a sample; a reference that has one of them itself (many call their own inputs get_inputs) gets another."""
+"""Names of a sample; a reference's own functions of these names are renamed."""
 _COMPILED = (".cu", ".cpp", ".cc", ".cxx", ".c")
 TASK = "task.json"
-"""What is kept of the task beside its sample: names, and the workload that is timed, as they are published."""
+"""Names and the timed workload of the task, as published."""
 _PUBLISHED = ("axes", "inputs", "uuid", "tolerance")
 _LFS = b"version https://git-lfs"
 

@@ -224,7 +224,7 @@ class Guest:
         """One call; the output goes back, and the inputs after in-place mutation."""
         loading.use(self._lock)
         before, switches = self._take(given), settings.read()
-        # The call gets memory like any other, whose pages are there.
+        # Ordinary memory, with its pages present.
         arguments = inputs.clone(before)
         inputs.seed_all(seed)
         state.put(self._model, self._state)

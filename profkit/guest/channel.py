@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 LONGEST = 64 << 20
-"""Bytes of the longest line; the activities of a call with many kernels are the longest there is."""
+"""Bytes of the longest line: activities of a call with many kernels."""
 
 
 class EndedError(Exception):
@@ -26,7 +26,7 @@ class Channel:
 
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
-        # What a candidate starts (a compiler, a worker) shall not hold the line open.
+        # Subprocesses of a candidate must not keep the socket open.
         self._socket.set_inheritable(False)
         self._rest = bytearray()
 

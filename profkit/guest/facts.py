@@ -114,7 +114,7 @@ def versions() -> dict[str, str]:
         "os": f"{platform.system()} {platform.release()}",
     }
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        # Without importing it: what it reads of the environment is the candidate's to say.
+        # Not imported: triton reads the environment, which the candidate may set.
         found["triton"] = importlib.metadata.version("triton")
     return {key: value for key, value in found.items() if value}
 
@@ -133,7 +133,7 @@ def allocations(device: torch.device) -> int:
 def context_lost(error: BaseException) -> bool:
     """Whether this CUDA error is sticky: every later call fails with it."""
     text = str(error)
-    # Who never used the device, as on a machine without one, has no context to lose.
+    # An unused device has no context to lose.
     if ("CUDA" not in text and "cuda" not in text) or not torch.cuda.is_initialized():
         return False
     try:

@@ -14,7 +14,7 @@ import torch
 from profkit.guest.tensors import precision
 
 CALLED = "settings-called"
-"""The code of the caveat about what a candidate switches in its calls, the timed ones among them."""
+"""Caveat for settings changed in calls, timed ones included."""
 _CUDNN, _MATMUL = torch.backends.cudnn, torch.backends.cuda.matmul
 
 

@@ -17,7 +17,7 @@ from profkit.guest.tensors.fresh import Stock
 
 MOST_SETS = 3
 MEMORY = 2 << 30
-"""Bytes that the input sets of all implementations may take together."""
+"""Bytes of all implementations' input sets."""
 _NEAR = 0.05
 
 
@@ -103,7 +103,7 @@ class TimedCall:
         self._pending: Change | None = None
         self._copy: Any = None
         self.wanted = False
-        """Whether the output of the next sample is compared: it is copied as soon as its time was taken."""
+        """Compare the next sample's output, copied as soon as its time was taken."""
         self.output: Any = None
 
     def __call__(self) -> Any:
@@ -122,14 +122,14 @@ class TimedCall:
         if self._own is not None:
             model = self._model.model if isinstance(self._model, Gradients) else self._model
             spoil(output, model, self._own)
-        # Before the data come: to let go of an answer may wake its maker.
+        # Release the output before the data arrive: a finalizer may run.
         del output
         mine = self._sets.get(change.at)
         if mine is not None and inputs.alike(mine, change.fresh):
             inputs.refill(mine, change.fresh)
         else:
             mine = self._sets[change.at] = inputs.clone(change.fresh)
-        # What the model has put onto its arguments is not called when new data come.
+        # Detach, so hooks that the model put on its arguments do not run.
         self._arguments = inputs.mapped(mine, torch.Tensor.detach)
         if isinstance(self._model, Gradients):
             self._model.ready(*self._arguments)
@@ -203,7 +203,7 @@ def spoil(output: Any, model: Any, own: Collection[str], but: Any = ()) -> None:
     held = {_storage(leaf) for leaf in every}
     for _, leaf in tensors(output):
         if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and _storage(leaf) not in held:
-            # Some memory cannot be written to: that of a constant, or of a file.
+            # Memory of constants and files is read-only.
             with contextlib.suppress(RuntimeError), torch.inference_mode():
                 inputs.memory(leaf.detach()).fill_(_spoiling(leaf))
 

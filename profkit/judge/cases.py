@@ -24,13 +24,13 @@ from profkit.guest.tensors.compare import close, coded, identical, inexact, numb
 
 VALUES = ("values",)
 FORMS = ("layout", "shape", "constant")
-"""Kinds on which it is no fault to break down."""
+"""Kinds on which a failure does not count."""
 PATIENCE = 10.0
-"""Seconds for the reference's answers; no further input is tried after them."""
+"""Seconds of the reference, after which no further input is tried."""
 _SAME, _JUMP = 16.0, 4.3
-"""Bits to which a second answer must agree, and to which one on inputs that are stirred must, where elements were made equal."""
+"""Bits of agreement required of a second answer, and of one on stirred inputs with ties."""
 LARGER = 256.0
-"""Times by which the elements at one end of an axis are larger than those at the other: fading terms count there."""
+"""Ratio of the elements at the two ends of an axis: fading terms count there."""
 _LONG = 16
 _SPARSE = 97
 ALL_FIRST, ONE_ROW = "rows that are all the first", "rows that are one row in memory"
@@ -88,7 +88,7 @@ def trials(
     """
     drawn, other = draws
     end = clock() + PATIENCE
-    # Where the task says which numbers may come, all of these may.
+    # A declared domain allows all of its values.
     common = Common(drawn, other) if allowed is None else None
     usual = _finite(ask(inputs.clone(drawn)))
     for name, kind, arguments in _quietly(variants(drawn, allowed, other, common)):
@@ -100,7 +100,6 @@ def trials(
         if answer is not None:
             binding = layouts if kind == "layout" else kind == "values" and _inside(arguments, allowed)
             yield Trial(name, kind, arguments, answer, binding)
-            # The candidates' time is not the reference's.
             end += clock() - began - took
         if clock() + took > end:
             break
@@ -173,12 +172,12 @@ def variants(
         "inputs whose last elements are the largest": lambda t: _falling(t, last=True),
         HOLED: _holed,
     }
-    # What is as long as a dimension of others is a scale or a bias of theirs; else one long row is as good as many.
+    # A vector as long as another tensor's dimension is its scale or bias; else it is like one row.
     sides = {size for leaf in inputs.floating(drawn) if leaf.dim() > 1 for size in leaf.shape}
     rows = {len(leaf) for leaf in inputs.floating(drawn) if leaf.dim() == 1 and len(leaf) > 1} - sides
     nothing: set[int] = set()
     for name, change in changes.items():
-        # What has one dimension may say in which order the rows come, and may bear less than the others.
+        # Vectors may encode the order of rows, and may tolerate less than the others.
         for alone in (
             [None] if name == IN_TURN else [rows] if rows and not sides else [nothing, rows] if rows else [nothing]
         ):
@@ -228,7 +227,7 @@ def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
     for place, ((_, one), (_, again)) in enumerate(zip(tensors(drawn), tensors(other), strict=False)):
         if not isinstance(one, torch.Tensor) or one.is_complex() or coded(one) or _same(one, again):
             continue
-        # Bounds are no kinds: that they begin and end where they do is what makes them bounds.
+        # Bounds (offsets with a fixed end) are no categories.
         if (one.is_floating_point() and not whole(one)) or (
             _bounds(one, again) and torch.equal(one[..., -1], again[..., -1])
         ):
@@ -290,7 +289,7 @@ def _whole(tensor: torch.Tensor) -> torch.Tensor | None:
     wide = (steps > 1).nonzero().flatten()
     if tensor.dim() == 1 and bool((steps >= 0).all()) and len(wide):
         moved = flat.clone()
-        # The last bound is the size of something.
+        # The last bound is a size.
         at = int(wide[0]) + 1
         moved[at] -= 1
         return moved if at + 1 < len(moved) else None

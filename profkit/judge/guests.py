@@ -59,7 +59,7 @@ def _wait_for_all(remotes: list[Remote], job: Job, events: Events) -> dict[str, 
                 remote.overdue(limit)
                 continue
             try:
-                # A line that breaks off must not hold up the others for longer than a build may take.
+                # A partial line must not delay the others for longer than a build may take.
                 events.phase("build", remote.subject.name)
                 told = remote.answer(limits["build"])
                 loaded[remote.subject.name] = _seconds(remote, told)
@@ -122,7 +122,7 @@ def _built(
         return None
     name = remote.subject.name
     events.send("impl", name, status="loaded", build_seconds=seconds + built)
-    # The module lives elsewhere; building goes on there as well, so the reference's directory does no harm here.
+    # Later builds happen in the other process, so the reference's directory is harmless here.
     return RemoteImplementation(remote.subject, ModuleType(f"remote_{name}"), first.lock, remote, match=match)
 
 

@@ -137,13 +137,13 @@ class RemoteImplementation(Implementation):
         process = self.model
         process.phase = "check" if self._called else "first"
         if process.device.type == "cuda":
-            # What the judge has let go of is the candidate's.
+            # Free the judge's cached memory for the candidate.
             torch.cuda.empty_cache()
         clock = process.company.clock if process.company is not None else time.monotonic
         told, answer, began = process.hand_over(list(arguments)), process.fresh_file(), clock()
         reply = process.ask("call", given=told, output=answer.name, seed=seed)
         if not self._called:
-            # What comes later may be as slow and be nothing bad.
+            # Later calls may be as slow.
             self._called, process.patience = True, protocol.PATIENT * (clock() - began)
         output = process.output(answer)
         if reply.get("changed"):

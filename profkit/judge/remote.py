@@ -24,12 +24,12 @@ from profkit.launch.process import FAMILY
 from profkit.launch.protocol import LIMITS, Job, Subject
 
 _QUIET = 1.0
-"""Seconds between two announcements of the same phase."""
+"""Seconds before the same phase is announced again."""
 _LAST_BREATH = 10.0
 _LOOK, _DRAINED = 0.1, 0.05
-"""Seconds between two looks whether somebody waits for the device, and in which what was launched there ends."""
+"""Poll interval for waiting judges, and the time in which launched work drains [s]."""
 _ANSWER, _SMALL = 4, 64 << 20
-"""Answers get so many times the memory of what was given, of so many bytes, or of the reference's; larger ones go by files."""
+"""Largest answer area: a multiple of the larger of input area, these bytes and the reference's answer."""
 
 
 class LostCandidateError(Exception):
@@ -78,11 +78,11 @@ class Remote:
         self.patience = 0.0
         self.forgiven = False
         self._halted: list[int] = []
-        # What goes there and what comes back, where both see memory of the device.
+        # Memory shared with the other process, in both directions.
         self._areas = {way: staging.Area(device) for way in ("given", "answer")} if device.type == "cuda" else {}
         self._wanted, self._alone = 0, False
         self.expected = 0
-        """Bytes of the device that the reference's answer takes."""
+        """Device bytes of the reference's answer."""
 
     def ask(self, question: str, **told: Any) -> dict[str, Any]:
         """The answer. Raises RemoteError for an exception there, LostCandidateError for none."""
@@ -137,7 +137,7 @@ class Remote:
         if "failed" in reply:
             error = RemoteError(self.subject.name, failed)
             if self.forgiven and error.status == "corrupt":
-                # Nothing can run there any more, and that is as little a fault as an end of the process.
+                # A lost context is forgiven like a lost process.
                 self._lost()
             raise error
         return reply
@@ -243,7 +243,7 @@ class Remote:
         area = None
         if self._areas:
             staging.give_back(staging.free)
-            # What the last answer found no room for, or what the next one will take.
+            # Room that the last answer lacked, or the next one needs.
             wanted, self._wanted = max(self._wanted, self.expected), 0
             if wanted <= _ANSWER * max(self._areas["given"].size, _SMALL, self.expected):
                 self._roomy("answer", wanted)
@@ -269,7 +269,7 @@ class Remote:
             return
         if memory is None:
             return
-        # No answer to a question: what lies in the areas is still to be read.
+        # This reply must not rewind the areas: their contents are still to be read.
         self.send("share", way=way, handle=handle.hex(), size=bytes_)
         try:
             self._alone = self._heard(self._limits[self.phase]).get("shared") is not True

@@ -12,7 +12,7 @@ from profkit.judge.precision import probe
 from profkit.judge.remote import LostCandidateError, RemoteError
 
 _SPARED = 3
-"""Unusual inputs that a candidate's process may end over before it is timed: each has all begin anew."""
+"""Unusual inputs that may end a candidate's process before it is timed; each restarts all."""
 
 
 class Stress(Knowing):

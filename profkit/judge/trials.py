@@ -12,7 +12,7 @@ from profkit.judge.precision.oracle import Oracle
 from profkit.judge.precision.probe import Probe
 
 _LOOSE = 6.0
-"""Bits to which the answers of a reference that draws random numbers must agree from the same seed."""
+"""Bits of agreement at the same seed, for references that draw random numbers."""
 
 
 class Trials:

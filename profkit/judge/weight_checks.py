@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from profkit.judge.session import Session
 
 _MOST_ASKED = 32
-"""Weights of which it is found out one by one whether a candidate ignores them."""
+"""Weights to test one by one for being ignored."""
 _MOST_NAMED = 4
 _SIZES, _GIVEN = (2.0, 3.0), 256.0
-"""Times by which weights are larger than as they are constructed, and tables where all inputs are whole numbers."""
+"""Factors of all weights, and of tables where all inputs are integers."""
 _LOUDER = (1e2, 1e4)
-"""Times by which a weight that hardly counts may have to be larger; half precision has room for them."""
+"""Factors that make weak weights count, within half precision."""
 _MOST_LOUDER = 16
 _PATIENCE, _MOST_REMEMBERING = 4.0, 32
-"""Seconds of the reference's answers, and weights with which it remembers longer, that are tried."""
+"""Seconds of the reference, and weights with a longer memory, to try."""
 _TELLS = 9.0
-"""Bits beyond which two answers of the reference count as different."""
+"""Bits of agreement below which answers count as different."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class WeightChecks:
         except LostCandidateError:
             raise
         except Exception:
-            # It does not bear that; what it is called rests on what it did before.
+            # It cannot be built that way; the earlier result stands.
             traceback.print_exc()
         candidate.alive = before
         self._session.put(frozenset())
@@ -293,13 +293,13 @@ class WeightChecks:
         ask = functools.partial(self._with, arguments)
         trained = {name for name, _ in model.named_parameters(remove_duplicate=False)}
         seed = judge.draw(1)[0]
-        # With some signs an answer may be rounding alone.
+        # With some signs the answer may be rounding noise.
         tried = [
             ("they have other signs and sizes", True, weights.unlike(model, list(held), seed, signs=signs))
             for signs in (True, False)
         ]
         tried += [(like, True, values) for like, values in self._louder(held, ask)]
-        # Steps that converge with those as constructed may not with these.
+        # Iterations may diverge with these.
         for times in _SIZES:
             larger = {name: value * times for name, value in held.items() if name in trained}
             tried.append((f"they are {times:g} times as large", False, larger))

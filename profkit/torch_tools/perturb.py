@@ -23,14 +23,12 @@ from profkit.guest.tensors.compare import tensors
 from profkit.torch_tools.resident import Resident
 
 ROUNDS, LEAST = 15, 5
-"""Rounds of all conditions: so many, or fewer where they take longer than the budget."""
+"""Rounds of all conditions: as planned, and at least."""
 TRIES = 3
 ROOM = 4.0
-"""Times as long as usual from which a call found no room beside the resident kernel, and waited for it to go: half of the
-room makes it twice as long, or thrice where the last wave is short.
-"""
+"""Slow-down that shows that a call had to wait for the resident kernel: half of the room gives 2 to 3."""
 RESIDENTS = {"half_sms": "whole", "half_warps": "half"}
-"""Condition -> what takes up the room."""
+"""Condition -> shape of the resident kernel."""
 
 
 @dataclass

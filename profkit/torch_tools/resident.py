@@ -14,9 +14,9 @@ from roofline.errors import RooflineError
 from roofline.measure.cuda_module import Module, compile_cubin
 
 LONGEST = 0.05
-"""Seconds after which it leaves by itself: what does not fit beside it would wait for ever."""
+"""Seconds until it ends by itself, lest a call without room wait for ever."""
 KEPT = {"whole": 52, "half": 22}
-"""Kernel -> registers that a thread keeps alive: 1024 of them take all an SM has, or half of it."""
+"""Kernel -> live registers per thread: 1024 threads fill an SM, or half of it."""
 
 _WAIT = """
 __device__ __forceinline__ unsigned long long now() {

@@ -174,7 +174,7 @@ def gathered(events: Any, gpu: Any, clock: int = 0) -> Gathered:
             calls.append(event)
         elif event.duration_ns() * 1e-9 >= LONG:
             ops.append((name, event.start_ns(), event.duration_ns(), event.start_thread_id()))
-    # A torch that does not tell a range's echo from a kernel: nobody called for an echo, and it has a range's name.
+    # Older torch: an echo has no launching call and the name of a range.
     asked, echoes = {event.correlation_id() for event in calls}, {one.name for one in ranges}
     work = [event for event in work if event.correlation_id() in asked or event.name().replace("/", "|") not in echoes]
     return Gathered(

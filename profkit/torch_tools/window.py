@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 MARK = "profkit:"
-"""What the names of annotate's ranges begin with where torch records them."""
+"""Prefix of annotate's ranges in torch's records."""
 _MOST_NAMES = 5
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 

@@ -70,7 +70,7 @@ _NARROWED = {
     "tensor_bf16": (torch.float32,),
     "tensor_fp8": (torch.float32, torch.float16, torch.bfloat16),
 }
-"""Types in which a reference computes products that its task allows in a narrower one."""
+"""Wider types of products in a reference, by the narrower pipe that the task allows."""
 # Point-wise kernels on half types compute in FP32.
 _VECTOR_PIPE = {torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp32", torch.bfloat16: "fp32"}
 SECTOR = 32
@@ -132,7 +132,7 @@ class FlopModel(TorchDispatchMode):  # type: ignore[misc]
         if dtype in _NARROWED.get(self._narrow, ()):
             return self._narrow
         if dtype is torch.float32:
-            # cuDNN's convolutions use TF32 unless told not to; products only when told to.
+            # torch's defaults: convolutions use TF32, products do not.
             backend = torch.backends.cudnn if "conv" in name else torch.backends.cuda.matmul
             tf32 = torch.cuda.is_available() and backend.allow_tf32 and self._cc
             return "tensor_tf32" if tf32 and float(self._cc) >= 8.0 else "fp32"

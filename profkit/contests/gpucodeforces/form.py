@@ -31,7 +31,7 @@ LINES = {
 }
 _ALLOWED = {"torch", "triton", "numpy"}
 BONUS = "P1"
-"""Code of a prompt that earns no bonus; nobody is rejected for it."""
+"""Code of a prompt without a bonus; no reason to reject."""
 
 
 @dataclass(frozen=True)

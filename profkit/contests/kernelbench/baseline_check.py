@@ -16,7 +16,7 @@ from profkit.contests.kernelbench.fastp import P_VALUES
 from profkit.contests.kernelbench.files import Baseline, Problem, Record, Results, first_sample, own_of
 
 LIMIT = 0.25
-"""How far a baseline may be from the row's own reference time, as a share of the smaller of the two."""
+"""Largest difference from the row's own reference time, as a share of the smaller."""
 _SHOWN = 10
 
 Document: TypeAlias = "dict[str, Any]"

@@ -46,7 +46,6 @@ class Ran:
 
 
 Runner = Callable[["Sequence[tuple[Generated, Problem]]", "Request"], "Iterable[Ran]"]
-"""Measures candidates, in whatever order."""
 
 
 @warm.runners()

@@ -26,7 +26,7 @@ from profkit.contests.kernelbench.files import Baseline, Problem, Record, Result
 
 P_VALUES = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
 NO_SPEED = ("impossible", "void")
-"""Verdicts on a candidate that is not wrong and whose speed means nothing."""
+"""Verdicts without a meaningful speed."""
 
 
 @dataclass(frozen=True)

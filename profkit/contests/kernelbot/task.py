@@ -53,7 +53,7 @@ class {model}(_torch.nn.Module):
         return {kernel}(_whole(data))
 '''
 _CHECKS = {"match_reference", "make_match_reference", "verbose_allclose", "verbose_allequal"}
-"""Functions of the contest that compare values, in whatever type they are."""
+"""The contest's functions that compare values in any type."""
 _GETTERS = '''
 
 _CASES = {cases!r}

@@ -34,7 +34,7 @@ _CACHES = {
     "TILELANG_CACHE_DIR": "tilelang",
     "CUDA_CACHE_PATH": "driver",
 }
-"""Variables by which compilers are told where they keep what they made, and the folder there."""
+"""Compilers' cache variables -> subdirectory of the build directory."""
 
 
 class BuildLock:
@@ -57,7 +57,7 @@ class BuildLock:
             _private.append(self.path)
             self.shared = False
         self.path.mkdir(parents=True, exist_ok=True)
-        # We own the directory: a lock file of torch's build in it was left by somebody who died.
+        # The lock is ours, so torch's own lock files in the directory are stale.
         for stale in self.path.rglob("lock"):
             with contextlib.suppress(OSError):
                 stale.unlink()
@@ -150,7 +150,7 @@ def import_file(file: Path, name: str, sha256: str = "", content: bytes = b"") -
         raise ImportError(f"{file} is not importable")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    # Behind Python's own library, so that a statistics.py beside the sample is not taken for that of Python.
+    # After the standard library, so a statistics.py beside the sample does not shadow it.
     at = next((n for n, place in enumerate(sys.path) if place.endswith("-packages")), len(sys.path))
     sys.path.insert(at, str(file.parent))
     try:
@@ -231,7 +231,7 @@ def _rearranged(own: torch.Tensor, given: torch.Tensor) -> bool:
     """Whether a tensor holds the numbers of another one in another order."""
     if is_lazy(own) or own.dtype != given.dtype or own.layout is not torch.strided or given.layout is not torch.strided:
         return False
-    # Complex numbers and the smallest floats have no order.
+    # Not sortable.
     if own.is_complex() or (own.is_floating_point() and own.element_size() < 2):
         return False
     mine, other = own.detach().reshape(-1), given.detach().reshape(-1).to(own.device)

@@ -117,7 +117,7 @@ def _digest(place: Path) -> str:
         inside = [one for one in sorted(place.iterdir()) if one.suffix in (".ninja", ".cpp", ".cu", ".cuh", ".h")]
         steps = re.findall(r"^build .*: *\w*compile (.+)$", _steps(place / "build.ninja"), re.M)
         sources = [Path(step.strip()) for step in steps]
-        # A source may include what lies beside it.
+        # Sources may include neighbouring headers.
         folders = sorted({one.parent for one in sources} - {place})
         beside = [one for folder in folders for one in sorted(folder.iterdir()) if one.suffix in _HEADERS]
         for one in [*inside, *sources, *beside]:

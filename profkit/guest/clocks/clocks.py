@@ -13,12 +13,11 @@ from profkit.guest import facts
 from profkit.guest.clocks.timing import Call
 from profkit.vendor.nvidia import nvml
 
-# Held from before any candidate is imported: what one puts in their place later times nothing here.
+# Bound before any candidate is imported, so a monkeypatch has no effect here.
 _Event, _synchronize, _sleep = torch.cuda.Event, torch.cuda.synchronize, torch.cuda._sleep
 _record, _ended, _elapsed = _Event.record, _Event.query, _Event.elapsed_time
 
 _WARM_SECONDS = {"cuda": 0.03, "cpu": 0.1}
-"""Of a call that was checked before: a GPU was at work for that."""
 _MAX_HOLD = 0.02
 
 
@@ -83,7 +82,7 @@ class CudaClock:
         if self._buffer is not None:
             self._reset_persisting()
             self._buffer.max()
-        # A call that cannot be held gets a spin of one cycle, so that CUPTI sees where it begins.
+        # The spin marks the begin for CUPTI, even where nothing can be held.
         _sleep(int(self._hold.get(hold, 100e-6) * self._rate) if hold is not None else 1)
 
     def _longer(self, key: int) -> None:

@@ -28,7 +28,7 @@ from profkit.guest.clocks.timing import DECIDING, Call, Sample, known_to, trials
 from profkit.guest.whole import whole_file
 
 LEAST, ROUNDS = 12, 24
-"""Rounds of a recording: at least, at most."""
+"""Least and most rounds of a recording."""
 PER_ROUND = 2
 NOTE = "CUPTI activity: from the first start to the last end on the device, behind a held queue"
 _MARK = "spin_kernel"

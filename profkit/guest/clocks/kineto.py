@@ -23,13 +23,13 @@ def recorder(*, cpu: bool, cuda: bool) -> Any:
 
 
 def kind_of(event: Any) -> str:
-    """"kernel", "memcpy" or "memset" of a GPU record; "" when it is no work."""
+    """ "kernel", "memcpy" or "memset" of a GPU record; "" when it is no work."""
     if hasattr(event, "activity_type"):
         return WORK.get(event.activity_type(), "")
     if said_by_user(event):
         return ""
     name = event.name()
-    # A demangled kernel has its parameters behind its name.
+    # Demangled kernels have a parameter list.
     if name.startswith(_NO_WORK) and "(" not in name:
         return ""
     return next((kind for kind in ("memcpy", "memset") if name.lower().startswith(kind)), "kernel")

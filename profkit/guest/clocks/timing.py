@@ -24,12 +24,12 @@ Call = Callable[[], Any]
 MIN_ROUNDS = 12
 MAX_ROUNDS = 400
 DECIDING = 6
-"""Fewer rounds than these decide nothing, however far apart the two are (analyzers/verdicts/statistics.py)."""
+"""Least rounds for a verdict (analyzers/verdicts/statistics.py)."""
 _PATIENCE, _MOST_PATIENCE = 40, 60.0
-"""Budgets beyond the first that those may take on a machine that is busy, and the seconds at most."""
+"""Extra budgets, and at most these seconds, for DECIDING rounds on a busy machine."""
 PER_ROUND = 3
 RETRIES = 3
-"""An unsound sample is taken again so often before it is kept as dropped."""
+"""Repetitions of an unsound sample."""
 CLOCK_SHARE = 0.75
 
 
@@ -144,7 +144,7 @@ def _visit(
 ) -> Iterator[Sample]:
     for trial in range(trials):
         for _ in range(1 + RETRIES):
-            # Other data for every sample: an answer kept from the last one is wrong.
+            # Fresh data for every sample: stale answers are wrong.
             before(name)
             seconds, host, sound = clock.sample(call)
             if sound:

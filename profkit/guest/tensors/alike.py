@@ -15,9 +15,9 @@ from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import identical, numbers, tensors, thin
 
 _FEW = 16
-"""Whole numbers of so many different values are names of kinds: no other number is one."""
+"""Distinct integers up to which they are categories, with no others allowed."""
 _LEAST = 8
-"""Elements from which an order is no chance."""
+"""Elements from which an order is not accidental."""
 _SUM = 1e-3
 Has = Callable[[torch.Tensor], bool]
 
@@ -59,7 +59,7 @@ class Leaf:
         self._zeros: torch.Tensor | None = None
         self._symmetrical = False
         self._has: list[Has] = [lambda leaf: _among(leaf, few)] if both else []
-        # Of what is the same every time nobody knows what of it has to be.
+        # Properties of a constant tensor are unknown.
         if torch.equal(one, other):
             return
         zeros = one == 0
@@ -80,7 +80,7 @@ def _comparable(one: Any, other: Any) -> bool:
     pair = one, other
     if not all(isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.numel() > 1 for leaf in pair):
         return False
-    # What is not finite is a filling, whose own form is not known; narrow types compare as they are.
+    # Non-finite elements are padding of unknown form; one-byte types are not compared.
     return one.shape == other.shape and all(leaf.dtype.itemsize > 1 and bool(leaf.isfinite().all()) for leaf in pair)
 
 

@@ -11,9 +11,9 @@ import torch
 
 FIGURES = ("max_abs", "max_rel", "mean_abs", "median_abs", "mean_rel", "median_rel")
 CHUNK = 1 << 26
-"""Elements compared at once: the comparison is made in float64 and must fit beside the outputs."""
+"""Elements compared at once: float64 copies must fit beside the outputs."""
 ELEMENTS = 1 << 20
-"""Elements of a tensor that are looked at where a sample is enough."""
+"""Elements of a sample of a tensor."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ _STRANGE: Mapping[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "finite where the reference is infinite": lambda a, b: a.isfinite() & b.isinf(),
     "infinite with the other sign": lambda a, b: a.isinf() & b.isinf() & (a != b),
 }
-"""What an element that is not finite on one side can be; the first found is told."""
+"""Kinds of non-finite elements on one side; the first found is reported."""
 
 
 def strange(got: torch.Tensor, want: torch.Tensor, but: torch.Tensor | None = None) -> str:

@@ -25,7 +25,7 @@ from profkit.guest.whole import CannotWriteError
 
 _SLACK = 1 << 20
 _ALIEN = "__not_a_tensor__"
-# Nobody reads a file that was not just written here: summing it up is half of the time of writing it. (torch 2.6 on.)
+# Checksums take half of the time of writing and protect nothing here (torch 2.6 on).
 getattr(torch.serialization, "set_crc32_options", lambda _: None)(False)
 
 
@@ -52,7 +52,7 @@ def write(value: Any, file: Path, area: Area | None = None) -> None:
     except OSError as error:
         raise CannotWriteError(file, error) from error
     except RuntimeError as error:
-        # torch's writer says no more than this when the disk fills up.
+        # torch's only message for a full disk.
         if "PytorchStreamWriter" not in str(error):
             raise
         raise CannotWriteError(file, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from error
@@ -67,7 +67,7 @@ def read(file: Path, device: torch.device, *, trusted: bool, area: Area | None =
     try:
         if not stat.S_ISREG(os.lstat(file).st_mode):
             raise ValueError(f"{file.name} is no file")
-        # What goes to a GPU is copied there once; what stays must not change when its writer changes the file.
+        # Mapped data are copied to the GPU; on the CPU a candidate could still change its file.
         mapped = trusted or device.type == "cuda"
         with file.open("rb") as stream:
             if stream.read(len(_MARK)) == _MARK:

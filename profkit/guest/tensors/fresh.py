@@ -19,17 +19,15 @@ from profkit.guest.tensors import alike, inputs
 from profkit.guest.tensors.compare import coded, identical, packed, tensors
 
 _MOST, _MOST_BYTES, _SECONDS = 4, 512 << 20, 0.25
-"""Sets that are drawn to mix from, their bytes, and the seconds that drawing more than two may take."""
+"""Sets to mix from, their bytes, and seconds for drawing more than two."""
 _BITS = 32
-"""Binary choices in a mix below which two of them might be the same."""
+"""Fewest binary choices in a mix, so that no two are the same."""
 _LEAST = 8
-"""Elements along an axis from which an order, or that all differ, is no chance."""
+"""Elements along an axis from which order and distinctness are not accidental."""
 _FILLED = 0.01
-"""Share of zeros from which a tensor is padded, or sparse: where they lie may be told by another one."""
+"""Share of zeros in padded or sparse tensors; another tensor may hold their places."""
 ELEMENTS, SLICES, WHOLE, JOINT = "elements", "slices", "whole", "joint"
-"""How a tensor is mixed: its elements, its slices along the first axis, it alone from one of the two, or from the same
-one as all others that are taken so.
-"""
+"""Ways to mix: by elements, by slices along the first axis, alone, or with all other joint tensors."""
 
 
 class Stock:
@@ -104,7 +102,7 @@ def _ways(one: list[Any], other: list[Any]) -> list[str]:
     pairs = list(zip(_leaves(one), _leaves(other), strict=True))
     ways = [_way(a, b) for a, b in pairs]
     if JOINT in ways:
-        # What one of them says of places, the others may be laid out by.
+        # Integers may describe the layout of the others.
         padded = (not a.is_floating_point() or _padded(a, b) for a, b in pairs)
         ways = [JOINT if bound and way != WHOLE else way for way, bound in zip(ways, padded, strict=True)]
     coins = 0

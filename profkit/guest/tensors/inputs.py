@@ -14,7 +14,7 @@ from profkit.guest.tensors.compare import coded, identical, inexact, numbers, pa
 
 _CHANCE = torch.default_generator
 STIRRED = 64.0
-"""Units in the last place by which rounding is taken to move what whole numbers are made of."""
+"""Ulps of rounding to assume in values that are rounded to integers."""
 
 
 def seed_all(seed: int) -> None:
@@ -113,7 +113,7 @@ def _move(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 LINE = 64
-"""Elements: where a tensor begins within this many is kept, for kernels that load several at once."""
+"""Alignment to keep, in elements, for vectorized loads."""
 
 
 def changed(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
@@ -195,7 +195,7 @@ def rolled(tensor: torch.Tensor, places: int) -> torch.Tensor:
     if not tensor.dim():
         return tensor
     axis = max(range(tensor.dim()), key=tensor.shape.__getitem__)
-    # One step down, the last to the first, is what an order has, wherever it is moved.
+    # A sorted axis, rolled or not, falls once at most.
     falls = (tensor.roll(-1, axis) < tensor).sum(axis)
     return tensor.roll(places, axis) if bool((falls > 1).any()) else tensor
 

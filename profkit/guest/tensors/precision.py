@@ -16,13 +16,12 @@ from profkit.guest.tensors.compare import tensors
 
 TYPES = {"": None, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 _HAS_TF32 = (8, 0)
-"""Compute capability from which on tensor cores take TF32."""
 KINDS = {"matmul": "cuda.matmul", "convolution": "cudnn.conv", "recurrence": "cudnn.rnn"}
-"""The operations that have a switch of their own on a GPU, and where it is in torch.backends."""
+"""Operations with a switch of their own on a GPU, and its place in torch.backends."""
 _WIDER = {"": "", "on a CPU": "mkldnn", "by oneDNN, convolution": "mkldnn.conv"} | {
     f"by oneDNN, {name}": f"mkldnn.{path}" for name, path in (("matmul", "matmul"), ("recurrence", "rnn"))
 }
-"""Switches of the same kind that a GPU's follow or a CPU has; what is for all of them comes first."""
+"""Parent switches, and those of a CPU; the most general first."""
 
 
 def cast(item: Any, dtype: torch.dtype) -> Any:
@@ -73,7 +72,7 @@ def switches() -> dict[str, Any]:
     """Process-wide settings of torch that decide the precision of its operators."""
     found: dict[str, Any] = {}
     for name, (holder, attribute) in _places().items():
-        # torch refuses to read an old switch once a new one was set, and has the new ones only from 2.9 on.
+        # torch refuses to read an old switch once a new one (2.9 on) was set.
         with contextlib.suppress(RuntimeError, AttributeError):
             found[name] = getattr(holder, attribute)
     with contextlib.suppress(RuntimeError):

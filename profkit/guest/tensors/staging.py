@@ -23,7 +23,7 @@ _LIES = "__lies_at__"
 _ALIGNED = 512
 _LEAST = 32 << 20
 _MOST, _PART, _BLOCK = 8 << 30, 4, 2 << 20
-"""Bytes of an area at most, the part of the device's free memory that one stretch may take, and what the driver shares whole."""
+"""Most bytes of an area, divisor of the free memory per stretch, and granularity of sharing."""
 
 
 class Area:
@@ -117,7 +117,6 @@ class Area:
 
 
 _left: deque[tuple[int, list[torch.Tensor]]] = deque()
-"""No list: the contents of those are sealed."""
 
 
 def leave(process: int, areas: Iterable[Area]) -> None:
@@ -192,7 +191,7 @@ def allocate(bytes_: int, device: torch.device) -> tuple[torch.Tensor, bytes]:
     try:
         _done("cuIpcGetMemHandle", driver.cuIpcGetMemHandle(ctypes.byref(handle), pointer))
         memory = _bytes_at(int(pointer.value), bytes_, device)
-        # It may be memory that held somebody's answers before.
+        # It may hold another process's old answers.
         memory.zero_()
         facts.settle(device)
         return memory, bytes(handle)
@@ -209,7 +208,7 @@ def free(memory: torch.Tensor) -> None:
 
 def opened(handle: bytes, bytes_: int, device: torch.device) -> torch.Tensor:
     """Memory that another process allocated. Raises NotSharedError."""
-    # The context is there once something was asked of it.
+    # Creates the context.
     facts.settle(device)
     pointer = ctypes.c_uint64()
     enable_peers = ctypes.c_uint(1)

@@ -21,14 +21,14 @@ from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import coded, identical, numbers, tensors
 
 _SHARES = (1.0, 0.25, 0.0625)
-"""How far from the constructed values the drawn ones are, as long as the answer does not bear it."""
+"""Shares of the change to try, until the answer stays steady."""
 _CALM = 1e3
-"""Times by which the size of the answer may change."""
+"""Largest change of the answer's size."""
 _TINY = 0.1
-"""A parameter below it, all of one number, scales what would be lost in rounding: it is drawn larger."""
+"""A constant parameter below it is enlarged: it scales what rounding would lose."""
 _LOOKED_AT, _AGAIN = 4096, 0.9
 _LARGEST = 1 << 27
-"""Numbers that a model may hold to be constructed twice."""
+"""Largest model to construct twice."""
 _MOST_NAMED = 4
 _DEPTH = 3
 
@@ -50,7 +50,7 @@ class Weights:
         return {name: self.live[name] if name in alive else value for name, value in self.constructed.items()}
 
     def named(self, names: Collection[str]) -> str:
-        """"weight, bias of LayerNorm (ln)" and so on, one part an owner."""
+        """ "weight, bias of LayerNorm (ln)" and so on, one part an owner."""
         return _said({name: self.owners[name] for name in names})
 
 
@@ -236,7 +236,7 @@ def _rms(tensor: torch.Tensor) -> float:
     tensor = numbers(tensor)
     finite = tensor.isfinite()
     count = int(finite.sum())
-    # Picking them out would take many times their memory.
+    # Indexing would take many times their memory.
     total = float(torch.where(finite, tensor, 0.0).to(torch.float64).square().sum())
     return math.sqrt(total / count) if count else 0.0
 
@@ -271,7 +271,7 @@ def match(model: Any, constructed: Mapping[str, torch.Tensor], known: Collection
         free = [name for name, one in own.items() if name not in pairs.values() and alike(one, value)]
         if len(free) == len(names):
             pairs |= dict(zip(names, free, strict=True))
-            # Under another name the identity may be what it is as well the other way round.
+            # Without a name the identity may also be transposed.
             ordered |= len(names) > 1 or not constant(value)
         else:
             missing += names
@@ -316,7 +316,7 @@ def _within(item: Any, depth: int) -> Iterator[torch.Tensor]:
         yield item
     elif isinstance(item, dict):
         for key, part in item.items():
-            # What is registered is in the state already.
+            # Registered tensors are in the state already.
             if key not in ("_parameters", "_buffers", "_modules"):
                 yield from _within(part, depth - 1)
     elif isinstance(item, (list, tuple)):
@@ -421,9 +421,9 @@ def shift_counterparts(
     model: Any, names: Collection[str], counterparts: Mapping[str, str], still: Collection[str] = ()
 ) -> list[str]:
     """`shift` the candidate's counterparts of these weights; returns the names without one."""
-    # What was there as it was constructed may have gone by another name since.
+    # Names may have changed since construction.
     state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     there = [name for name in names if counterparts.get(name) in state]
     shift(model, [counterparts[name] for name in there], still={counterparts[name] for name in there if name in still})
-    # Another name with the same numbers may stand for something else.
+    # An equal tensor of another name may mean something else.
     return [name for name in names if name not in there or counterparts[name] != name]

@@ -12,7 +12,7 @@ import torch
 from profkit.guest.tensors.compare import inexact, numbers, told
 
 BORDERS = {"fp64": 26.0, "fp32": 13.0, "tf32": 9.3, "fp16": 9.3, "bf16": 6.8, "fp8": 3.0}
-"""Bits from which on an answer counts as computed in a type; as measured on work of known precision (benchmarks/measured_precision.py)."""
+"""Bits from which an answer counts as computed in a type, by benchmarks/measured_precision.py."""
 COARSER = {
     "fp64": ("fp32",),
     "fp32": ("tf32", "bf16"),
@@ -21,7 +21,7 @@ COARSER = {
     "bf16": ("fp8",),
     "fp8": (),
 }
-"""Types that people use in place of a task's own."""
+"""Types in common use instead of a task's own."""
 UNITS = {"fp64": 2.0**-53, "fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8, "fp8": 2.0**-4}
 QUANTILES = (0.5, 0.9, 0.99, 0.9999)
 

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 LONG = 16
-"""Elements from which an axis is long."""
+"""Elements of a long axis."""
 _SMALL = 1 << 16
-"""Elements of a parameter that may be a decay, a bias or a table of terms."""
+"""Largest parameter that counts as a decay, a bias or a table of terms."""
 _FADED = 1 / 16
 
 

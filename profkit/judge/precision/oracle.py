@@ -51,17 +51,17 @@ from profkit.judge.precision.bits import (
 )
 
 SMOOTH, KINK = 2.0**-20, 2.0**-11
-"""Relative steps: one that rounding of float64 does not reach, and one as coarse as types that are used in place of others."""
+"""Relative steps: far above float64's rounding, and as coarse as accepted types."""
 _LEAST = 1.0 / 64
-"""Response of an element that hangs on nothing, as a share of itself."""
+"""Least response of an element, relative to its size."""
 _TIMES = 2.0
 _DRAWS, _FEW = 2, 4096
-"""Runs by the smooth step; one more where an output has few elements."""
+"""Runs by the smooth step; one more for outputs with few elements."""
 _MANY = 8
-"""Runs that show which of equals an integer stands for: one of 256 ties is missed."""
+"""Runs that reveal ties among integers: one of 256 ties is missed."""
 _OFFENDERS = 1 << 12
 _STRAY = 8
-"""Of integers that a moved run changes, so many in a row may hide one that none of the runs changed."""
+"""Ratio of integers changed by a moved run to those that only the candidate changed."""
 _SURE, _ROUGH, _RARE = 0.5, 2.0, 3.0
 _NOISE = 0.5
 
@@ -89,7 +89,6 @@ class _Leaf:
 
 
 Index: TypeAlias = Any
-"""Indices of elements, or a slice."""
 
 
 class Oracle:
@@ -174,7 +173,7 @@ class Case:
             found = self._quick(n, have)
             if exact or not found >= known.required + _SURE:
                 found, what = self._measured(n, have)
-                # Of inputs that are not drawn ones the reference itself may have less.
+                # On unusual inputs the reference itself may have fewer bits.
                 if found < least and (self._drawn or found < min(least, self._own(n) - _RARE)):
                     return Verdict("mismatch", f"{where}: {what}", bits=found)
             bits = min(bits, found)
@@ -358,7 +357,7 @@ class Case:
         values = [(size, taken[n]) for size, taken in runs]
         (_, (truth, dtype)), others = values[0], [(size, value) for size, (value, _) in values[1:]]
         if not inexact(want):
-            # Of what a task's own precision does not reach, nothing may be another integer.
+            # Integers are exact at steps below the task's own precision.
             finest = max(SMOOTH, 2 * UNITS[self._oracle.precision.type])
             return _Leaf(truth, truth, [(size, value) for size, value in others if size <= finest], truth, 0.0)
         draws = len(others) - 2

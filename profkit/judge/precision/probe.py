@@ -24,18 +24,18 @@ from profkit.judge.precision.oracle import Oracle
 
 AS_IT_CAME, OTHERS = "an input as it came", "the answer to other inputs"
 _COPIED = 3
-"""Unusual inputs that must come back as they are before a task is taken for a copy."""
+"""Unusual inputs to return unchanged before a task counts as a copy."""
 _TYPES = {torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
 _TYPES |= {torch.complex128: "fp64", torch.complex64: "fp32"}
 _HOLES = frozenset({"isnan", "nan_to_num", "isfinite", "isinf", "nansum", "nanmean", "nanmedian", "nanquantile"})
 _DROPPED = 13
-"""Mantissa bits of a float32 that TF32 has not."""
+"""Mantissa bits of float32 beyond TF32's."""
 _FACTORS: dict[str, dict[str, tuple[int, ...]]] = {
     "convolution": {"convolution": (0, 1), "convolution_backward": (0, 1, 2)},
     "matmul": {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2)},
     "recurrence": {"_cudnn_rnn": (0, 1, 3, 4)},
 }
-"""Arguments of torch's operators that a tensor core multiplies, by the kind of operation."""
+"""Operands of tensor cores among torch's arguments, by kind of operation."""
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import coded, inexact, tensors
 
 _FINE = 2.0**-16
-"""Step above which codes of one byte are moved too."""
+"""Step above which one-byte codes are moved too."""
 Run = Callable[[float, int, float], tuple[Any, float]]
-"""(step, seed, sign) -> (what a view gives, the step that was taken)."""
+"""(step, seed, sign) -> (result of a view, the step taken)."""
 View = Callable[[Any, list[Any]], Any]
-"""What is looked at of a model called with these arguments, which are used up."""
+"""(model, arguments, used up) -> the values to compare."""
 
 
 def called(model: Any, arguments: list[Any]) -> Any:
@@ -97,7 +97,7 @@ class _Chance:
         if not keeps:
             return far
         if coded(source):
-            # Codes are scaled to their largest number, beyond which some have no infinity but NaN.
+            # Codes use the full range of their type, beyond which some have NaN.
             most = torch.finfo(source.dtype).max
             far = torch.where(far.isfinite(), far.clamp(-most, most), far)
         return far.to(source.dtype)
@@ -199,7 +199,7 @@ class _Widening(TorchFunctionMode):  # type: ignore[misc]
         kwargs = kwargs or {}
         if func in _METHODS and not args[0].is_complex():
             return args[0].to(torch.float64, **kwargs)
-        # A view reads the same bits as another type.
+        # A view reinterprets bits.
         if func is not torch.Tensor.view:
             args = tuple(_wide(one) for one in args)
             kwargs = {name: _wide(one) for name, one in kwargs.items()}

@@ -19,7 +19,7 @@ from profkit.judge.remote import Remote, RemoteError
 
 _PROBES = 8
 _PROBE_RTOL = 0.05
-"""Probes show that a result is there, not how exact it is; the comparison of whole outputs does that."""
+"""Probes show that a result is there; precision is checked on whole outputs."""
 
 
 class RemoteCall:
@@ -105,7 +105,7 @@ class RemoteCall:
         try:
             _same_elements(probes, told["values"])
         except ChangedResultError:
-            # An element may jump there, or be less exact: all of the answer says whether it is right.
+            # The element may jump or be less exact: compare the whole answer.
             self.recheck()
         return wall
 

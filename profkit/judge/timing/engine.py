@@ -23,22 +23,22 @@ from profkit.judge.timing import busy, energy, outside, turns, winner
 from profkit.launch.protocol import Job
 
 SHORT = 20e-6
-"""Seconds below which a graph of calls is timed as well."""
+"""Seconds below which a call is also timed in a graph."""
 SIDE_ROUNDS = 12
 RECHECKS = 1 / 8
-"""Share of timed calls, drawn at random, whose output is compared; half of the first ones."""
+"""Share of timed calls to compare, at random; half of the first ones."""
 _FIRST_TURNS = 8
 _LOADED = 2.0
 _PRESSED = 0.3
 _WORTH_A_WORD = 0.01
 _AGREEING, _AGREED = 0.3, 0.01
-"""Share of the budget that event pairs take where CUPTI is to decide, and the precision that is enough then."""
+"""Share of the budget for event pairs, and the precision that suffices, where CUPTI decides."""
 _FEW, _FEWER = {"least": 8, "trials": 2}, {"least": timing.DECIDING, "most": timing.DECIDING, "trials": 1}
-"""Their rounds then; in further processes, where nothing is asked of them but how long launching takes, and none is kept."""
+"""Rounds of event pairs then; fewer in repeated jobs, which only need the launch time."""
 _COMPARING = 0.5
-"""Share of the time that comparing may take once the first rounds are over."""
+"""Share of the time for comparisons after the first rounds."""
 MOST_RECORDINGS = 6
-"""CUPTI keeps every record in memory until a recording ends, so long measurements are several of them."""
+"""CUPTI holds records in memory until a recording ends, so long measurements need several."""
 
 
 def time_all(
@@ -145,7 +145,6 @@ class _Timed:
             job, self._calls, self.samples, clock, self._device, self._events, self.before, self._after, self.spent
         )
         if any(sample.method == "cupti" for sample in more):
-            # So few pairs are no witness.
             self._scant = job.again
         else:
             self.measure((1 - _AGREEING) * job.budget, job.target)
@@ -188,7 +187,7 @@ def ready(job: Job, calls: Mapping[str, TimedCall], device: torch.device) -> Non
         try:
             cupti.set_up(calls, CudaClock(device, cold=False))
         except (cupti.CuptiError, RuntimeError) as error:
-            # Who records finds it out again, and says so.
+            # The recording will fail too, and report it.
             _only_of_clocks(error)
 
 
@@ -303,7 +302,7 @@ def _from_outside(
     """All samples, those of candidates raised to their outside bound, and the outside samples."""
     bounds, exams, watch = _look(calls, samples, device, before)
     if bounds:
-        # Another look: what else ran on the machine may have made it slow.
+        # Look again: other load may have made it slow.
         again, exams, other = _look(calls, samples, device, before)
         bounds = {name: min(least, again[name]) for name, least in bounds.items() if name in again}
         watch = max(watch, other, key=lambda one: one.slower)
@@ -366,7 +365,7 @@ def _best_again(
             fresh += _judged(job, pair, clock, before, after)[0]
         except (cupti.CuptiError, RuntimeError) as error:
             _only_of_clocks(error)
-            # CUPTI's first samples decide then, and the luck in them stays a caveat.
+            # CUPTI's first samples decide then, with their selection bias.
             traceback.print_exc()
             return "", []
     return best, fresh

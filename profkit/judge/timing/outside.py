@@ -26,20 +26,18 @@ NOTE = "another process's clock: what N more calls take, divided by N; warm cach
 DECIDING = ("cupti", "event", "wall")
 ROUNDS = 7
 MARGIN = {"cuda": 1.35, "cpu": 1.1}
-"""Times by which a call may be slower in a batch, seen from outside, than its process reports: gaps between launches."""
+"""Slow-down accepted in a batch over the claimed time: gaps between launches."""
 RESOLUTION = 20e-6
-"""Seconds by which two batches may differ from outside without meaning anything."""
+"""Insignificant difference of two batches [s]."""
 TICK = {"cuda": 1e-6, "cpu": 0.0}
-"""Seconds below which no timer of a device tells two calls apart: an event's time is half of that to either side, and what is
-taken off for the pair is measured likewise.
-"""
+"""Resolution of a device's timer [s], half of it to either side of a claim and its offset."""
 _WORK = {"cuda": 1e-3, "cpu": 20e-3}
-"""Seconds of calls in a batch. On a GPU it is bounded by the launches that fit into the queue."""
+"""Seconds of calls in a batch, on a GPU limited by the launch queue."""
 _MOST_CALLS = {"cuda": 200, "cpu": 10_000}
 _FEW = 10
 _MOST_HOLD = 0.2
 _HOLDS = (2.0, 8.0)
-"""How long the queue is held for one call alone, in times of what launching it took."""
+"""Hold of the queue for a single call, in multiples of its launch time."""
 _BUDGET = 2.0
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 from profkit.guest.clocks.timing import Sample
 
 FIELD = 3
-"""Candidates from which on the luck of the best is worth a second look."""
+"""Candidates from which selection bias matters."""
 FIRST = "-first"
-"""What the method of its first samples is called with, once there are others."""
+"""Suffix of the first samples' method."""
 _DECIDING = ("cupti", "event", "wall")
 
 
