@@ -23,10 +23,7 @@ from profkit.record.request import Request
 
 @dataclass(frozen=True)
 class Done:
-    """Result of an item. `run`: its directory, None when nothing was measured.
-
-    `error`, `fix` and the exit `code` say why it was not measured, or not reported whole.
-    """
+    """Result of an item. `run`: its directory, None when nothing was measured."""
 
     item: WorkItem
     run: Path | None

@@ -242,10 +242,7 @@ def _short(text: str) -> str:
 
 
 def confirm(index: Index, series: Series, progress: Callable[[str], None] = lambda _: None) -> Again:
-    """Measure the newest run of a series again, AGAIN times.
-
-    The new runs join the others below the index's folder. Confirmed: their median is nearer to the slower level.
-    """
+    """Measure the newest run again, AGAIN times: is the median nearer to the slower level?"""
     suspect = series.suspect
     if suspect is None:
         return Again("refuted", "nothing is suspected")
@@ -263,10 +260,7 @@ def confirm(index: Index, series: Series, progress: Callable[[str], None] = lamb
 
 
 def _measured(index: Index, series: Series, progress: Callable[[str], None]) -> Iterator[tuple[Row, float]]:
-    """(row, time [s] of the reference) of new runs of the same sources and method.
-
-    Raises ProfkitError where these are not to be had.
-    """
+    """(row, the reference's time [s]) of new runs of the same sources. Raises ProfkitError."""
     from profkit.record.profile import profile
     from profkit.report.derived import write
     from profkit.study.study import Study

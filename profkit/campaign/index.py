@@ -155,10 +155,7 @@ class Index(contextlib.AbstractContextManager["Index"]):
 
 
 def moment(text: str, index: Index) -> str:
-    """`--since`: a date, a tag or commit of this repository, or a version -> ISO time, UTC.
-
-    Raises ProfkitError when it is none of them.
-    """
+    """`--since`: a date, a tag or commit of this repository, or a version -> ISO time, UTC."""
     if not text or _is_date(text):
         return text
     for version in (text, text.removeprefix("v")):

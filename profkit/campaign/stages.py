@@ -260,10 +260,7 @@ def _report(task: Task, say: Say) -> Answer:
 
 
 def deliver(run: Run, runs: Path) -> Path:
-    """Move a finished run into place by one rename: whole or not at all.
-
-    Raises ProfkitError when there is no room.
-    """
+    """Move a finished run into place by one atomic rename. Raises ProfkitError without room."""
     here, (sample, stamp) = str(run.path), run.path.parts[-2:]
     stamp = stamp.partition("-")[0]
     own = run.manifest.sample.path == here

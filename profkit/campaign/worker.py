@@ -51,10 +51,7 @@ class WorkerDiedError(Exception):
 
 
 class Worker:
-    """A worker process, restarted when it has ended or grown; for one thread.
-
-    lent: descriptor of the shared runner servers; nice: its niceness.
-    """
+    """A worker process, restarted when it has ended or grown; for one thread."""
 
     def __init__(self, log: Path, extra: Mapping[str, str], lent: int, nice: int = 0) -> None:
         self._log, self._extra, self._lent, self._nice = log, dict(extra), lent, nice

@@ -23,10 +23,7 @@ Progress = Callable[[str], None]
 
 
 def measure(target: Path | Sources, request: Request, progress: Progress = lambda _: None) -> Study:
-    """Profile a sample's folder, or sources, as files of the run's directory.
-
-    Raises ProfkitError when it is no sample, for instance when a candidate does not parse.
-    """
+    """Profile a sample's folder, or sources, as files of the run's directory."""
     if isinstance(target, Path):
         return Study(profile(target, request=request, progress=progress))
     with as_sample(target) as folder:

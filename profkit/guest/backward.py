@@ -20,10 +20,7 @@ INPUT = "input"
 
 
 class Gradients(torch.nn.Module):  # type: ignore[misc]  # torch is not typed here
-    """Gradients by what is `wanted` ("input[0]" or a parameter's name); None where none arrives.
-
-    Called with inputs and a gradient per floating output. `alone`: `ready` makes the graph, not the call.
-    """
+    """Gradients of a model by `wanted`: "input[0]" or a parameter. `alone`: graph made by `ready`."""
 
     def __init__(self, model: Any, wanted: Sequence[str], *, alone: bool = False) -> None:
         super().__init__()

@@ -54,10 +54,7 @@ def _cuda(device: torch.device) -> Device:
 
 @functools.cache
 def nvml(device: torch.device) -> tuple[Any, Any]:
-    """(pynvml, handle) of a CUDA device, by UUID: CUDA_VISIBLE_DEVICES changes indices.
-
-    It stays open until the process ends, because opening takes as long as many samples.
-    """
+    """(pynvml, handle) of a CUDA device, by UUID: CUDA_VISIBLE_DEVICES changes indices."""
     import pynvml
 
     pynvml.nvmlInit()

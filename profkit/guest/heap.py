@@ -17,10 +17,7 @@ _LINES = 1 << 14
 
 
 def _shift() -> None:
-    """Allocate a random offset of up to a MiB: forks of one process have the same addresses.
-
-    A time that depends on addresses would otherwise look reproducible.
-    """
+    """Allocate a random offset: forks share addresses, and times may depend on them."""
     malloc = ctypes.CDLL(None).malloc
     malloc.argtypes, malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
     malloc(_LINE * (1 + secrets.randbelow(_LINES)))

@@ -195,10 +195,7 @@ def plain(item: Any) -> Any:
 
 
 def spoil(output: Any, model: Any, own: Collection[str], but: Any = ()) -> None:
-    """Fill the memory of an output with NaN, or the largest integer: stale outputs become wrong.
-
-    Parameters, buffers, tensors under the names `own`, and the tensors `but` are kept.
-    """
+    """Fill the memory of an output with NaN, or the largest integer: stale outputs become wrong."""
     every = [*_held(model, own), *(leaf for _, leaf in tensors(but) if isinstance(leaf, torch.Tensor))]
     held = {_storage(leaf) for leaf in every}
     for _, leaf in tensors(output):

@@ -58,10 +58,7 @@ class Trial:
 
 
 def domain(module: ModuleType) -> Domain:
-    """Read `input_domain()`: (lowest, highest) or None per input; None without the function.
-
-    Raises ValueError for another form.
-    """
+    """(lowest, highest) or None per input from `input_domain()`. Raises ValueError otherwise."""
     if not hasattr(module, "input_domain"):
         return None
     said = list(module.input_domain())
@@ -166,7 +163,7 @@ def variants(
         ALL_FIRST: lambda t: t[:1].expand_as(t).contiguous(),
         "rows in order of size": lambda t: t.sort(-1).values,
         IN_TURN: lambda t: t.sort(0).values,
-        "every other row zero": lambda t: _rows(t, torch.zeros_like),
+        "every other row zero": _every_other_zero,
         "rows with a single one": _one_hot,
         "inputs whose first elements are the largest": lambda t: _falling(t, last=False),
         "inputs whose last elements are the largest": lambda t: _falling(t, last=True),
@@ -186,8 +183,8 @@ def variants(
             if kept is not None:
                 yield f"{name}{AS_WELL * bool(sides and alone)}", "values", kept
     if allowed is not None and len(allowed) == len(drawn):
-        for name, share in {"the lowest values allowed": 0.0, "the highest values allowed": 1.0}.items():
-            yield name, "values", [_at(item, bounds, share) for item, bounds in zip(drawn, allowed, strict=True)]
+        for end, name in enumerate(("the lowest values allowed", "the highest values allowed")):
+            yield name, "values", [_at(item, bounds, end) for item, bounds in zip(drawn, allowed, strict=True)]
     if other is not None and (moved := _constants_changed(drawn, other)) is not None:
         yield CONSTANT, "values", moved
     for changed in _each_changed(drawn, other) if other is not None else ():
@@ -219,7 +216,7 @@ def _each_changed(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
     for place, ((_, one), (_, again)) in enumerate(zip(tensors(drawn), tensors(other), strict=False)):
         floating = isinstance(one, torch.Tensor) and one.is_floating_point()
         if not floating and _same(one, again) and (value := _another(one)) is not None:
-            yield inputs.numbered(drawn, lambda at, leaf, place=place, value=value: value if at == place else leaf)  # type: ignore[misc]
+            yield _with_leaf(drawn, place, value)
 
 
 def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
@@ -235,7 +232,13 @@ def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
         kinds = one.unique()
         if 1 < len(kinds) < one.numel():
             for value in kinds[[0, -1] if len(kinds) == 2 else [0, len(kinds) // 2, -1]].tolist():
-                yield _one_leaf(drawn, place, functools.partial(torch.full_like, fill_value=value))
+                yield _with_leaf(drawn, place, torch.full_like(one, value))
+
+
+def _with_leaf(drawn: list[Any], place: int, value: Any) -> list[Any]:
+    """A copy with another value for one leaf, by its number in the order of `tensors`."""
+    changed: list[Any] = inputs.numbered(drawn, lambda at, leaf: value if at == place else leaf)
+    return changed
 
 
 def _bounds(one: Any, again: Any) -> bool:
@@ -309,9 +312,9 @@ def _floats(item: Any, change: Callable[[torch.Tensor], torch.Tensor], rows: Col
     )
 
 
-def _rows(tensor: torch.Tensor, make: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+def _every_other_zero(tensor: torch.Tensor) -> torch.Tensor:
     changed = tensor.clone()
-    changed[1::2] = make(changed[1::2])
+    changed[1::2] = 0
     return changed
 
 
@@ -320,11 +323,11 @@ def _one_hot(tensor: torch.Tensor) -> torch.Tensor:
     return torch.zeros_like(tensor).scatter_(-1, place, 1.0)
 
 
-def _at(item: Any, bounds: Any, share: float) -> Any:
+def _at(item: Any, bounds: Any, end: int) -> Any:
     """Every floating number at one end of its bounds; unchanged where that is infinite."""
-    if bounds is None or not math.isfinite(bounds[0] if share == 0.0 else bounds[1]):
+    value = math.inf if bounds is None else float(bounds[end])
+    if not math.isfinite(value):
         return inputs.clone(item)
-    value = float(bounds[0] if share == 0.0 else bounds[1])
     return inputs.mapped(inputs.clone(item), lambda t: torch.full_like(t, value) if t.is_floating_point() else t)
 
 
@@ -353,12 +356,6 @@ def _single(drawn: list[Any]) -> list[Any] | None:
         return None
     single: list[Any] = inputs.mapped(inputs.clone(drawn), lambda t: t[:1].clone())
     return single
-
-
-def _one_leaf(arguments: list[Any], number: int, change: Callable[[torch.Tensor], torch.Tensor]) -> list[Any]:
-    """A copy with one leaf changed, by its number in the order of `tensors`."""
-    changed: list[Any] = inputs.numbered(arguments, lambda at, leaf: change(leaf) if at == number else leaf)
-    return changed
 
 
 def _falling(tensor: torch.Tensor, *, last: bool) -> torch.Tensor:

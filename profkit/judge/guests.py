@@ -82,10 +82,7 @@ def _seconds(remote: Remote, told: dict[str, Any]) -> float:
 def build(
     loaded: Iterable[tuple[Remote, float]], first: Implementation, seed: int, events: Events
 ) -> list[Implementation]:
-    """Candidates constructed with the arguments and weights of the reference `first`.
-
-    All are asked before the first answers, because many constructors compile extensions.
-    """
+    """Construct all candidates in parallel, with the reference's arguments and weights."""
     inputs.torch_seed(seed)
     init = first.module.get_init_inputs()
     known = dict(first.model.state_dict()) if isinstance(first.model, torch.nn.Module) else None

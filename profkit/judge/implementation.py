@@ -111,10 +111,7 @@ class Implementation:
 
 
 class RemoteImplementation(Implementation):
-    """A candidate in another process: inputs are sent over, outputs come back.
-
-    `model`: its process. candidate.Guest answers the methods under the same names.
-    """
+    """A candidate in another process; candidate.Guest answers the methods of the same names."""
 
     model: Remote
     remote = True

@@ -41,10 +41,7 @@ class LostCandidateError(Exception):
 
 
 class RemoteError(RuntimeError):
-    """An exception in the process of candidate `impl`, or a malformed answer.
-
-    `status`: that of the manifest, "" for the default of the phase.
-    """
+    """An exception or malformed answer of candidate `impl`; `status` "": the phase's default."""
 
     def __init__(self, impl: str, told: dict[str, Any]) -> None:
         super().__init__(str(told.get("reason", ""))[:500])

@@ -16,10 +16,7 @@ from profkit.judge.precision.oracle import Case, Oracle
 
 
 class Slopes:
-    """Expected gradients of a reference. `wanted`: what is differentiated by.
-
-    Raises what the reference raises, ValueError when it has no gradient.
-    """
+    """Expected gradients of a reference by `wanted`. Raises ValueError when it has none."""
 
     def __init__(self, model: Any, arguments: list[Any], known: Precision) -> None:
         self._model = model

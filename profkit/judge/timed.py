@@ -41,10 +41,7 @@ _LESS = 4.0
 
 @dataclass(frozen=True)
 class Plan:
-    """Data, expected answers and comparison of timed calls.
-
-    `of`: a pass of backward.PASSES with gradients by `wanted`, "" for the call itself.
-    """
+    """Data, answers and comparison of timed calls. `of`: a pass of backward.PASSES, or ""."""
 
     draw: Callable[[], list[Any]]
     answer: Callable[[list[Any], frozenset[str]], Any]

@@ -116,10 +116,7 @@ class WeightChecks:
         return self._session.verdict(got, arguments, alive, seed).status == "ok"
 
     def born(self, candidate: Implementation) -> bool:
-        """Whether it is right when its constructor finds the drawn weights, and so folds them.
-
-        If not, it is restored.
-        """
+        """Whether it is right when its constructor sees the drawn weights; else it is restored."""
         every, before = frozenset(self._session.live.live), candidate.alive
         candidate.alive = every
         self._events.phase("build", candidate.subject.name)
@@ -161,11 +158,7 @@ class WeightChecks:
     # After it was timed
 
     def follow(self, sound: list[Implementation]) -> list[Implementation]:
-        """Check in-place updates of weights; returns the candidates that are still right.
-
-        Candidates that follow an update must be right with weights unlike the constructed ones. Weights folded at
-        build are a note.
-        """
+        """Check in-place updates, then other weights; returns the candidates that are still right."""
         session, reference = self._session, self._session.reference
         names, still = weights.changeable(reference.model, session.live.live), weights.padded(reference.model)
         every = [*names, *sorted(reference.drawn.difference(names))]

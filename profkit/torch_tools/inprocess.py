@@ -47,10 +47,7 @@ class Repeated:
 
 
 def measure(functions: Mapping[str, Callable[..., Any]], arguments: Sequence[Any], job: Job, events: Path) -> None:
-    """Time the callables in turns and model the first one's work; writes events and job.timings.
-
-    Of two, the first is the reference: the other is timed only when its result is the same.
-    """
+    """Time the callables in turns and model the first one's work; the first is the reference."""
     out = Events(events, job.limits)
     device = device_of(arguments, job.device)
     found = facts.device_facts(device)

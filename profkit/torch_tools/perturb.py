@@ -102,10 +102,7 @@ def _leave(call: Callable[[], Any], device: torch.device) -> None:
 
 
 def halves(arguments: list[Any]) -> Iterator[list[Any]]:
-    """Arguments with half of the data, the most promising first.
-
-    The first half of all tensors as long as the first one, then of that alone, then the same of the largest.
-    """
+    """Arguments with half of all tensors, or one, as long as the first or the largest."""
     leaves = [leaf for _, leaf in tensors(arguments) if isinstance(leaf, torch.Tensor) and leaf.dim()]
     largest = sorted(leaves, key=lambda one: -one.numel())[:1]
     for lead in dict.fromkeys([*leaves[:1], *largest]):

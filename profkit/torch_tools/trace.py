@@ -140,10 +140,7 @@ def run(target: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class Gathered:
-    """Kineto's events: GPU `work` in order of start, CUDA `calls`, `ranges`, operators `ops`.
-
-    `ops`: name, begin [ns], length [ns], thread.
-    """
+    """Kineto's events: GPU `work`, CUDA `calls`, `ranges`, `ops` (name, begin, length, thread)."""
 
     work: Sequence[Any]
     calls: Sequence[Any]

@@ -165,10 +165,7 @@ def baseline(
     options: str = "",
     progress: Progress = lambda _: None,
 ) -> Baseline:
-    """Time the references, eager and compiled; writes official baseline files.
-
-    Existing files are completed, not overwritten: a problem that is there is passed over.
-    """
+    """Time the references, eager and compiled; completes official baseline files."""
     done = read_baseline(eager) if eager.exists() else {}
     fast = read_baseline(compiled) if compiled is not None and compiled.exists() else {}
     for number, problem in enumerate(problems, 1):

@@ -140,10 +140,7 @@ def _pass(n: int, c: int, k: int) -> float:
 
 
 def rated(results: Results, baseline: Baseline, problems: Iterable[Problem], level: int) -> list[Rated]:
-    """Sample 0 of each aligned problem with the interval of its speed-up.
-
-    profkit's own, measured against the reference in the same run, or one made of the means and deviations of both files.
-    """
+    """Sample 0 of each aligned problem with the interval of its speed-up."""
     rows = []
     for problem in problems:
         base = baseline.get(f"level{level}", {}).get(problem.name)

@@ -57,10 +57,7 @@ class Generated:
 
 
 def problems(root: Path, level: int) -> list[Problem]:
-    """The problems of a level, by id; root: a checkout, its KernelBench or the level folder.
-
-    Raises ProfkitError when there is no such level or two files share an id.
-    """
+    """The problems of a level, by id; root: a checkout, its KernelBench or the level folder."""
     tried = [root / f"level{level}", root / "KernelBench" / f"level{level}", root]
     folder = next((path for path in tried if path.name == f"level{level}" and path.is_dir()), None)
     if folder is None:

@@ -50,10 +50,7 @@ def _under_one_name(build: Callable[..., Any], taken: dict[str, str]) -> Callabl
 
 
 def _first_name(name: str, asked: Mapping[str, Any]) -> str:
-    """The name of the first equal build; its own where names matter.
-
-    They do for registered operators and for a build directory of its own.
-    """
+    """The name of the first equal build; its own where operators or a directory depend on it."""
     root = os.environ.get("TORCH_EXTENSIONS_DIR", "")
     text = repr(sorted((key, value) for key, value in asked.items() if key not in _SILENT)) + _texts(
         asked.get("sources")

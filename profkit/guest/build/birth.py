@@ -21,10 +21,7 @@ from profkit.guest.tensors import weights
 
 
 class Values:
-    """Values by the last part of their name and their shape, given out in order.
-
-    constructed: the values they replace, where those are not constant.
-    """
+    """Values by short name and shape, given out in order; constructed: the ones they replace."""
 
     def __init__(self, live: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Tensor]) -> None:
         self._waiting: dict[tuple[str, torch.Size], deque[tuple[torch.Tensor, torch.Tensor | None]]] = {}
@@ -52,10 +49,7 @@ def _key(name: str, tensor: torch.Tensor) -> tuple[str, torch.Size]:
 
 @contextlib.contextmanager
 def live(values: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Tensor]) -> Iterator[None]:
-    """Give torch's layers these values at the end of their constructors.
-
-    Parameters and buffers of other modules get them when they are registered.
-    """
+    """Give layers of torch these values when constructed, other tensors when registered."""
     left, making = Values(values, constructed), set[int]()
     kinds = [kind for kind in vars(torch.nn).values() if isinstance(kind, type) and issubclass(kind, torch.nn.Module)]
     own = {kind: vars(kind).get("__init__") for kind in kinds if kind is not torch.nn.Module}

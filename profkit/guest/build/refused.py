@@ -28,10 +28,7 @@ _ASKS = re.compile(r"cuda\.(is_available|device_count|get_device|current_device)
 
 
 def remember(file: Path, cache: Path, key: str, campaign: str, error: Exception) -> None:
-    """Keep a compiler's error for the rest of a campaign, unless it may be transient.
-
-    Sources that query the GPU are left out.
-    """
+    """Keep a compiler's error for a campaign; not if transient or if the source queries the GPU."""
     text = str(error)
     if not _ASKS.search(file.read_text("utf-8", "replace")):
         _keep(_failure(cache, key), campaign, text)

@@ -12,10 +12,7 @@ _CYCLES = 2.0e9
 
 
 def batch(call: Any, count: int, hold: float, device: torch.device) -> None:
-    """Make `count` calls back to back, or none.
-
-    The last one has other inputs, so that an earlier output does not pass for its own.
-    """
+    """Make `count` calls back to back, or none; the last one with other inputs."""
     call.turn()
     call.prepare()
     if device.type == "cuda":

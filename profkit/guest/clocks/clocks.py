@@ -132,10 +132,7 @@ class HostClock:
 
 
 class GraphClock:
-    """A CUDA graph of CALLS calls, for kernels as short as an event pair.
-
-    Without launch gaps and with a warm L2: the lowest time in reach, not the verdict.
-    """
+    """A CUDA graph of CALLS short calls: no launch gaps and a warm L2, so not the verdict."""
 
     CALLS = 20
     method = "graph"

@@ -169,10 +169,7 @@ def _each(recordings: Mapping[str, Any]) -> list[Any]:
 
 
 def event_offset(clock: CudaClock, device: torch.device) -> float:
-    """Seconds an event pair reads too much: one tiny kernel by events and CUPTI, medians of 24.
-
-    The gaps between time stamps and kernel do not depend on the kernel.
-    """
+    """Seconds an event pair reads too much: one tiny kernel by events and CUPTI, medians of 24."""
     cell = torch.zeros(32, device=device)
 
     def tiny() -> Any:

@@ -109,10 +109,7 @@ def step(count: int, most: int = ELEMENTS) -> int:
 
 
 def form(candidate: Any, reference: Any, *, any_dtype: bool = False) -> Verdict | None:
-    """Difference in nesting, keys, types, shapes, dtypes or devices; None for nothing.
-
-    any_dtype: accept another dtype of the same kind (integer, floating, complex).
-    """
+    """Difference in nesting, keys, types, shapes, dtypes (any_dtype: kinds) or devices, or None."""
     got, want = list(tensors(candidate)), list(tensors(reference))
     if len(got) != len(want):
         return Verdict("wrong-type", f"{len(got)} outputs, the reference has {len(want)}")
@@ -183,18 +180,14 @@ _STRANGE: Mapping[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 """Kinds of non-finite elements on one side; the first found is reported."""
 
 
-def strange(got: torch.Tensor, want: torch.Tensor, but: torch.Tensor | None = None) -> str:
+def strange(got: torch.Tensor, want: torch.Tensor) -> str:
     """Count of elements that are not finite on one side alone, in words; "" for none."""
     found: dict[str, int] = dict.fromkeys(_STRANGE, 0)
-    at = 0
     for a, b in chunks(got, want):
         odd = ~(a.isfinite() & b.isfinite())
-        if but is not None:
-            odd &= ~but[at : at + len(a)]
         if bool(odd.any()):
             for name, holds in _STRANGE.items():
                 found[name] += int((odd & holds(a, b)).sum())
-        at += len(a)
     return next((f"{n} of {want.numel()} elements are {name}" for name, n in found.items() if n), "")
 
 

@@ -95,10 +95,7 @@ class _OtherFormError(Exception):
 
 
 def _laid_out(value: Any, file: Path) -> bool:
-    """Write plain tensors and containers, four times as fast as torch; False for other values.
-
-    Tensors that share memory still do when they are read.
-    """
+    """Write plain tensors and containers, four times as fast as torch; False for other values."""
     held: dict[int, torch.UntypedStorage] = {}
     numbers: dict[int, int] = {}
 

@@ -25,10 +25,7 @@ def seed_all(seed: int) -> None:
 
 
 def torch_seed(seed: int) -> None:
-    """Seed torch's generators on CPU and CUDA, with torch.manual_seed's numbers.
-
-    torch.manual_seed loads the compiler and records stacks: 3 ms, a hundred times and more in a job.
-    """
+    """Seed torch's generators as torch.manual_seed, which loads the compiler and takes 3 ms."""
     _CHANCE.manual_seed(seed)
     if torch.backends.cuda.is_built():
         torch.cuda.manual_seed_all(seed)
@@ -131,11 +128,6 @@ def span(shape: Sequence[int], stride: Sequence[int]) -> int:
     return 1 + int(sum((size - 1) * step for size, step in zip(shape, stride, strict=True) if size))
 
 
-def real(tensor: torch.Tensor) -> torch.Tensor:
-    """Complex numbers as real ones in the same memory, two in a row; others unchanged."""
-    return torch.view_as_real(tensor) if tensor.is_complex() and not tensor.is_conj() else tensor
-
-
 def through(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
     """A tensor changed in a type that torch can compute with; packed types are kept."""
     if packed(tensor):
@@ -186,10 +178,7 @@ def memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def rolled(tensor: torch.Tensor, places: int) -> torch.Tensor:
-    """Integers rolled along their longest axis; sorted ones, as bounds are, unchanged.
-
-    One-byte floats are rolled as bytes.
-    """
+    """Integers, or one-byte floats, rolled along their longest axis; sorted ones unchanged."""
     if coded(tensor):
         return rolled(tensor.view(torch.uint8), places).view(tensor.dtype)
     if not tensor.dim():
@@ -203,7 +192,8 @@ def rolled(tensor: torch.Tensor, places: int) -> torch.Tensor:
 def stirred(tensor: torch.Tensor, units: float = STIRRED) -> torch.Tensor:
     """Perturb every element in place by up to so many ulps of the largest; not one-byte types."""
     if inexact(tensor) and tensor.numel() and not coded(tensor):
-        flat = real(memory(tensor))
+        flat = memory(tensor)
+        flat = torch.view_as_real(flat) if flat.is_complex() and not flat.is_conj() else flat
         size = flat.nan_to_num(0.0, 0.0, 0.0).abs().max() * torch.finfo(flat.dtype).eps * units
         noise = torch.linspace(0.0, 7919.0, flat.numel(), dtype=torch.float64).frac().sub_(0.5).view(flat.shape)
         flat.add_(noise.to(flat) * size)

@@ -35,10 +35,7 @@ _DEPTH = 3
 
 @dataclass(frozen=True)
 class Weights:
-    """`constructed` and `live` values of the redrawn tensors; `owners`: their layers, in words.
-
-    All are empty where there is none, or the answer does not stay steady.
-    """
+    """`constructed` and `live` values of the redrawn tensors; `owners`: their layers, in words."""
 
     constructed: dict[str, torch.Tensor] = field(default_factory=dict)
     live: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -99,41 +96,34 @@ def constants(model: Any, fixed: Collection[str] = ()) -> dict[str, torch.Tensor
 
 
 def fixed(model: Any, again: Callable[[], Any]) -> frozenset[str]:
-    """Names of trained parameters, not constant, that another seed's construction repeats.
-
-    It is constructed again only where one looks regular; the result is empty where that fails.
-    """
+    """Names of trained parameters, not constant, that another seed's construction repeats."""
     if not isinstance(model, torch.nn.Module):
         return frozenset()
     own = dict(model.named_parameters(remove_duplicate=False))
-    if not any(_regular(one) for one in own.values()) or too_many(model):
-        return frozenset()
-    try:
-        other = dict(again().named_parameters(remove_duplicate=False))
-    except Exception:
-        traceback.print_exc()
-        return frozenset()
+    other = _other(model, again) if any(_regular(one) for one in own.values()) else {}
     return frozenset(name for name, one in own.items() if _regular(one) and name in other and alike(other[name], one))
 
 
 def drawn(model: Any, again: Callable[[], Any]) -> frozenset[str]:
-    """Names of kept buffers that another seed's construction changes, as quantized weights.
-
-    Buffers that stay the same are tables, masks or counts.
-    """
+    """Names of kept buffers that another seed's construction changes, as quantized weights."""
     if not isinstance(model, torch.nn.Module):
         return frozenset()
     trained = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     own = {name: one for name, one in model.state_dict().items() if name not in trained and _dense(one)}
     own = {name: one for name, one in own.items() if bool((one != one.reshape(-1)[0]).any())}
-    if not own or too_many(model):
-        return frozenset()
+    other = _other(model, again) if own else {}
+    return frozenset(name for name, one in own.items() if name in other and not alike(other[name], one))
+
+
+def _other(model: torch.nn.Module, again: Callable[[], Any]) -> dict[str, torch.Tensor]:
+    """State of another construction; {} where the model is too large or its construction fails."""
+    if too_many(model):
+        return {}
     try:
-        other = again().state_dict()
+        return dict(again().state_dict())
     except Exception:
         traceback.print_exc()
-        return frozenset()
-    return frozenset(name for name, one in own.items() if name in other and not alike(other[name], one))
+        return {}
 
 
 def _dense(tensor: Any) -> bool:
@@ -337,10 +327,7 @@ def changeable(model: Any, live: Collection[str]) -> list[str]:
 
 
 def unlike(model: Any, names: Collection[str], seed: int, *, signs: bool) -> dict[str, torch.Tensor]:
-    """Trained weights scaled at random by 0.5 to 1.5, and with `signs` half of them negated.
-
-    It breaks symmetry, positivity, orthogonality and sharing by construction.
-    """
+    """Trained weights scaled at random by 0.5 to 1.5, and with `signs` half of them negated."""
     trained = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     state = {name: value for name, value in model.state_dict().items() if name in names and name in trained}
     chance, at = torch.Generator().manual_seed(seed), dict[tuple[int, torch.Size], torch.Tensor]()
@@ -353,10 +340,7 @@ def unlike(model: Any, names: Collection[str], seed: int, *, signs: bool) -> dic
 
 
 def counterparts(model: Any, known: Mapping[str, torch.Tensor], pairs: Mapping[str, str]) -> dict[str, str]:
-    """The candidate's names for the reference's tensors.
-
-    Of `pairs`, the same name with about these numbers, or a tensor with the same numbers in order.
-    """
+    """The candidate's names for the reference's tensors: by `pairs`, name, or equal numbers."""
     if not isinstance(model, torch.nn.Module):
         return dict(pairs)
     state = {name: one for name, one in model.state_dict().items() if isinstance(one, torch.Tensor)}

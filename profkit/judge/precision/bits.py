@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,12 +78,6 @@ def flat(tensor: torch.Tensor, *, narrow: bool = False) -> torch.Tensor:
     if tensor.is_complex():
         return tensor.to(torch.complex64 if narrow else torch.complex128)
     return tensor.to(torch.float32 if narrow else torch.float64)
-
-
-def pieces(have: torch.Tensor, want: torch.Tensor, size: int = 1 << 24) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    a, b = numbers(have.detach()).reshape(-1), numbers(want.detach()).reshape(-1)
-    for start in range(0, b.numel(), size):
-        yield flat(a[start : start + size]), flat(b[start : start + size])
 
 
 def half_unit(dtype: torch.dtype) -> float:

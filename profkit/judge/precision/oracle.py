@@ -19,6 +19,7 @@ import torch
 from profkit.guest.tensors.compare import (
     Left,
     Verdict,
+    chunks,
     close,
     figures,
     form,
@@ -43,7 +44,6 @@ from profkit.judge.precision.bits import (
     is_float,
     less_rounding,
     over,
-    pieces,
     quantiles,
     share,
     to_bits,
@@ -110,10 +110,7 @@ class Oracle:
     def runs(
         self, arguments: list[Any], view: twin.View, take: Callable[[Any], Any], draws: int
     ) -> list[tuple[float, Any]]:
-        """(step, what `take` keeps) of the truth, of `draws` smooth and two coarse runs.
-
-        Raises what the reference raises.
-        """
+        """(step, what `take` keeps) of the truth, of `draws` smooth and two coarse runs."""
         plan = [(0.0, 0, 1.0), *((SMOOTH, 1 + n, 1.0) for n in range(draws))]
         coarse = max(KINK, 2 * UNITS[self.precision.type])
         plan += [(coarse, 1 + draws, sign) for sign in (1.0, -1.0)]
@@ -251,7 +248,7 @@ class Case:
         a, b = (flat(one)[index] for one in (have, want))
         error = less_rounding(a, b, 2.0 * half_unit(have.dtype))
         top = max(
-            (float(less_rounding(x, y, 2.0 * half_unit(have.dtype)).max()) for x, y in pieces(have, want)),
+            (float(less_rounding(x, y, 2.0 * half_unit(have.dtype)).max()) for x, y in chunks(have, want)),
             default=0.0,
         )
         small = error[b.abs() < profile.edge]
@@ -283,11 +280,11 @@ class Case:
     def _far(self, n: int, have: torch.Tensor) -> str:
         """Distance of an output from the reference's, in words."""
         want, off, worst, squares = self._leaves[n][1], 0, 0.0, 0.0
-        for a, b in pieces(have, want):
+        for a, b in chunks(have, want):
             both = a.isfinite() & b.isfinite()
             squares += float(torch.where(both, b.abs().square(), 0.0).sum())
         scale = math.sqrt(squares / max(1, want.numel()))
-        for a, b in pieces(have, want):
+        for a, b in chunks(have, want):
             both = a.isfinite() & b.isfinite()
             error = torch.where(both, (a - b).abs(), 0.0)
             size = torch.where(both, b.abs(), 0.0) + scale

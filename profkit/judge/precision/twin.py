@@ -46,10 +46,7 @@ Holder = Callable[[Any, bool], contextlib.AbstractContextManager[tuple[Any, list
 def _asked(
     model: Any, arguments: list[Any], view: View, holder: Holder, within: Callable[[], Any] | None = None
 ) -> Run:
-    """Evaluate in one way, in float64 `within` a context.
-
-    One-byte floats are codes: moved by coarse steps, by fine ones only where a task has no other floats.
-    """
+    """Evaluate in float64 `within` a context; one-byte codes move only by coarse steps or alone."""
     wide = within is not None
     floats = [leaf for leaf in inputs.floating(arguments) if not coded(leaf)]
     held = isinstance(model, torch.nn.Module) and any(not coded(one) and inexact(one) for one in _held(model))

@@ -23,10 +23,7 @@ _PROBE_RTOL = 0.05
 
 
 class RemoteCall:
-    """A timed call in another process, timed by clocks there.
-
-    of, wanted: a pass of backward.PASSES and its gradients, "" for the call itself; alone: see TimedCall.
-    """
+    """A timed call in another process. of, wanted: a pass of backward.PASSES and its gradients."""
 
     def __init__(
         self,

@@ -87,10 +87,7 @@ def time_all(
 
 
 class _Timed:
-    """State of one set of calls between clocks.
-
-    `offset` [s]: an event pair's own time; `dropped`: samples that do not count.
-    """
+    """Clocks and samples of one set of calls; `offset`: an event pair's own time [s]."""
 
     def __init__(
         self,
@@ -316,10 +313,7 @@ def _say_load(watch: busy.Watch, events: Events) -> None:
 
 
 class _Comparing:
-    """Compare some timed outputs, drawn at random before the call.
-
-    `compared`: calls to compare; the reference's are not, where candidates have processes of their own.
-    """
+    """Compare some timed outputs, drawn at random before the call; other processes' if any."""
 
     def __init__(self, calls: Mapping[str, TimedCall]) -> None:
         self.compared: Mapping[str, Any] = turns.suspects(calls) or calls

@@ -55,10 +55,7 @@ class Exam:
 def examine(
     calls: Mapping[str, Any], samples: list[Sample], device: torch.device, before: Callable[[str], None]
 ) -> list[Exam]:
-    """Time batches of every implementation in random order, at most ROUNDS times.
-
-    More rounds only lower the bound, so it stops early when no claim is violated.
-    """
+    """Time batches of all implementations in random order until no claim is violated."""
     claims = {name: _claim(samples, name) for name in calls}
     plans = {}
     for name in calls:
@@ -100,10 +97,7 @@ def _plan(claim: tuple[float, float], device: torch.device) -> tuple[int, float]
 
 
 def _enough(call: Any, count: int, hold: float, device: torch.device) -> tuple[int, float]:
-    """(count, hold) with a count that fills the wanted time on a CPU.
-
-    It is searched from below: warm calls are faster than cold samples, and a claim may be zero.
-    """
+    """(count, hold); on a CPU the count grows from below, because claims may be zero."""
     if device.type == "cuda":
         return count, hold
     count = min(count, _FEW)

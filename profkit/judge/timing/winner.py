@@ -7,18 +7,18 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from profkit.guest.clocks.timing import Sample
+from profkit.judge.timing.outside import DECIDING
 
 FIELD = 3
 """Candidates from which selection bias matters."""
 FIRST = "-first"
 """Suffix of the first samples' method."""
-_DECIDING = ("cupti", "event", "wall")
 
 
 def fastest(samples: Iterable[Sample], candidates: Collection[str]) -> str:
     """The candidate with the least median by the deciding method; "" for fewer than FIELD."""
     kept = [sample for sample in samples if sample.kept and sample.impl in candidates]
-    for method in _DECIDING:
+    for method in DECIDING:
         seconds = {name: [s.seconds for s in kept if s.impl == name and s.method == method] for name in candidates}
         medians = {name: statistics.median(values) for name, values in seconds.items() if values}
         if len(medians) >= FIELD:
