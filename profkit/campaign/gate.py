@@ -190,7 +190,6 @@ def comment(found: Sequence[Judged], studies: Sequence[Study], limit: float, pic
 
 
 def _together(cell: str) -> str:
-    """A cell that no narrow page breaks."""
     return cell.replace(" ", "\N{NO-BREAK SPACE}")
 
 
@@ -201,7 +200,6 @@ def _interval(one: Judged) -> str:
 
 
 def cases(found: Sequence[Judged]) -> list[Case]:
-    """The same for JUnit."""
     return [
         Case(
             one.sample,

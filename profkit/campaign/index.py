@@ -185,7 +185,6 @@ def _is_date(text: str) -> bool:
 
 
 def _connect(folder: Path) -> sqlite3.Connection:
-    """In the cache, else in memory."""
     with contextlib.suppress(sqlite3.OperationalError, OSError):
         file = file_of(folder)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -194,7 +193,6 @@ def _connect(folder: Path) -> sqlite3.Connection:
 
 
 def file_of(folder: Path) -> Path:
-    """Where the index of a folder of runs lies."""
     digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
     return cache.root() / "index" / f"{digest}.sqlite"
 

@@ -105,7 +105,6 @@ class Ledger:
 
     @property
     def untouched(self) -> bool:
-        """Whether no item was begun."""
         return not any(self.folder.glob("work/*"))
 
     def delivered(self, items: Sequence[WorkItem]) -> dict[str, Path]:

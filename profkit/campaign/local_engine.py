@@ -44,7 +44,6 @@ class Heard:
 
     @property
     def reported(self) -> bool:
-        """Whether an item is done."""
         return (self.kind, self.what) == ("end", "report")
 
     @property
@@ -136,7 +135,6 @@ class _Queues:
     def thread(
         self, act: Callable[[str, Worker], None], name: str, variables: Mapping[str, str], nice: int = 0
     ) -> threading.Thread:
-        """A thread with a worker of its own."""
         worker = Worker(self._log, variables, self._lent, nice)
         self._workers.append(worker)
 
@@ -228,7 +226,6 @@ class _Queues:
 
 
 def _digest(files: Sequence[str]) -> str:
-    """SHA-256 of the contents of these files; missing ones are left out."""
     digest = hashlib.sha256()
     for name in files:
         with contextlib.suppress(OSError):

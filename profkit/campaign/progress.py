@@ -18,7 +18,6 @@ _SHOWN_FAILURES = 5
 
 
 def duration(seconds: float) -> str:
-    """[h:]mm:ss."""
     hours, rest = divmod(int(seconds), 3600)
     text = f"{rest // 60:02}:{rest % 60:02}"
     return f"{hours}:{text}" if hours else text
@@ -56,7 +55,6 @@ class Count:
 
     @property
     def elapsed(self) -> float:
-        """Seconds."""
         return self._now() - self._began
 
     @property
@@ -141,7 +139,6 @@ class Screen:
 
 
 def board(count: Count, say: Callable[[str], None], *, quiet: bool) -> Lines | Screen:
-    """For the standard error as it is."""
     if not quiet and sys.stderr.isatty():
         return Screen(count)
     return Lines(count, (lambda _: None) if quiet else say)

@@ -226,7 +226,6 @@ _COUNTER = {
 
 
 def _source(manifest: Manifest, impl: Impl | None) -> str:
-    """The hash of an implementation's file as it was measured."""
     if impl is None:
         return ""
     files = manifest.sample.files

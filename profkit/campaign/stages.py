@@ -103,7 +103,6 @@ def perform(task: Task, say: Say = lambda _: None) -> Answer:
 
 
 def _for_want_of_room(error: ProfkitError) -> bool:
-    """Whether a disk was full."""
     return error.fix == ROOM or _NO_SPACE in str(error)
 
 

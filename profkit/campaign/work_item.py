@@ -97,7 +97,6 @@ def _key(files: Iterable[Path], request: Request, name: str) -> str:
 
 
 def encoded(thing: Any) -> bytes:
-    """As JSON, in one line."""
     return msgspec.json.encode(thing, enc_hook=str)
 
 

@@ -128,7 +128,6 @@ def _pipes(running: process.Child) -> tuple[IO[bytes], IO[bytes]]:
 
 
 def main() -> int:
-    """Serve until there are no more tasks."""
     with_parent(signal.SIGTERM)
     signal.signal(signal.SIGTERM, interrupted)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -151,7 +150,6 @@ def main() -> int:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent has ended."""
     line = select.poll()
     line.register(sys.stdin.fileno(), 0)
     line.poll()

@@ -79,7 +79,6 @@ class Sources:
 
 
 def _on_cpu(text: str) -> str:
-    """The text with every string "cuda" or "cuda:0" as "cpu"."""
     lines = text.splitlines(keepends=True)
     for token in reversed(list(tokenize.generate_tokens(io.StringIO(text).readline))):
         if token.type == tokenize.STRING and re.fullmatch(r"""(['"])cuda(:0)?\1""", token.string):
@@ -109,7 +108,6 @@ def own_tolerance(limits: str) -> Caveat:
 
 
 def pair(name: str, reference: str, candidate: str) -> Sources:
-    """The sources of one candidate."""
     return Sources(name, reference, {CANDIDATE: candidate})
 
 

@@ -20,7 +20,7 @@ INPUT = "input"
 
 
 class Gradients(torch.nn.Module):  # type: ignore[misc]  # torch is not typed here
-    """Gradients of a model by `wanted`: "input[0]" or a parameter. `alone`: graph made by `ready`."""
+    """Gradients of a model by `wanted`: "input[0]" or a parameter. `alone`: see `ready`."""
 
     def __init__(self, model: Any, wanted: Sequence[str], *, alone: bool = False) -> None:
         super().__init__()

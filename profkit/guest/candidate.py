@@ -183,7 +183,6 @@ class Guest:
             self._keep(before)
 
     def restore(self) -> None:
-        """Go back to the model before `rebuild`."""
         if self._was is not None:
             self._model, self._was = self._was, None
 
@@ -248,7 +247,6 @@ class Guest:
         self._call = TimedCall(model, self._given, own=self._own)
 
     def expect(self, changes: list[dict[str, Any]]) -> None:
-        """Queue the data of the next turns."""
         for change in changes:
             self._given.add(Change(int(change["at"]), self._take(str(change["given"]))))
 
@@ -259,7 +257,6 @@ class Guest:
         self._call.witness()
 
     def output(self, output: str) -> dict[str, Any]:
-        """The output of the last timed call."""
         if self._call.last is None:
             return {"there": False}
         return {"there": True, **self._give(self._call.last, output)}

@@ -228,5 +228,4 @@ def set_count(bytes_: int, implementations: int) -> int:
 
 
 def names(model: Any) -> list[str]:
-    """Names of the tensors that a model holds."""
     return [name for name, _ in state.held(model)]

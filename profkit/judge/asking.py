@@ -50,8 +50,6 @@ class LostContextError(BaseException):
 
 
 class Asking:
-    """Calls of the reference: fresh inputs, answers with chosen weights, blame for exceptions."""
-
     reference: Implementation
 
     def __init__(self, job: Job, events: Events) -> None:

@@ -82,11 +82,9 @@ class Implementation:
         return state.left(self.model, values, lambda: self.call(arguments))
 
     def parameters(self) -> dict[str, list[int]]:
-        """The shapes of its floating parameters by name."""
         return {name: list(one.shape) for name, one in backward.parameters(self.model).items()}
 
     def gradients(self, given: list[Any], wanted: Sequence[str]) -> Any:
-        """See backward.Gradients."""
         loading.use(self.lock)
         return backward.Gradients(self.model, wanted)(*given)
 

@@ -26,8 +26,6 @@ from profkit.torch_tools import work
 
 
 class Knowing(Asking):
-    """Properties of a task, measured before any candidate is judged."""
-
     def _answers(self) -> bool:
         """Whether the reference can be called at all; if not, no candidate is to blame."""
         events, reference, job = self.events, self.reference, self._job

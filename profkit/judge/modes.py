@@ -22,8 +22,6 @@ from roofline.errors import RooflineError
 
 
 class Modes(Timed):
-    """Jobs without a verdict: calls for counters, conditions, the sanitizer, ceilings."""
-
     def _annotated_calls(self, implementations: list[Implementation]) -> None:
         """One warm-up call, then one in the range sample / implementation / counters, for ncu."""
         job, arguments = self._job, self._fresh(self._job.seeds[-1] if self._job.seeds else 0)

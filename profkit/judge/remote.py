@@ -288,6 +288,3 @@ class Remote:
             what = str(error).partition("\n")[0][:300]
             reason = f"its output cannot be read as tensors: {what}"
             raise RemoteError(self.subject.name, {"reason": reason}) from error
-
-
-__all__ = ["LostCandidateError", "Remote", "RemoteError"]

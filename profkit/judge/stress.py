@@ -16,8 +16,6 @@ _SPARED = 3
 
 
 class Stress(Knowing):
-    """Checks on unusual inputs."""
-
     def _hold(self, sound: list[Implementation], wanted: tuple[str, ...]) -> list[Implementation]:
         """Check on unusual inputs; returns the candidates that are not rejected."""
         if not sound or self.reference.probe.random:

@@ -67,8 +67,6 @@ def _as_exact(
 
 
 class Timed(Stress):
-    """Timed calls: plans, rounds, shapes and gradients."""
-
     def _more_shapes(self, sound: list[Implementation]) -> list[Implementation]:
         """Time every shape of get_more_inputs() into a file of its own; drop wrong candidates."""
         for shape in [one for _, one in self._rounds() if one is not None]:

@@ -95,7 +95,6 @@ def _sample(clock: CudaClock | CpuClock, call: Callable[[], Any], device: torch.
 
 
 def _leave(call: Callable[[], Any], device: torch.device) -> None:
-    """Free what warm-up left on the device."""
     if isinstance(call, _Beside):
         call.witness()
     facts.settle(device)

@@ -33,7 +33,6 @@ from profkit.torch_tools.window import MARK, Window, parsed
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the program; its exit code."""
     out, *words = arguments
     import torch
 
@@ -229,7 +228,6 @@ def host_rows(found: Gathered, began: int, ended: int) -> list[dict[str, Any]]:
 
 
 def write(found: Sequence[Mapping[str, Any]], columns: Sequence[str], path: Path) -> None:
-    """Write the rows as CSV, atomically."""
     with whole_file(path) as stream:
         writer = csv.DictWriter(stream, columns)
         writer.writeheader()

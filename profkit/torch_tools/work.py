@@ -37,32 +37,10 @@ _PER_ELEMENT = {
     "linalg_vector_norm": 2,
 }
 _REDUCTIONS = {
-    "sum",
-    "mean",
-    "amax",
-    "amin",
-    "max",
-    "min",
-    "prod",
-    "cumsum",
-    "cumprod",
-    "argmax",
-    "argmin",
-    "any",
-    "all",
+    *("sum", "mean", "amax", "amin", "max", "min", "prod", "cumsum", "cumprod", "argmax", "argmin", "any", "all"),
 }
 _FREE = {
-    "_to_copy",
-    "copy",
-    "copy_",
-    "clone",
-    "fill",
-    "fill_",
-    "zero_",
-    "where",
-    "alias",
-    "detach",
-    "lift_fresh",
+    *("_to_copy", "copy", "copy_", "clone", "fill", "fill_", "zero_", "where", "alias", "detach", "lift_fresh"),
 }
 _TENSOR_PIPE = {torch.float16: "tensor_fp16", torch.bfloat16: "tensor_bf16", torch.int8: "tensor_int8"}
 _NARROWED = {
@@ -106,7 +84,8 @@ class FlopModel(TorchDispatchMode):  # type: ignore[misc]
         name = packet._qualified_op_name.split("::")[-1]
         if packet in flop_registry:
             self.flops[self._matmul_pipe(name, _floating(args))] += flop_registry[packet](*args, **kwargs, out_val=out)
-            self._bias(name, out)
+            if name == "addmm":
+                self._add(out, out.numel())
         elif name in _FREE:
             return
         elif name in _PER_ELEMENT or name in _REDUCTIONS:
@@ -118,10 +97,6 @@ class FlopModel(TorchDispatchMode):  # type: ignore[misc]
                 self._add(leaf, leaf.numel())
         elif not func.is_view and name not in _SILENT:
             self.unknown.add(name)
-
-    def _bias(self, name: str, out: Any) -> None:
-        if name == "addmm" and isinstance(out, torch.Tensor):
-            self._add(out, out.numel())
 
     def _add(self, tensor: torch.Tensor, count: float) -> None:
         pipe = _VECTOR_PIPE.get(tensor.dtype)
@@ -146,31 +121,10 @@ class FlopModel(TorchDispatchMode):  # type: ignore[misc]
 
 
 _SILENT = {
-    "empty",
-    "empty_strided",
-    "empty_like",
-    "new_empty",
-    "new_empty_strided",
-    "arange",
-    "zeros",
-    "ones",
-    "full",
-    "randn",
-    "rand",
-    "_unsafe_view",
-    "_local_scalar_dense",
-    "set_",
-    "resize_",
-    "cat",
-    "stack",
-    "index",
-    "index_select",
-    "gather",
-    "embedding",
-    "constant_pad_nd",
-    "repeat",
-    "flip",
-    "roll",
+    *("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided"),
+    *("arange", "zeros", "ones", "full", "randn", "rand"),
+    *("_unsafe_view", "_local_scalar_dense", "set_", "resize_", "cat", "stack", "index", "index_select", "gather"),
+    *("embedding", "constant_pad_nd", "repeat", "flip", "roll"),
 }
 
 

@@ -53,7 +53,6 @@ class Defect:
         return f"{self.file}:{self.line}" if self.line else str(self.file)
 
     def to_dict(self) -> dict[str, Any]:
-        """As a JSON row."""
         return asdict(self) | {"file": str(self.file), "rejects": self.rejects}
 
 
@@ -194,7 +193,6 @@ def _method(of: ast.ClassDef | None, name: str) -> ast.FunctionDef | None:
 
 
 def _needs(function: ast.FunctionDef) -> int:
-    """Number of positional arguments without a default."""
     return len(function.args.args) - len(function.args.defaults)
 
 

@@ -150,7 +150,6 @@ def rank(rows: Sequence[Scored]) -> list[Standing]:
 
 
 def to_dict(row: Scored) -> dict[str, Any]:
-    """As a JSON row, NaN as None."""
     speedup = {key: finite(value) for key, value in asdict(row.speedup).items()}
     return asdict(row) | {"base": row.base, "speedup": speedup}
 

@@ -37,7 +37,6 @@ class Row:
     verdict: str = ""
 
     def number(self, name: str) -> float:
-        """A cell as a number; NaN when it is not there."""
         text = self.cells.get(name, "")
         try:
             return float(text)
@@ -67,7 +66,6 @@ def read(path: str | Path) -> tuple[Part, ...]:
 
 
 def parse(text: str, name: str = "table") -> tuple[Part, ...]:
-    """As `read`, from text."""
     parts: list[_Open] = []
     part = ""
     for number, line in enumerate(text.splitlines(), 1):

@@ -52,7 +52,6 @@ class Generated:
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """(level, problem, sample)."""
         return self.level, self.problem, self.sample
 
 
@@ -191,6 +190,5 @@ def times(seconds: Iterable[float], hardware: str, device: str) -> Record:
 
 
 def write_json(file: Path, data: Any) -> None:
-    """A JSON file, whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(file, (json.dumps(data, indent=4, ensure_ascii=False, allow_nan=False) + "\n").encode())

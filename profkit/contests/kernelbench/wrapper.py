@@ -48,7 +48,6 @@ class WrapperResult:
     caveats: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """As a JSON row, NaN as None."""
         return {k: finite(v) if isinstance(v, float) else v for k, v in asdict(self).items()}
 
 

@@ -199,7 +199,6 @@ def _only_written(kernel: ast.FunctionDef, name: str) -> bool:
 
 
 def _whole_store(node: ast.Subscript) -> bool:
-    """x[...] = and x[:] = ."""
     everything = isinstance(node.slice, ast.Constant) and node.slice.value is Ellipsis
     everything |= isinstance(node.slice, ast.Slice) and not any((node.slice.lower, node.slice.upper, node.slice.step))
     return isinstance(node.ctx, ast.Store) and everything

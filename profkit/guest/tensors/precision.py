@@ -136,6 +136,3 @@ def keep(before: Mapping[str, Any], name: str, events: Listener) -> None:
         how_much=f"{'; '.join(changed)}; switched back before the reference ran again",
         fix="compute in the task's own precision, or evaluate all in the other one (--precision)",
     )
-
-
-__all__ = ["KINDS", "TYPES", "apply", "cast", "keep", "narrowed", "switches", "types"]

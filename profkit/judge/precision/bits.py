@@ -69,7 +69,6 @@ def is_float(leaf: Any) -> bool:
 
 
 def as_tensor(leaf: Any) -> Any:
-    """A Python float as a tensor."""
     return torch.tensor(leaf, dtype=torch.float32) if isinstance(leaf, float) else leaf
 
 

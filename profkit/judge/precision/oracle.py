@@ -80,7 +80,6 @@ class _Leaf:
     rounded: float
 
     def joined(self, other: _Leaf) -> _Leaf:
-        """This and the same output at other elements."""
         truth, response, smooth = (
             torch.cat([getattr(self, name), getattr(other, name)]) for name in ("truth", "response", "smooth")
         )
@@ -219,7 +218,6 @@ class Case:
         return found
 
     def own(self) -> float:
-        """Bits of the reference's own answer, over all outputs that are not noise."""
         noise = self._oracle.precision.noise
         each = [self._own(n) for n, (where, leaf) in enumerate(self._leaves) if is_float(leaf) and where not in noise]
         return min(each, default=math.inf)

@@ -145,7 +145,6 @@ def probe(
 
 
 def known(told: Mapping[str, Any]) -> Probe:
-    """The probe that another process reported."""
     given = {name: value for name, value in told.items() if name != "required"}
     own = dict(given.get("precision") or {})
     own["profiles"] = {where: Profile(**one) for where, one in (own.get("profiles") or {}).items()}
@@ -230,7 +229,6 @@ def _cut(leaf: torch.Tensor, parts: int) -> torch.Tensor:
 
 
 def thinned(output: Any) -> dict[str, Any]:
-    """The leaves of an output by path, tensors thinned."""
     return {where: thin(leaf) if isinstance(leaf, torch.Tensor) else leaf for where, leaf in tensors(output)}
 
 
@@ -244,7 +242,6 @@ def _passed_through(arguments: list[Any], answer: Any) -> torch.Tensor | None:
 
 
 def _generators() -> list[Any]:
-    """The state of torch's generators."""
     found = [torch.get_rng_state()]
     return found + (torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [])
 

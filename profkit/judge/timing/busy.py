@@ -39,7 +39,6 @@ class Watch:
         return max(1.0, crowded, 1.0 + pressure if pressure == pressure else 1.0)
 
     def said(self) -> str:
-        """The load in words."""
         pressure = self.pressure
         share = f" {pressure:.0%}" if pressure == pressure else ""
         queue = sum(self._queue) / max(1, len(self._queue))

@@ -55,7 +55,6 @@ class RemoteCall:
         self.remote.turns.append(self._change())
 
     def _change(self) -> dict[str, Any]:
-        """The next turn's change, its data handed over."""
         change = self._data.turn()
         return {"at": change.at, "given": self.remote.hand_over(change.fresh)}
 
@@ -145,7 +144,6 @@ class RemoteRecording:
         self._asked = True
 
     def begin(self) -> None:
-        """Raises CuptiError."""
         self._cupti("record")
 
     def take(self, name: str, call: Any, number: int, trial: int) -> tuple[float, bool]:
@@ -203,6 +201,3 @@ def _same_elements(probes: Sequence[tuple[int, int, float, float]], values: Sequ
 
 def _within(got: Any, want: float, slack: float) -> bool:
     return isinstance(got, (int, float)) and abs(got - want) <= slack
-
-
-__all__ = ["RemoteCall", "RemoteRecording"]

@@ -306,7 +306,6 @@ class _Spent:
 
 
 def _say_load(watch: busy.Watch, events: Events) -> None:
-    """Send a caveat when the machine was busy with other work."""
     if watch.slower > _LOADED and watch.pressure > _PRESSED:
         events.send("caveat", **busy.unsure("the machine was busy while the calls were timed", watch.said()))
         events.send("load", slower=round(watch.slower, 2), said=watch.said())
