@@ -151,6 +151,3 @@ def places(device: str) -> list[Place]:
         for number in range(many)
         for n, card in enumerate(cards)
     ]
-
-
-__all__ = ["Campaign", "Done", "places"]

@@ -17,18 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = (
-    "impl",
-    "verdict",
-    "time",
-    "time_low",
-    "time_high",
-    "speedup",
-    "speedup_low",
-    "speedup_high",
-    "lower_bound_ratio",
-    "achieved_flops",
-    "dram_bandwidth",
-    "bound_by",
+    *("impl", "verdict", "time", "time_low", "time_high", "speedup", "speedup_low", "speedup_high"),
+    *("lower_bound_ratio", "achieved_flops", "dram_bandwidth", "bound_by"),
 )
 
 

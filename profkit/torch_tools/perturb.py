@@ -62,7 +62,9 @@ def conditions(
         plans |= {name: (cold, _Beside(calls["usual"], resident, kernel)) for name, kernel in RESIDENTS.items()}
     for clock, call in plans.values():
         clock.warm_up(call)
-        _leave(call, device)
+        if isinstance(call, _Beside):
+            call.witness()
+        facts.settle(device)
     found: dict[str, list[float]] = {name: [] for name in plans}
     order, shuffle = list(plans), random.Random(0)
     end = time.monotonic() + budget
@@ -92,12 +94,6 @@ def _sample(clock: CudaClock | CpuClock, call: Callable[[], Any], device: torch.
         if sound:
             break
     return seconds
-
-
-def _leave(call: Callable[[], Any], device: torch.device) -> None:
-    if isinstance(call, _Beside):
-        call.witness()
-    facts.settle(device)
 
 
 def halves(arguments: list[Any]) -> Iterator[list[Any]]:

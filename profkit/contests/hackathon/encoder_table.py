@@ -50,9 +50,9 @@ class Part:
 
     name: str
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-    averages: Mapping[str, str] = field(default_factory=dict)
-    targets: Mapping[str, float] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+    averages: dict[str, str] = field(default_factory=dict)
+    targets: dict[str, float] = field(default_factory=dict)
 
 
 def read(path: str | Path) -> tuple[Part, ...]:
@@ -66,7 +66,7 @@ def read(path: str | Path) -> tuple[Part, ...]:
 
 
 def parse(text: str, name: str = "table") -> tuple[Part, ...]:
-    parts: list[_Open] = []
+    parts: list[Part] = []
     part = ""
     for number, line in enumerate(text.splitlines(), 1):
         announced = _PART.search(line)
@@ -74,26 +74,17 @@ def parse(text: str, name: str = "table") -> tuple[Part, ...]:
             part = announced[1].lower()
         elif _HEADER.match(line):
             columns = tuple(cell.strip().lower() for cell in line.split("|") if cell.strip())
-            parts.append(_Open(part, tuple(c for c in columns if c != "output check")))
+            parts.append(Part(part, tuple(c for c in columns if c != "output check")))
         elif parts:
             _line(parts[-1], line, number, name)
     if not parts:
         raise CollectError(
             f"{name}: no header `bs| sl| lt| tp| ...`", fix="give the output of testEncoderAndDecoder.py"
         )
-    return tuple(Part(p.name, p.columns, tuple(p.rows), p.averages, p.targets) for p in parts)
+    return tuple(parts)
 
 
-@dataclass
-class _Open:
-    name: str
-    columns: tuple[str, ...]
-    rows: list[Row] = field(default_factory=list)
-    averages: dict[str, str] = field(default_factory=dict)
-    targets: dict[str, float] = field(default_factory=dict)
-
-
-def _line(part: _Open, line: str, number: int, name: str) -> None:
+def _line(part: Part, line: str, number: int, name: str) -> None:
     average = _AVERAGE.match(line)
     if average:
         part.averages[average[1]] = average[2].rstrip(",")

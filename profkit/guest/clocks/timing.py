@@ -84,7 +84,6 @@ class Result:
     rounds: int
     warmup: int
     reached: float
-    dropped: int
 
 
 def measure(
@@ -125,7 +124,7 @@ def measure(
             break
         if number >= 3 and time.monotonic() > end + (budget if number >= DECIDING else patience):
             break
-    return Result(samples, number, warmup, precision(samples), sum(not sample.kept for sample in samples))
+    return Result(samples, number, warmup, precision(samples))
 
 
 def trials_of(number: int, trials: int, end: float) -> int:

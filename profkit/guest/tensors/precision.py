@@ -36,11 +36,6 @@ def _as(tensor: torch.Tensor, dtype: torch.dtype) -> torch.dtype:
     return dtype if tensor.is_floating_point() else tensor.dtype
 
 
-def widened(module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
-    """A module with floating tensors as `dtype`, in place; complex ones stay complex."""
-    return module._apply(lambda tensor: tensor.to(_as(tensor, dtype)))
-
-
 def apply(module: ModuleType, precision: str) -> None:
     """Cast the tensors of a reference's getters to this precision; "" leaves them unchanged."""
     dtype = TYPES[precision]

@@ -35,20 +35,15 @@ _DEPTH = 3
 
 @dataclass(frozen=True)
 class Weights:
-    """`constructed` and `live` values of the redrawn tensors; `owners`: their layers, in words."""
+    """`constructed` and `live` values of the redrawn tensors, by name; `unsteady`: none fits."""
 
     constructed: dict[str, torch.Tensor] = field(default_factory=dict)
     live: dict[str, torch.Tensor] = field(default_factory=dict)
-    owners: dict[str, str] = field(default_factory=dict)
     unsteady: bool = False
 
     def mixed(self, alive: Collection[str]) -> dict[str, torch.Tensor]:
         """Every value, live for these names and as constructed for the others."""
         return {name: self.live[name] if name in alive else value for name, value in self.constructed.items()}
-
-    def named(self, names: Collection[str]) -> str:
-        """ "weight, bias of LayerNorm (ln)" and so on, one part an owner."""
-        return _said({name: self.owners[name] for name in names})
 
 
 @dataclass(frozen=True)
@@ -75,7 +70,6 @@ def draw(model: Any, ask: Callable[[], Any], seed: int, fixed: Collection[str] =
     if not state:
         return Weights()
     constructed = {name: tensor.clone() for name, tensor in state.items()}
-    owners = {name: _owner(model, name) for name in state}
     trained = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     before = ask()
     for bold, share in itertools.product((True, False), _SHARES):
@@ -83,7 +77,7 @@ def draw(model: Any, ask: Callable[[], Any], seed: int, fixed: Collection[str] =
         live = _drawn(state, constructed, share, chance, trained if bold else ())
         put(model, live)
         if steady(before, ask()):
-            return Weights(constructed, live, owners)
+            return Weights(constructed, live)
         put(model, constructed)
     return Weights(unsteady=True)
 
@@ -190,14 +184,10 @@ def _values(name: str, old: torch.Tensor, chance: torch.Generator, bold: bool) -
 
 
 def said(model: torch.nn.Module, names: Collection[str]) -> str:
-    """Layers of these tensors, in words, as Weights.named."""
-    return _said({name: _owner(model, name) for name in names})
-
-
-def _said(owners: Mapping[str, str]) -> str:
+    """These tensors by layer: "weight, bias of LayerNorm (ln)"."""
     parts: dict[str, list[str]] = {}
-    for name, owner in owners.items():
-        parts.setdefault(owner, []).append(name.rpartition(".")[2])
+    for name in names:
+        parts.setdefault(_owner(model, name), []).append(name.rpartition(".")[2])
     told = [f"{', '.join(leaves)} of {owner}" for owner, leaves in parts.items()]
     more = f" and of {len(told) - _MOST_NAMED} more" if len(told) > _MOST_NAMED else ""
     return "; ".join(told[:_MOST_NAMED]) + more
@@ -341,9 +331,8 @@ def unlike(model: Any, names: Collection[str], seed: int, *, signs: bool) -> dic
 
 def counterparts(model: Any, known: Mapping[str, torch.Tensor], pairs: Mapping[str, str]) -> dict[str, str]:
     """The candidate's names for the reference's tensors: by `pairs`, name, or equal numbers."""
-    if not isinstance(model, torch.nn.Module):
-        return dict(pairs)
-    state = {name: one for name, one in model.state_dict().items() if isinstance(one, torch.Tensor)}
+    held = model.state_dict() if isinstance(model, torch.nn.Module) else {}
+    state = {name: one for name, one in held.items() if isinstance(one, torch.Tensor)}
     own = {name: one for name, one in state.items() if one.layout is torch.strided and not is_lazy(one)}
     same = {name: name for name, value in known.items() if name in own and _near(own[name], value)}
     found = {**same, **pairs}

@@ -12,7 +12,7 @@ import math
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
@@ -85,9 +85,6 @@ class _Leaf:
         )
         kinks = [(size, torch.cat([x, y])) for (size, x), (_, y) in zip(self.kinks, other.kinks, strict=True)]
         return _Leaf(truth, response, kinks, smooth, self.rounded)
-
-
-Index: TypeAlias = Any
 
 
 class Oracle:
@@ -334,7 +331,7 @@ class Case:
     def _evaluated(self, n: int, index: torch.Tensor, draws: int = 0) -> _Leaf | None:
         return self._evaluate([index if m == n else None for m in range(len(self._leaves))], draws)[n]
 
-    def _evaluate(self, index: Sequence[Index | None], draws: int = 0) -> list[_Leaf | None]:
+    def _evaluate(self, index: Sequence[Any], draws: int = 0) -> list[_Leaf | None]:
         """Truth and response of the outputs at these elements."""
         least = min((leaf.numel() for _, leaf in self._leaves if isinstance(leaf, torch.Tensor)), default=0)
         draws = draws or _DRAWS + (least < _FEW)
@@ -366,7 +363,7 @@ class Case:
         response = torch.maximum(response, truth.abs() * _LEAST)
         return _Leaf(truth, response, kinks, smooth, half_unit(dtype))
 
-    def _base(self, n: int, index: Index) -> torch.Tensor | None:
+    def _base(self, n: int, index: Any) -> torch.Tensor | None:
         base = self._bases[n]
         return None if base is None else flat(base)[index]
 
@@ -416,7 +413,7 @@ def _bases(value: Any, count: int) -> list[Any]:
     return [leaf if isinstance(leaf, torch.Tensor) and inexact(leaf) else None for _, leaf in tensors(value.before)]
 
 
-def _taken(value: Any, index: Sequence[Index | None]) -> list[Any]:
+def _taken(value: Any, index: Sequence[Any]) -> list[Any]:
     """(elements, dtype) of the wanted outputs, less the values before the call."""
     leaves = [as_tensor(leaf) for _, leaf in tensors(_after(value))]
     bases = _bases(value, len(leaves))

@@ -191,13 +191,9 @@ def _same_elements(probes: Sequence[tuple[int, int, float, float]], values: Sequ
         raise ChangedResultError("a timed call gave another number of outputs than the checked one")
     for (leaf, index, want, slack), got in zip(probes, values, strict=True):
         strange = want != want or abs(want) == float("inf")
-        if not strange and not _within(got, want, slack):
+        if not strange and not (isinstance(got, (int, float)) and abs(got - want) <= slack):
             raise ChangedResultError(
                 f"element {index} of output {leaf} was {got} when the timed calls were said to be done; "
                 f"the reference gives {want:.6g}",
                 "stops-computing",
             )
-
-
-def _within(got: Any, want: float, slack: float) -> bool:
-    return isinstance(got, (int, float)) and abs(got - want) <= slack

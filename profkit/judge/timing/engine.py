@@ -42,11 +42,7 @@ MOST_RECORDINGS = 6
 
 
 def time_all(
-    job: Job,
-    calls: Mapping[str, TimedCall],
-    device: torch.device,
-    events: Events,
-    turn: Callable[[str], None],
+    job: Job, calls: Mapping[str, TimedCall], device: torch.device, events: Events, turn: Callable[[str], None]
 ) -> dict[str, Any]:
     """Write timings.csv and cupti.csv; returns the data of the event "timing".
 
