@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 PERMUTATIONS = 499
 """A cut counts if none of these does as well: 1 of 500 quiet series is cut."""
-P = 1 / (PERMUTATIONS + 1)
 SHORTEST = 3
 """Fewest values on either side of a cut."""
 LONGEST = 300
@@ -29,10 +28,7 @@ Values = NDArray[np.float64]
 
 
 def cuts(values: Sequence[float], seed: int = SEED) -> list[int]:
-    """Indices at which the level of a series changes; none in fewer than 2 SHORTEST values.
-
-    The newest LONGEST values alone are looked at. The same series has the same cuts: permutations are drawn from `seed`.
-    """
+    """Indices of level changes among the newest LONGEST values; reproducible by `seed`."""
     series = np.asarray(values, dtype=np.float64)
     rng = np.random.default_rng(seed)
     found: list[int] = []

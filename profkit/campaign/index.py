@@ -1,8 +1,8 @@
 """An index over run directories: ten thousand listed, filtered and ranked in a moment.
 
-One SQLite file for each folder of runs, in profkit's cache: the folder itself is only read. It holds nothing of its own:
-a run's rows (profkit.campaign.rows) are read again when its files change, and the whole file is made again when Row
-changes or the file is damaged. It may be deleted at any time.
+One SQLite file for each folder of runs, in profkit's cache: the folder itself is only read. A run's rows
+(profkit.campaign.rows) are read again when its files change. The file is made again when Row changes or it is
+damaged, and may be deleted at any time.
 """
 
 from __future__ import annotations

@@ -30,10 +30,7 @@ _CORES_OF_A_GPU = 3
 
 @dataclass(frozen=True)
 class Heard:
-    """An engine's event. `kind`: begin, say (of task `what`), end, or failed; `where`: worker.
-
-    The end of a report, or failed, is the last of an item.
-    """
+    """An engine's event. `kind`: begin, say (of task `what`), end, or failed; `where`: worker."""
 
     kind: str
     what: str

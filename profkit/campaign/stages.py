@@ -190,10 +190,7 @@ def _measure(task: Task, say: Say) -> Answer:
 
 
 def _struck(manifest: Manifest, *, failed: bool) -> bool:
-    """Whether a process of a measurement was killed from outside.
-
-    Limits of time and memory that profkit enforced itself do not count: they would apply again.
-    """
+    """Whether a process was killed from outside; limits enforced by profkit do not count."""
     return (failed and any((one.exit_code or 0) < 0 and not _on_purpose(one) for one in manifest.commands)) or any(
         "killed by SIGKILL" in impl.reason for impl in manifest.impls
     )

@@ -44,10 +44,7 @@ def get_init_inputs():
 
 @dataclass(frozen=True)
 class Sources:
-    """`reference`: text with Model and the getters; `candidates`: name -> text with ModelNew.
-
-    `caveats`: about the rewriting. `beside`: further files that the texts import, by name.
-    """
+    """Texts of a sample; `beside`: further files that they import, by name."""
 
     name: str
     reference: str

@@ -45,10 +45,7 @@ Domain = Sequence[Any] | None
 
 @dataclass(frozen=True)
 class Trial:
-    """Unusual inputs with the reference's answer.
-
-    kind: values, layout, shape, or constant (not floating point). binding: a wrong answer rejects.
-    """
+    """Unusual inputs with the reference's answer; binding: a wrong answer rejects."""
 
     name: str
     kind: str

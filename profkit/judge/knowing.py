@@ -100,10 +100,7 @@ class Knowing(Asking):
         self._alive = frozenset(self.live.live)
 
     def _remember(self) -> None:
-        """Find the state that the reference keeps between calls; reset it if answers depend on it.
-
-        A failure is a caveat. Skipped where an earlier process found no dependence.
-        """
+        """Find state kept between calls; reset it if answers depend on it. Failure is a caveat."""
         if self._job.probe.get("keeps") is False:
             return
         self.events.phase("work", self.reference.subject.name, factor=2.0)

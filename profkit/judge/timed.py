@@ -168,10 +168,7 @@ class Timed(Stress):
     def _time(
         self, sound: list[Implementation], job: Job | None = None, plan: Plan | None = None
     ) -> list[Implementation]:
-        """Time all implementations in interleaved rounds; after a failure time the others afresh.
-
-        job, plan: where samples go and what is called, where it is not get_inputs.
-        """
+        """Time all implementations in interleaved rounds; after a failure the others afresh."""
         current: list[Subject] = []
         switches = settings.read()
 

@@ -108,10 +108,7 @@ def _line(part: Part, line: str, number: int, name: str) -> None:
 
 
 def passes(part: Part, row: Row) -> str:
-    """ "Good" or "Bad" by the part's own targets, else the contest's; "" when a column lacks.
-
-    NaN is Bad, as in the script.
-    """
+    """ "Good" or "Bad" by the part's targets, else the contest's; "" when a column lacks."""
     limits = {**THRESHOLDS.get(part.name, {}), **part.targets}
     tested = {name: limit for name, limit in limits.items() if name in part.columns}
     if not tested or any(name not in row.cells for name in tested):

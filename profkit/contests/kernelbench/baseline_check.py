@@ -25,8 +25,8 @@ Document: TypeAlias = "dict[str, Any]"
 def check_baseline(results: Results, baseline: Baseline, problems: Iterable[Problem], level: int) -> Document:
     """Compare a baseline with the reference times measured beside sample 0 of each problem.
 
-    A JSON object: `checked` problems that have both; of those further apart than LIMIT `disagree` lists the times in
-    seconds, and `fast_p_resting_on_it` counts, by p, those on the other side of p by their own reference.
+    A JSON object. `checked`: problems that have both; `disagree`: times [s] of those further apart than LIMIT.
+    `fast_p_resting_on_it`: by p, how many are on the other side of p by their own reference.
     """
     checked, apart, ratios = 0, list[Document](), list[float]()
     rests = {str(p): 0 for p in P_VALUES}

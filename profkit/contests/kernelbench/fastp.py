@@ -107,10 +107,7 @@ def fast_p(correct: npt.NDArray[Any], base: npt.NDArray[Any], actual: npt.NDArra
 
 
 def pass_at_k(results: Results, ks: Sequence[int] = (1,)) -> dict[str, Any]:
-    """pass_at_k_results.json: per problem 1 - prod(1 - k / i) for i = n - c + 1 .. n.
-
-    k larger than a problem's samples becomes their number there, as in the official script.
-    """
+    """pass_at_k_results.json: per problem 1 - prod(1 - k / i) for i = n - c + 1 .. n."""
     by_problem: dict[str, dict[str, Any]] = {}
     for pid, rows in results.items():
         n, c = len(rows), sum(1 for row in rows if row["correctness"] and row["compiled"])
@@ -193,10 +190,7 @@ def _log_error(stats: Record) -> float:
 
 
 def tie_aware(rows: Sequence[Rated]) -> dict[str, dict[str, float]]:
-    """p -> shares that are "sure" and "possible", and the count of "inconclusive".
-
-    A speed-up without an interval is inconclusive, unless it was wrong.
-    """
+    """p -> shares "sure" and "possible", and the count "inconclusive", also without interval."""
     n = len(rows)
     found = {}
     for p in P_VALUES:

@@ -78,10 +78,7 @@ def tasks(path: Path) -> list[Path]:
 
 
 def read(folder: Path, device: str) -> Sources:
-    """The sample of a task's folder; on "cpu" the texts' "cuda" becomes "cpu", with a caveat.
-
-    Raises ProfkitError naming the file and what is missing, or what cannot be measured here.
-    """
+    """The sample of a task's folder; on "cpu" with "cuda" replaced. Raises ProfkitError."""
     task = _yaml(folder / TASK)
     if task.get("multi_gpu"):
         raise ProfkitError(f"{folder}: it runs on several GPUs, which is not measured", fix="choose a task of one GPU")

@@ -189,10 +189,7 @@ def instance(
     dtype: torch.dtype | None = None,
     mode: str = EVAL,
 ) -> torch.nn.Module:
-    """Construct `class_name(*init)` at this seed on the device, floating weights as `dtype`.
-
-    mode: "eval", or "train" for as constructed. KernelBook's `[args, kwargs]` is accepted.
-    """
+    """Construct `class_name(*init)` at this seed on the device, floating weights as `dtype`."""
     inputs.torch_seed(seed)
     arguments, keywords = split_init(init)
     model = getattr(module, class_name)(*arguments, **keywords)
@@ -218,10 +215,7 @@ def split_init(init: list[Any]) -> tuple[list[Any], dict[str, Any]]:
 
 
 def take_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
-    """Load weights into a model that has all these names and shapes; else leave it unchanged.
-
-    A lazy layer takes any shape. A tensor with the same numbers in another order is kept as it is.
-    """
+    """Load weights into a model that has all these names and shapes; else leave it unchanged."""
     own = model.state_dict()
     if all(name in own and (is_lazy(own[name]) or own[name].shape == one.shape) for name, one in weights.items()):
         model.load_state_dict({k: v for k, v in weights.items() if not _rearranged(own[k], v)}, strict=False)

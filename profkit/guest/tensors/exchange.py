@@ -30,10 +30,7 @@ getattr(torch.serialization, "set_crc32_options", lambda _: None)(False)
 
 
 def write(value: Any, file: Path, area: Area | None = None) -> None:
-    """Save tensors in any nesting; those on the device go into the area, if there is one.
-
-    Raises CannotWriteError when there is no room.
-    """
+    """Save tensors, those on the device to the area if any. Raises CannotWriteError."""
     if area is not None:
         value = area.put(value)
     size = sum(

@@ -234,11 +234,7 @@ def put(model: Any, values: Mapping[str, torch.Tensor], pairs: Mapping[str, str]
 
 
 def match(model: Any, constructed: Mapping[str, torch.Tensor], known: Collection[str]) -> Match:
-    """Find the candidate's tensors for these of the reference's, both as constructed.
-
-    By name, else by shape and contents in order, where both sides have equally many. known: all of the reference's
-    names.
-    """
+    """Find the reference's constants in a candidate: by name, else by shape and contents."""
     state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     own = {name: one for name, one in state.items() if _plain(one)}
     pairs = {name: name for name, value in constructed.items() if name in own and alike(own[name], value)}
@@ -375,10 +371,7 @@ def tables(model: Any, wanted: Callable[[Any], bool] = lambda one: True) -> list
 
 
 def shift(model: Any, names: Collection[str], *, still: Collection[str] = (), back: bool = False) -> None:
-    """Change these tensors in place, each alias once, or change them `back`.
-
-    Floating numbers are halved and rolled by one place, those of `still` halved alone; other types are rolled.
-    """
+    """Halve and roll these tensors in place (`still`: halve alone), or take that `back`."""
     state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     chosen = {(state[name].data_ptr(), state[name].shape): name for name in sorted(names, key=lambda n: n in still)}
     with torch.no_grad():

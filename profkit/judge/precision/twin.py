@@ -27,11 +27,8 @@ def called(model: Any, arguments: list[Any]) -> Any:
 
 
 def ways(model: Any, arguments: list[Any]) -> Iterator[Callable[[View], Run]]:
-    """Ways to evaluate a model more exactly, the best first.
-
-    A float64 copy that ignores conversions, one that keeps them, the model itself in float64 (closures included),
-    then copies in its own types.
-    """
+    """Ways to evaluate a model more exactly, the best first."""
+    # A float64 copy without conversions, one with them, the model itself (closures included), then its own types.
     yield lambda view: _asked(model, arguments, view, _copied, _Widening)
     yield lambda view: _asked(model, arguments, view, _copied, _default)
     if isinstance(model, torch.nn.Module):

@@ -1,8 +1,8 @@
 """Lower bounds of call times, by the clock of another process.
 
-A candidate's process may replace every timer in it. From outside, a batch of N + 1 calls and one of a single call are
-timed, each behind the same spin kernel that hides launching. The difference divided by N is one call; start, hold,
-and answer cancel.
+A candidate's process may replace every timer in it. From outside, batches of N + 1 calls and of one are timed. Each
+stands behind the same spin kernel, which hides launching. The difference divided by N is one call; start, hold, and
+answer cancel.
 """
 
 from __future__ import annotations
