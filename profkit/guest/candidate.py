@@ -116,10 +116,10 @@ class Guest:
 
     def _give(self, value: Any, file: str) -> dict[str, Any]:
         """Hand an answer over; reports the bytes that found no room on the device."""
-        told = exchange.describe(value)
-        bytes_ = staging.size(told, self._device) if self._device.type == "cuda" else 0
+        described = exchange.describe(value)
+        bytes_ = staging.size(described, self._device) if self._device.type == "cuda" else 0
         here = 0 < bytes_ <= self.answers.left
-        exchange.write(told, self._folder / file, self.answers if here else None)
+        exchange.write(described, self._folder / file, self.answers if here else None)
         return {} if here else {"wanted": bytes_}
 
     def load(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class Guest:
         self._keep(before)
         return {"seconds": time.perf_counter() - began, "process": os.getpid()}
 
-    def asked(self, question: str, /, turns: Sequence[dict[str, Any]] = (), **told: Any) -> dict[str, Any] | None:
+    def asked(self, question: str, /, turns: Sequence[dict[str, Any]] = (), **arguments: Any) -> dict[str, Any] | None:
         """The answer to a request, after `turns` to other input sets; afresh: with restored state."""
         for change in turns:
             self.expect([change])
@@ -145,20 +145,20 @@ class Guest:
             if change.get("afresh"):
                 state.put(self._model, self._state)
         act: Callable[..., dict[str, Any] | None] = getattr(Guest, question)
-        return act(self, **told)
+        return act(self, **arguments)
 
     def build(self, given: str, seed: int) -> dict[str, Any]:
         """Construct the model with the reference's arguments and weights."""
         began = time.perf_counter()
-        told = self._take(given, torch.device("cpu"))
+        spec = self._take(given, torch.device("cpu"))
         before = settings.read()
-        self._construct(told, seed)
+        self._construct(spec, seed)
         found = weights.Match({})
-        if told["weights"] is not None:
-            found = weights.match(self._model, told["constructed"], told["weights"])
+        if spec["weights"] is not None:
+            found = weights.match(self._model, spec["constructed"], spec["weights"])
         self._pairs = found.pairs
-        self._counterparts = weights.counterparts(self._model, told["weights"] or {}, found.pairs)
-        self._own: list[str] = told["own"]
+        self._counterparts = weights.counterparts(self._model, spec["weights"] or {}, found.pairs)
+        self._own: list[str] = spec["own"]
         self._keep(before)
         self._unbuilt()
         return {
@@ -168,9 +168,9 @@ class Guest:
             "ordered": found.ordered,
         }
 
-    def _construct(self, told: dict[str, Any], seed: int) -> None:
+    def _construct(self, spec: dict[str, Any], seed: int) -> None:
         dtype = precision.TYPES[self._job.precision]
-        self._model = birth.construct(self._module, told, seed, self._device, dtype)
+        self._model = birth.construct(self._module, spec, seed, self._device, dtype)
 
     def rebuild(self, given: str, seed: int) -> None:
         """Construct the model once more, with weights that are live meanwhile."""
@@ -229,16 +229,16 @@ class Guest:
         state.put(self._model, self._state)
         got = plain(self._model(*arguments))
         facts.settle(self._device)
-        told = self._give(got, output)
+        reply = self._give(got, output)
         self._keep(switches, called=True)
         if not same(arguments, before):
-            told["changed"] = f"{Path(output).stem}-inputs.pt"
-            self._give(arguments, told["changed"])
+            reply["changed"] = f"{Path(output).stem}-inputs.pt"
+            self._give(arguments, reply["changed"])
         spoil(got, self._model, self._own)
         del got, arguments, before
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
-        return told
+        return reply
 
     def ready(self, of: str, wanted: Sequence[str]) -> None:
         """Time the call itself, or a pass of backward.PASSES, from now on."""

@@ -61,9 +61,9 @@ def _wait_for_all(remotes: list[Remote], job: Job, events: Events) -> dict[str, 
             try:
                 # A partial line must not delay the others for longer than a build may take.
                 events.phase("build", remote.subject.name)
-                told = remote.answer(limits["build"])
-                loaded[remote.subject.name] = _seconds(remote, told)
-                remote.meet(int(told.get("process", 0)))
+                reply = remote.answer(limits["build"])
+                loaded[remote.subject.name] = _seconds(remote, reply)
+                remote.meet(int(reply.get("process", 0)))
             except RemoteError as error:
                 error.report(remote.subject, events, "load-error")
             except LostCandidateError:
@@ -71,10 +71,10 @@ def _wait_for_all(remotes: list[Remote], job: Job, events: Events) -> dict[str, 
     return loaded
 
 
-def _seconds(remote: Remote, told: dict[str, Any]) -> float:
+def _seconds(remote: Remote, reply: dict[str, Any]) -> float:
     """The time in an answer. Raises RemoteError without one."""
     try:
-        return float(told["seconds"])
+        return float(reply["seconds"])
     except (KeyError, TypeError, ValueError) as error:
         raise remote.nonsense() from error
 
@@ -110,8 +110,8 @@ def _built(
 ) -> Implementation | None:
     """The answer to `build`; None, and an event, after a failure."""
     try:
-        told = remote.due()
-        built, match = _seconds(remote, told), _match(remote, told, constructed)
+        reply = remote.due()
+        built, match = _seconds(remote, reply), _match(remote, reply, constructed)
     except RemoteError as error:
         error.report(remote.subject, events, "load-error")
         return None
@@ -123,10 +123,10 @@ def _built(
     return RemoteImplementation(remote.subject, ModuleType(f"remote_{name}"), first.lock, remote, match=match)
 
 
-def _match(remote: Remote, told: dict[str, Any], constructed: dict[str, torch.Tensor]) -> weights.Match:
+def _match(remote: Remote, reply: dict[str, Any], constructed: dict[str, torch.Tensor]) -> weights.Match:
     """Weights that the candidate claims to have. Raises RemoteError for nonsense."""
-    missing, bare = told.get("missing", []), told.get("bare", [])
+    missing, bare = reply.get("missing", []), reply.get("bare", [])
     if not all(isinstance(names, list) and set(names) <= set(constructed) for names in (missing, bare)):
         raise remote.nonsense()
     pairs = {name: name for name in constructed if name not in missing}
-    return weights.Match(pairs, tuple(missing), tuple(bare), bool(told.get("ordered")))
+    return weights.Match(pairs, tuple(missing), tuple(bare), bool(reply.get("ordered")))

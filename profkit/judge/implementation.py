@@ -92,11 +92,11 @@ class Implementation:
         """Put values, by the reference's names, into its weights; every: not only the redrawn ones."""
         weights.put(self.model, values, self.counterparts if every else self.match.pairs)
 
-    def rebuild(self, told: Mapping[str, Any], seed: int, device: torch.device) -> None:
+    def rebuild(self, spec: Mapping[str, Any], seed: int, device: torch.device) -> None:
         """Construct it again from `init`, with `live` for constant weights, then load `weights`."""
         loading.use(self.lock)
         self.was = self.model
-        self.model = birth.construct(self.module, told, seed, device, precision.TYPES[self.precision])
+        self.model = birth.construct(self.module, spec, seed, device, precision.TYPES[self.precision])
 
     def restore(self) -> None:
         """Go back to the model before `rebuild`."""
@@ -135,8 +135,8 @@ class RemoteImplementation(Implementation):
             # Free the judge's cached memory for the candidate.
             torch.cuda.empty_cache()
         clock = process.company.clock if process.company is not None else time.monotonic
-        told, answer, began = process.hand_over(list(arguments)), process.fresh_file(), clock()
-        reply = process.ask("call", given=told, output=answer.name, seed=seed)
+        given, answer, began = process.hand_over(list(arguments)), process.fresh_file(), clock()
+        reply = process.ask("call", given=given, output=answer.name, seed=seed)
         if not self._called:
             # Later calls may be as slow.
             self._called, process.patience = True, protocol.PATIENT * (clock() - began)
@@ -153,10 +153,10 @@ class RemoteImplementation(Implementation):
         return self._output("left", [arguments, dict(values)], seed=seed)
 
     def parameters(self) -> dict[str, list[int]]:
-        told = self._ask("parameters").get("shapes")
-        if not isinstance(told, dict):
+        shapes = self._ask("parameters").get("shapes")
+        if not isinstance(shapes, dict):
             raise self.model.nonsense()
-        return told
+        return shapes
 
     def gradients(self, given: list[Any], wanted: Sequence[str]) -> Any:
         return self._output("gradients", given, phase="first", wanted=list(wanted))
@@ -164,9 +164,9 @@ class RemoteImplementation(Implementation):
     def take(self, values: Mapping[str, torch.Tensor], *, every: bool = False) -> None:
         self._ask("take", given=self.model.hand_over(dict(values)), every=every)
 
-    def rebuild(self, told: Mapping[str, Any], seed: int, device: torch.device) -> None:
+    def rebuild(self, spec: Mapping[str, Any], seed: int, device: torch.device) -> None:
         self._called = False
-        self._ask("rebuild", phase="first", given=self.model.hand_over(dict(told)), seed=seed)
+        self._ask("rebuild", phase="first", given=self.model.hand_over(dict(spec)), seed=seed)
 
     def restore(self) -> None:
         self._called = False
@@ -178,13 +178,13 @@ class RemoteImplementation(Implementation):
             raise self.model.nonsense()
         return missing
 
-    def _ask(self, question: str, phase: str = "check", **told: Any) -> dict[str, Any]:
+    def _ask(self, question: str, phase: str = "check", **arguments: Any) -> dict[str, Any]:
         self.model.phase = phase
-        return self.model.ask(question, **told)
+        return self.model.ask(question, **arguments)
 
-    def _output(self, question: str, given: Any, phase: str = "check", **told: Any) -> Any:
+    def _output(self, question: str, given: Any, phase: str = "check", **arguments: Any) -> Any:
         answer = self.model.fresh_file()
-        self._ask(question, phase, given=self.model.hand_over(given), output=answer.name, **told)
+        self._ask(question, phase, given=self.model.hand_over(given), output=answer.name, **arguments)
         return self.model.output(answer)
 
 

@@ -43,11 +43,11 @@ class LostCandidateError(Exception):
 class RemoteError(RuntimeError):
     """An exception or malformed answer of candidate `impl`; `status` "": the phase's default."""
 
-    def __init__(self, impl: str, told: dict[str, Any]) -> None:
-        super().__init__(str(told.get("reason", ""))[:500])
+    def __init__(self, impl: str, failure: dict[str, Any]) -> None:
+        super().__init__(str(failure.get("reason", ""))[:500])
         self.impl = impl
-        self.status = str(told.get("status", ""))
-        self.tail = str(told.get("tail", ""))[-3000:]
+        self.status = str(failure.get("status", ""))
+        self.tail = str(failure.get("tail", ""))[-3000:]
 
     def report(self, subject: Subject, events: Events, status: str) -> None:
         sys.stderr.write(f"{subject.name}: {self.tail}\n")
@@ -81,17 +81,17 @@ class Remote:
         self.expected = 0
         """Device bytes of the reference's answer."""
 
-    def ask(self, question: str, **told: Any) -> dict[str, Any]:
+    def ask(self, question: str, **arguments: Any) -> dict[str, Any]:
         """The answer. Raises RemoteError for an exception there, LostCandidateError for none."""
-        self.post(question, **told)
+        self.post(question, **arguments)
         return self.due()
 
-    def post(self, question: str, **told: Any) -> None:
+    def post(self, question: str, **arguments: Any) -> None:
         """Send a request; `due` has the answer. Others may time before it is sent."""
         if self.company is not None:
             self.company.step_aside()
         turns, self.turns = self.turns, []
-        self.send(question, turns=turns, **told)
+        self.send(question, turns=turns, **arguments)
 
     def due(self) -> dict[str, Any]:
         """The answer to the request sent, within the limit of the phase."""
@@ -99,13 +99,13 @@ class Remote:
         limit = self._limits[self.phase]
         return self.answer(max(limit, self.patience) if self.phase in ("check", "time") else limit)
 
-    def send(self, question: str, **told: Any) -> None:
+    def send(self, question: str, **arguments: Any) -> None:
         if self.gone:
             raise LostCandidateError(self.subject.name)
         self._announce()
         self._halt(False)
         try:
-            self.channel.send({"ask": question, **told})
+            self.channel.send({"ask": question, **arguments})
         except EndedError as error:
             raise self._lost() from error
 
@@ -180,10 +180,10 @@ class Remote:
         if not self.forgiven:
             self._events.send("overdue", self.subject.name, phase=self.phase, limit=limit)
             self.channel.wait_for_end(_LAST_BREATH)
-        return self._lost(told=True, what=f"no answer within {limit:g} s")
+        return self._lost(reported=True, what=f"no answer within {limit:g} s")
 
-    def _lost(self, *, told: bool = False, what: str = "") -> LostCandidateError:
-        if not (told or self.forgiven):
+    def _lost(self, *, reported: bool = False, what: str = "") -> LostCandidateError:
+        if not (reported or self.forgiven):
             self._events.send("lost", self.subject.name, phase=self.phase)
         self.gone = True
         self.channel.close()
@@ -282,8 +282,8 @@ class Remote:
     def output(self, file: Path) -> Any:
         """The candidate's output. Raises RemoteError when it cannot be read as data."""
         try:
-            told = exchange.read(file, torch.device("cpu"), trusted=False, area=self._areas.get("answer"))
-            return exchange.restore(told, self.device)
+            described = exchange.read(file, torch.device("cpu"), trusted=False, area=self._areas.get("answer"))
+            return exchange.restore(described, self.device)
         except Exception as error:
             what = str(error).partition("\n")[0][:300]
             reason = f"its output cannot be read as tensors: {what}"

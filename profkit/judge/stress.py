@@ -88,7 +88,7 @@ class Stress(Knowing):
             self._spare(name, trial.name, line)
         return True
 
-    def _spare(self, name: str, what: str, told: str) -> None:
+    def _spare(self, name: str, what: str, why: str) -> None:
         """Restart all candidates, and skip these inputs for this one."""
         self._spared = True
-        self.events.send("spared", name, input=what, what=told[:300])
+        self.events.send("spared", name, input=what, what=why[:300])

@@ -143,7 +143,7 @@ class WeightChecks:
         inputs.torch_seed(session.built_with)
         reference = session.reference
         init, known = reference.module.get_init_inputs(), reference.model.state_dict()
-        told = {
+        spec = {
             "init": init,
             "weights": dict(known),
             "live": dict(live.live),
@@ -154,7 +154,7 @@ class WeightChecks:
             loading.use(candidate.lock)
         switches = settings.read()
         try:
-            candidate.rebuild(told, session.built_with, session.device)
+            candidate.rebuild(spec, session.built_with, session.device)
         finally:
             settings.keep(switches, candidate.subject.name, self._events)
 

@@ -42,8 +42,8 @@ def build(job: Job) -> int:
         return 1
     if len(job.subjects) > 1 and not built and "cpp_extension" in file.read_text("utf-8", "replace"):
         try:
-            told = loading.import_file(Path(job.subjects[1].file), "reference").get_init_inputs()
-            loading.instance(module, "ModelNew", told, 0, torch.device("cpu"))
+            init = loading.import_file(Path(job.subjects[1].file), "reference").get_init_inputs()
+            loading.instance(module, "ModelNew", init, 0, torch.device("cpu"))
         except (Exception, SystemExit) as error:
             traceback.print_exception(error, file=sys.stderr)
     return 0

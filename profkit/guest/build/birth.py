@@ -74,12 +74,12 @@ def live(values: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Ten
             delattr(kind, "__init__") if init is None else _put(kind, init)
 
 
-def construct(module: ModuleType, told: Mapping[str, Any], seed: int, device: torch.device, dtype: torch.dtype) -> Any:
+def construct(module: ModuleType, spec: Mapping[str, Any], seed: int, device: torch.device, dtype: torch.dtype) -> Any:
     """A candidate's model from `init`, with `live` values if given; then load `weights`, if any."""
-    with live(told["live"], told["constructed"]) if told.get("live") else contextlib.nullcontext():
-        model = loading.instance(module, "ModelNew", told["init"], seed, device, dtype, told["mode"])
-    if told["weights"] is not None and isinstance(model, torch.nn.Module):
-        loading.take_weights(model, told["weights"])
+    with live(spec["live"], spec["constructed"]) if spec.get("live") else contextlib.nullcontext():
+        model = loading.instance(module, "ModelNew", spec["init"], seed, device, dtype, spec["mode"])
+    if spec["weights"] is not None and isinstance(model, torch.nn.Module):
+        loading.take_weights(model, spec["weights"])
     return model
 
 

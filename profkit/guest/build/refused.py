@@ -41,15 +41,15 @@ def _failure(cache: Path, key: str) -> Path:
 def known(cache: Path, key: str, campaign: str) -> None:
     """Raise BuildFailedError when the compiler has refused this build in this campaign."""
     with contextlib.suppress(OSError, ValueError, KeyError):
-        told = json.loads(_failure(cache, key).read_text("utf-8"))
-        if campaign and told["campaign"] == campaign:
-            raise BuildFailedError(told["error"])
+        kept = json.loads(_failure(cache, key).read_text("utf-8"))
+        if campaign and kept["campaign"] == campaign:
+            raise BuildFailedError(kept["error"])
 
 
-def unbuilt(told: Mapping[str, str]) -> str:
+def unbuilt(errors: Mapping[str, str]) -> str:
     """One line of the compiler's output where it refused every build so far; "" otherwise."""
-    said = [text for text in told.values() if text]
-    if not said or len(said) < len(told):
+    said = [text for text in errors.values() if text]
+    if not said or len(said) < len(errors):
         return ""
     found = re.search(r"\berror: *(.+)", said[0])
     return (found[1] if found else said[0].partition("\n")[0]).strip()[:200]
@@ -61,31 +61,31 @@ def extensions(file: Path, campaign: str) -> Mapping[str, str]:
     A build refused in this campaign fails at once, and a finished one is not repeated. So a candidate that catches
     the error does not compile while it holds the GPU.
     """
-    told: dict[str, str] = {}
+    errors: dict[str, str] = {}
     if "cpp_extension" not in file.read_text("utf-8", "replace"):
-        return told
+        return errors
     from torch.utils import cpp_extension
 
-    cpp_extension._run_ninja_build = _asked_once(cpp_extension._run_ninja_build, campaign, told)
+    cpp_extension._run_ninja_build = _asked_once(cpp_extension._run_ninja_build, campaign, errors)
     alias.under_one_name(cpp_extension)
-    return told
+    return errors
 
 
-def _asked_once(build: Callable[..., Any], campaign: str, told: dict[str, str]) -> Callable[..., Any]:
+def _asked_once(build: Callable[..., Any], campaign: str, errors: dict[str, str]) -> Callable[..., Any]:
     def asked(build_directory: str, *rest: Any, **more: Any) -> Any:
         place, key = Path(build_directory), ""
         try:
             known(place, key := _digest(place), campaign)
             if (there := _libraries(place)) and _built(place) == {"campaign": campaign, "key": key, "libraries": there}:
-                told[place.name] = ""
+                errors[place.name] = ""
                 return None
             found = build(build_directory, *rest, **more)
         except RuntimeError as error:
-            told[place.name] = str(error) or "refused"
+            errors[place.name] = str(error) or "refused"
             if not isinstance(error, BuildFailedError):
                 _keep(_failure(place, key), campaign, str(error))
             raise
-        told[place.name] = ""
+        errors[place.name] = ""
         if campaign and _libraries(place):
             with contextlib.suppress(CannotWriteError), whole_file(place / _BUILT) as stream:
                 json.dump({"campaign": campaign, "key": key, "libraries": _libraries(place)}, stream)

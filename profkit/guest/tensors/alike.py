@@ -28,15 +28,15 @@ class Common:
     def __init__(self, drawn: list[Any], other: list[Any]) -> None:
         self._drawn = drawn
         pairs = list(zip(tensors(drawn), tensors(other), strict=False))
-        self._told = {n: Leaf(a, b) for n, ((_, a), (_, b)) in enumerate(pairs) if _comparable(a, b)}
+        self._leaves = {n: Leaf(a, b) for n, ((_, a), (_, b)) in enumerate(pairs) if _comparable(a, b)}
 
     def kept(self, changed: list[Any]) -> list[Any] | None:
         """Changed inputs with these properties restored, or as drawn; None where all are as drawn."""
         leaves = [leaf for _, leaf in tensors(self._drawn)]
 
         def mended(number: int, leaf: Any) -> Any:
-            told = self._told.get(number)
-            return leaf if told is None or torch.equal(leaf, leaves[number]) else told.mended(leaf, leaves[number])
+            known = self._leaves.get(number)
+            return leaf if known is None or torch.equal(leaf, leaves[number]) else known.mended(leaf, leaves[number])
 
         found: list[Any] = inputs.numbered(changed, mended)
         after = (leaf for _, leaf in tensors(found))

@@ -207,7 +207,7 @@ def _leaf_figures(got: torch.Tensor, want: torch.Tensor, middle: bool) -> dict[s
     absolute, shares = [], []
     for error, size in _errors(got, want, scale):
         share = error / size.clamp_min(1e-300)
-        here, there = told(error.max(), share.max())
+        here, there = scalars(error.max(), share.max())
         most, relative = max(most, here), max(relative, there)
         if middle:
             absolute.append(thin(error.to(torch.float32)))
@@ -216,7 +216,7 @@ def _leaf_figures(got: torch.Tensor, want: torch.Tensor, middle: bool) -> dict[s
         return {"max_abs": most, "max_rel": relative}
     a, s = (torch.cat(one).sort().values for one in (absolute, shares))
     mid = (len(a) - 1) // 2
-    values = told(a.mean(dtype=torch.float64), a[mid], s.mean(dtype=torch.float64), s[mid])
+    values = scalars(a.mean(dtype=torch.float64), a[mid], s.mean(dtype=torch.float64), s[mid])
     return dict(zip(FIGURES, (most, relative, *values), strict=True))
 
 
@@ -231,12 +231,12 @@ def _rms(tensor: torch.Tensor) -> float:
     squares, count = 0.0, 0.0
     for _, b in chunks(tensor, tensor):
         finite = b.isfinite()
-        square, real = told(torch.where(finite, b.abs().square(), 0.0).sum(), finite.sum())
+        square, real = scalars(torch.where(finite, b.abs().square(), 0.0).sum(), finite.sum())
         squares, count = squares + square, count + real
     return math.sqrt(squares / count) if count else 0.0
 
 
-def told(*values: torch.Tensor) -> list[float]:
+def scalars(*values: torch.Tensor) -> list[float]:
     """Read several numbers from the device at once: each transfer on a shared GPU has to wait."""
     found: list[float] = torch.stack([value.to(torch.float64) for value in values]).tolist()
     return found

@@ -162,13 +162,13 @@ def _picked_up(stream: BinaryIO, file: Path, *, mapped: bool) -> Any:
             return [meant(part) for part in item]
         if not isinstance(item, dict):
             return item
-        ((what, told),) = item.items()
+        ((what, content),) = item.items()
         if what == _TENSOR:
-            return _tensor(storages, *told)
+            return _tensor(storages, *content)
         if what == _TUPLE:
-            return tuple(meant(part) for part in told)
+            return tuple(meant(part) for part in content)
         if what == _DICT:
-            return {meant(key): meant(part) for key, part in told}
+            return {meant(key): meant(part) for key, part in content}
         raise ValueError(f"no {what!r} is known")
 
     try:

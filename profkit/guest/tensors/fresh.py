@@ -144,8 +144,8 @@ def _common(one: torch.Tensor, other: torch.Tensor) -> Iterator[Callable[[torch.
     if one.is_complex():
         return
     if one.is_floating_point():
-        told = alike.Leaf(one, other)
-        yield lambda leaf: torch.equal(told.mended(leaf, one), leaf)
+        shared = alike.Leaf(one, other)
+        yield lambda leaf: torch.equal(shared.mended(leaf, one), leaf)
         for axis in range(one.dim()):
             yield lambda leaf, axis=axis: _unit(leaf, axis)  # type: ignore[misc]
         return

@@ -188,9 +188,9 @@ def said(model: torch.nn.Module, names: Collection[str]) -> str:
     parts: dict[str, list[str]] = {}
     for name in names:
         parts.setdefault(_owner(model, name), []).append(name.rpartition(".")[2])
-    told = [f"{', '.join(leaves)} of {owner}" for owner, leaves in parts.items()]
-    more = f" and of {len(told) - _MOST_NAMED} more" if len(told) > _MOST_NAMED else ""
-    return "; ".join(told[:_MOST_NAMED]) + more
+    listed = [f"{', '.join(leaves)} of {owner}" for owner, leaves in parts.items()]
+    more = f" and of {len(listed) - _MOST_NAMED} more" if len(listed) > _MOST_NAMED else ""
+    return "; ".join(listed[:_MOST_NAMED]) + more
 
 
 def _owner(model: torch.nn.Module, name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from profkit.guest.tensors.compare import inexact, numbers, told
+from profkit.guest.tensors.compare import inexact, numbers, scalars
 
 BORDERS = {"fp64": 26.0, "fp32": 13.0, "tf32": 9.3, "fp16": 9.3, "bf16": 6.8, "fp8": 3.0}
 """Bits from which an answer counts as computed in a type, by benchmarks/measured_precision.py."""
@@ -95,7 +95,7 @@ def quantiles(values: torch.Tensor) -> list[float]:
         return []
     ordered = values.to(torch.float64).sort().values
     places = [min(len(ordered) - 1, math.ceil(q * (len(ordered) - 1))) for q in QUANTILES]
-    return told(*(ordered[place] for place in places), ordered[-1])
+    return scalars(*(ordered[place] for place in places), ordered[-1])
 
 
 def over(errors: list[float], responses: list[float]) -> float:

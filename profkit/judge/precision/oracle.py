@@ -25,10 +25,10 @@ from profkit.guest.tensors.compare import (
     form,
     identical,
     inexact,
+    scalars,
     step,
     strange,
     tensors,
-    told,
 )
 from profkit.judge.precision import twin
 from profkit.judge.precision.bits import (
@@ -179,11 +179,11 @@ class Case:
         """The response of every floating output."""
         found = {}
         for n, (where, leaf) in enumerate(self._leaves):
-            told_ = self._sampled(n) if is_float(leaf) else None
-            if told_ is not None:
-                edge = float(told_.truth.abs().median())
-                small = told_.truth.abs() < edge
-                found[where] = Profile(quantiles(told_.response), quantiles(told_.response[small]), edge)
+            one = self._sampled(n) if is_float(leaf) else None
+            if one is not None:
+                edge = float(one.truth.abs().median())
+                small = one.truth.abs() < edge
+                found[where] = Profile(quantiles(one.response), quantiles(one.response[small]), edge)
         return found
 
     def noise(self) -> list[str]:
@@ -192,7 +192,7 @@ class Case:
         for n, (where, leaf) in enumerate(self._leaves):
             one = self._sampled(n) if is_float(leaf) else None
             if one is not None and one.truth.numel():
-                response, size = told(one.smooth.square().mean(), one.truth.abs().square().mean())
+                response, size = scalars(one.smooth.square().mean(), one.truth.abs().square().mean())
                 moved = math.sqrt(response) * UNITS[self._oracle.precision.type]
                 if (response > 0 and moved >= _NOISE * math.sqrt(size)) or self._own(n) < BORDERS["fp8"]:
                     found.append(where)
@@ -283,7 +283,7 @@ class Case:
             both = a.isfinite() & b.isfinite()
             error = torch.where(both, (a - b).abs(), 0.0)
             size = torch.where(both, b.abs(), 0.0) + scale
-            far, most = told((error > size * 2.0**-self._oracle.precision.required).sum(), error.max())
+            far, most = scalars((error > size * 2.0**-self._oracle.precision.required).sum(), error.max())
             off, worst = off + int(far), max(worst, most)
         return f"{off} of {want.numel()} elements differ, the worst by {worst:.3g} (rms {scale:.3g})"
 

@@ -67,9 +67,9 @@ class Probe:
     def report(self, events: Events) -> None:
         """Send the findings, and caveats for what weakens a verdict."""
         own = self.precision.own if math.isfinite(self.precision.own) else None
-        told = asdict(self)
-        told["precision"]["own"] = own
-        events.send("probe", **told, required=round(self.precision.required, 2))
+        report = asdict(self)
+        report["precision"]["own"] = own
+        events.send("probe", **report, required=round(self.precision.required, 2))
         for caveat in self._caveats():
             events.send("caveat", **caveat)
 
@@ -113,11 +113,11 @@ def probe(
     other = thinned(model(*draw(seeds[1])))
     arguments = draw(seeds[0])
     kept, generators = inputs.clone(arguments), _generators()
-    with _Watch() as watch:
+    with _OperatorLog() as log:
         answer = inputs.clone(model(*arguments))
     mutates, random = not same(arguments, kept), not same(_generators(), generators)
-    known = Precision(task_type(model, kept, answer, watch.narrowest))
-    found = Probe(known, mutates=mutates, random=random, holes=watch.holes)
+    known = Precision(task_type(model, kept, answer, log.narrowest))
+    found = Probe(known, mutates=mutates, random=random, holes=log.holes)
     if random:
         return found
     if known.type == "fp32" and (operations := precision.narrowed(device or torch.device("cpu"))):
@@ -144,8 +144,8 @@ def probe(
     return replace(found, passing=passing, still=still)
 
 
-def known(told: Mapping[str, Any]) -> Probe:
-    given = {name: value for name, value in told.items() if name != "required"}
+def known(reported: Mapping[str, Any]) -> Probe:
+    given = {name: value for name, value in reported.items() if name != "required"}
     own = dict(given.get("precision") or {})
     own["profiles"] = {where: Profile(**one) for where, one in (own.get("profiles") or {}).items()}
     own["own"] = math.inf if own.get("own") is None else own["own"]
@@ -277,7 +277,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]
         return False
 
 
-class _Watch(_Mode):
+class _OperatorLog(_Mode):
     """Records the narrowest floating type of any result, and whether an operator looks for NaN."""
 
     def __init__(self) -> None:

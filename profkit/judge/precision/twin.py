@@ -51,18 +51,18 @@ def _asked(
 
     def run(step: float, seed: int, sign: float) -> tuple[Any, float]:
         codes = alone or step > _FINE
-        chance = _Chance(step, seed, sign, wide=wide, codes=codes)
+        perturbation = _Perturbation(step, seed, sign, wide=wide, codes=codes)
         with holder(model, wide) as (own, pairs), (within or contextlib.nullcontext)():
             for target, source in pairs:
                 if inexact(source) and (codes or not coded(source)):
-                    target.copy_(chance.moved(source))
-            moved = inputs.mapped(inputs.clone(arguments), chance.changed)
-            return view(own, moved), chance.taken
+                    target.copy_(perturbation.moved(source))
+            moved = inputs.mapped(inputs.clone(arguments), perturbation.changed)
+            return view(own, moved), perturbation.taken
 
     return run
 
 
-class _Chance:
+class _Perturbation:
     """Moves tensors by up to a relative step. `taken`: the largest step, at least an ulp or two."""
 
     def __init__(self, step: float, seed: int, sign: float, *, wide: bool, codes: bool) -> None:

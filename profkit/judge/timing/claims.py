@@ -75,11 +75,11 @@ class RemoteCall:
 
     def sample(self, method: str) -> tuple[float, float, bool]:
         """(device seconds, host seconds, sound) as the process claims."""
-        told = self.remote.ask("sample", method=method, wanted=self.wanted)
-        seconds = float(_nan(told["seconds"]))
+        reply = self.remote.ask("sample", method=method, wanted=self.wanted)
+        seconds = float(_nan(reply["seconds"]))
         if not math.isfinite(seconds):
             raise self.remote.nonsense()
-        return seconds, float(_nan(told["host"])), bool(told["sound"])
+        return seconds, float(_nan(reply["host"])), bool(reply["sound"])
 
     def note(self, method: str) -> str:
         return str(self.remote.ask("note", method=method)["note"])[:300]
@@ -96,10 +96,10 @@ class RemoteCall:
         places = [[leaf, index] for leaf, index, _, _ in probes]
         self.remote.ask("expect", changes=changes)
         began = time.perf_counter()
-        told = self.remote.ask("batch", count=count, hold=hold, probes=places)
+        reply = self.remote.ask("batch", count=count, hold=hold, probes=places)
         wall = time.perf_counter() - began
         try:
-            _same_elements(probes, told["values"])
+            _same_elements(probes, reply["values"])
         except ChangedResultError:
             # The element may jump or be less exact: compare the whole answer.
             self.recheck()
@@ -147,16 +147,16 @@ class RemoteRecording:
         self._cupti("record")
 
     def take(self, name: str, call: Any, number: int, trial: int) -> tuple[float, bool]:
-        told = self._remote.ask("recorded", name=name, number=number, trial=trial, wanted=self._call.wanted)
-        seconds, sound = told["pair"]
+        reply = self._remote.ask("recorded", name=name, number=number, trial=trial, wanted=self._call.wanted)
+        seconds, sound = reply["pair"]
         return float(seconds), bool(sound)
 
     def end(self) -> tuple[list[Sample], dict[str, list[Activity]]]:
         """Raises CuptiError, also for samples of calls that are not this candidate's."""
-        told = self._cupti("records")
+        reply = self._cupti("records")
         try:
-            samples = [Sample(**{key: _nan(value) for key, value in row.items()}) for row in told["samples"]]
-            seen = {name: [Activity(**row) for row in rows] for name, rows in told["activities"].items()}
+            samples = [Sample(**{key: _nan(value) for key, value in row.items()}) for row in reply["samples"]]
+            seen = {name: [Activity(**row) for row in rows] for name, rows in reply["activities"].items()}
         except (AttributeError, KeyError, TypeError) as error:
             raise CuptiError(f"{self._name}: its process sent no records") from error
         strange = any(

@@ -272,8 +272,8 @@ class _Timed:
         return outside.bounds(exams, turns.suspects(self._calls), outside.MARGIN[self._device.type]), exams, watch
 
     def write(self) -> None:
-        told = [one for one in self.samples if one.method != "event"] if self._scant else self.samples
-        timing.write(told, Path(self._job.timings))
+        kept = [one for one in self.samples if one.method != "event"] if self._scant else self.samples
+        timing.write(kept, Path(self._job.timings))
 
 
 def ready(job: Job, calls: Mapping[str, TimedCall], device: torch.device) -> None:

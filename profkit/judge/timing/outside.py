@@ -83,8 +83,8 @@ def _claim(samples: list[Sample], name: str) -> tuple[float, float]:
     mine = [s for s in samples if s.impl == name and s.method in DECIDING]
     mine = [s for s in mine if s.kept] or mine
     hosts = [s.host for s in mine if s.host == s.host]
-    told = [s for s in mine if s.seconds == s.seconds]
-    by_method = [[s.seconds for s in told if s.method == method] for method in {s.method for s in told}]
+    known = [s for s in mine if s.seconds == s.seconds]
+    by_method = [[s.seconds for s in known if s.method == method] for method in {s.method for s in known}]
     least = min(map(statistics.median, by_method), default=math.nan)
     return least, statistics.median(hosts) if hosts else 0.0
 
