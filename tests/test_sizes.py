@@ -17,7 +17,6 @@ EXEMPT: dict[str, dict[str, str]] = {
     "lines of a function": {},
     "parameters": {
         "profkit/guest/clocks/timing.py:measure": "what a round needs, by keyword",
-        "profkit/judge/timing/engine.py:_cross_checks": "every clock of one timing",
         "profkit/launch/process.py:run": "options of a child, by keyword",
         "profkit/cli/runs/list.py:command": "one parameter an option of the command",
     },

@@ -23,10 +23,7 @@ from profkit.record.request import Request
 
 @dataclass(frozen=True)
 class Done:
-    """Result of an item. `run`: its directory, None when nothing was measured.
-
-    `error`, `fix` and the exit `code` say why it was not measured, or not reported whole.
-    """
+    """Result of an item. `run`: its directory, None when nothing was measured."""
 
     item: WorkItem
     run: Path | None
@@ -39,8 +36,8 @@ class Done:
 class Campaign:
     """Items to measure; the same `name` and request are the same campaign.
 
-    `name`: the command for people. `jobs`: parallel builds, 0 for what the machine can do; `dask`: address of a scheduler,
-    "" for this machine.
+    `name`: the command for people. `jobs`: parallel builds, 0: automatic. `dask`: address of a scheduler, "" for this
+    machine.
     """
 
     name: str
@@ -67,7 +64,7 @@ class Campaign:
                     ledger, todo, self._engine(ledger, device), self._tasks(ledger, device), say, quiet
                 )
             except CannotProfileError:
-                # No scheduler, say: of what never began there is nothing to go on with.
+                # For instance no scheduler: without a beginning there is nothing to resume.
                 if not there and ledger.untouched:
                     ledger.remove()
                 raise
@@ -93,7 +90,7 @@ class Campaign:
             for heard in hearing:
                 done = _done(heard, ledger)
                 if done is not None and done.run is not None:
-                    # Also one that was delivered by somebody who died before saying so.
+                    # Includes items delivered by a process that died before reporting.
                     heard = replace(heard, kind="end", what="report")
                 count.hear(heard)
                 shown.hear(heard)
@@ -129,7 +126,7 @@ def _done(heard: Heard, ledger: Ledger) -> Done | None:
         return None
     run = Path(answer.run) if answer.run else None
     if run is None and answer.what == "report":
-        # Who delivered it may have died before saying so, or was asked by a command that did.
+        # An earlier process may have delivered it and died before reporting, or been another command.
         run = ledger.delivered([heard.item]).get(heard.item.key)
         if run is not None:
             return Done(heard.item, run)
@@ -137,9 +134,8 @@ def _done(heard: Heard, ledger: Ledger) -> Done | None:
 
 
 _FEWEST, _MOST = 3, 12
-"""Workers of a GPU at least and at most."""
 _A_CORE, _ROOM = 0.75, 6 << 30
-"""Workers a core: of a judge and a candidate one works, where neither waits. Bytes of a GPU's memory for each."""
+"""Workers per core (of a judge and a candidate one works at a time), and GPU memory per worker."""
 
 
 def places(device: str) -> list[Place]:
@@ -155,6 +151,3 @@ def places(device: str) -> list[Place]:
         for number in range(many)
         for n, card in enumerate(cards)
     ]
-
-
-__all__ = ["Campaign", "Done", "places"]

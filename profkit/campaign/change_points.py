@@ -19,19 +19,16 @@ from numpy.typing import NDArray
 PERMUTATIONS = 499
 """A cut counts when none of so many permutations does as well: a quiet series is cut in one of 500 cases."""
 SHORTEST = 3
-"""Values on either side of a cut; fewer say nothing of a level."""
+"""Fewest values on either side of a cut."""
 LONGEST = 300
-"""Values of a segment that are looked at together: the cost of a permutation grows with their square."""
+"""Most values of a segment: a permutation's cost grows with their square."""
 SEED = 20_261_122
 
 Values = NDArray[np.float64]
 
 
 def cuts(values: Sequence[float], seed: int = SEED) -> list[int]:
-    """Indices at which the level of a series changes; none in fewer than 2 SHORTEST values.
-
-    The newest LONGEST values alone are looked at. The same series has the same cuts: permutations are drawn from `seed`.
-    """
+    """Indices of level changes among the newest LONGEST values; reproducible by `seed`."""
     series = np.asarray(values, dtype=np.float64)
     rng = np.random.default_rng(seed)
     found: list[int] = []

@@ -1,8 +1,7 @@
-"""Campaign engine on an existing Dask cluster; all machines see the same files.
+"""Campaign engine on an existing Dask cluster; all machines share one file system.
 
-A GPU's worker is started so that it says what it has, `dask worker SCHEDULER --nthreads 1 --resources GPU=1`, and takes
-one measurement at a time. Nothing of a campaign lives in the cluster: scheduler, workers and whoever asks may end at any
-moment, and the same command, to any cluster, goes on.
+A GPU's worker is started with `dask worker SCHEDULER --nthreads 1 --resources GPU=1` and takes one measurement at a
+time. The cluster holds no state: scheduler, workers and client may end at any moment, and the same command goes on.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Dask:
 
     def run(self, items: Sequence[WorkItem], task: Callable[[str, WorkItem], Task]) -> Generator[Heard, None, None]:
         """See Engine. Raises CannotProfileError without a scheduler, ProfkitError when it is lost."""
-        # What a lost connection means is said by us, once; asyncio tells of each that nobody waited for.
+        # A lost connection is reported once by us, not by asyncio for each future.
         for name in ("distributed", "asyncio", "tornado"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         client = self._client()
@@ -114,7 +113,7 @@ class Dask:
 
 
 def _first(task: Callable[[str, WorkItem], Task], item: WorkItem) -> str:
-    """What is to be done first for an item."""
+    """The first task of an item."""
     if measured(Path(task("measure", item).folder)) is not None:
         return "report"
     return "build" if item.built else "measure"

@@ -1,8 +1,8 @@
 """Regression gate: two folders of runs, before a change and after it.
 
-Runs are paired by sample, the newest of each, and by implementation. What fails: an implementation that is wrong, failed
-or skipped now, one that is gone, and one whose whole interval lies above the limit. What cannot be told apart passes,
-and says so, unless the gate is strict.
+Runs are paired by sample, the newest of each, and by implementation. An implementation fails that is wrong, failed,
+skipped or gone now, or is slower with its whole interval above the limit. Inconclusive ones pass, unless the gate is
+strict.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from profkit.rundir.directory import find_runs
 from profkit.study.study import Part, Study
 
 MARK = "<!-- profkit -->"
-"""By which a comment is found again."""
+"""Identifies our comment."""
 MOST_CAVEATS = 20
 STEP = "step"
-"""What of a program is judged, where a sample has implementations."""
+"""A program's row, in place of an implementation."""
 BEYOND_TIME = ("void", "impossible")
-"""Verdicts on right answers that no time makes good."""
+"""Verdicts that fail whatever the time."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ def judge(
 ) -> tuple[list[Judged], list[Study]]:
     """Every implementation of the runs below the two folders, and the runs below `after`.
 
-    allow_missing: what is gone passes; strict: what cannot be told fails. Raises ProfkitError where there is nothing to
-    compare: an empty measurement passes no gate.
+    allow_missing: gone ones pass; strict: inconclusive ones fail. Raises ProfkitError without anything to compare: an
+    empty measurement passes no gate.
     """
     old, new = _newest(before), _newest(after)
     found = [one for name, study in new.items() for one in _sample(name, old.get(name), study, limit)]
@@ -75,7 +75,7 @@ def judge(
 
 
 def _gone(name: str, old: Study, there: set[tuple[str, str]]) -> list[Judged]:
-    """What was timed before and is not in the runs after."""
+    """Implementations that were timed before and are missing after."""
     if old.stepwise:
         parts = [STEP]
     else:
@@ -128,7 +128,7 @@ _FINAL = ("apart", "slower")
 
 
 def _word(found: Ladder | Programs, rung: Rung | ProgramRung, limit: float) -> tuple[str, list[str]]:
-    """What the gate says of a step after the first, and why."""
+    """The gate's verdict on a step after the first, and why."""
     if found.apart:
         return "apart", [f"measured with another {', '.join(found.apart)}"]
     if 1 / rung.high > 1 + limit:
@@ -190,7 +190,6 @@ def comment(found: Sequence[Judged], studies: Sequence[Study], limit: float, pic
 
 
 def _together(cell: str) -> str:
-    """A cell that no narrow page breaks."""
     return cell.replace(" ", "\N{NO-BREAK SPACE}")
 
 
@@ -201,7 +200,6 @@ def _interval(one: Judged) -> str:
 
 
 def cases(found: Sequence[Judged]) -> list[Case]:
-    """The same for JUnit."""
     return [
         Case(
             one.sample,

@@ -1,8 +1,7 @@
-"""The history of a sample or of a library: where a time changed, and what changed with it.
+"""History of a sample or a library: changes of a time, and what changed with them.
 
-Runs are followed an implementation and a device at a time, by their time in seconds; where a series has several devices
-they are compared by their time over the lower bound, never by seconds. What looks like a regression is a suspicion until
-the sample has been measured again.
+A series is one implementation on one device, in seconds. Several devices are compared by time over the lower bound. A
+regression is a suspicion until the sample has been measured again.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from profkit.campaign.rows import Row
 
 NAN = math.nan
 LEAST = 0.01
-"""A change of the time below this is not said: the threshold below which profkit calls two times the same."""
+"""Smallest change of a time to report: profkit's threshold for "same"."""
 OUTSIDE = 6.0
-"""Robust standard deviations from which the newest runs alone are suspicious; so many runs must lie before them:"""
+"""Robust standard deviations of an outlier among the newest runs, and the runs needed before:"""
 BEFORE = 12
 OTHERWISE = ("method", "l2", "precision", "inputs", "isolated")
-"""Facts that make two times no longer the same measurement."""
+"""Facts that make two times incomparable."""
 
 Facts = Mapping[str, Any]
 
@@ -44,8 +43,8 @@ class Level(msgspec.Struct, frozen=True):
 class Change(msgspec.Struct, frozen=True):
     """A change of the level: `ratio` = time after / before; `reference`: that of the reference.
 
-    `causes`: what changed with it, in words. `measured`: it was measured otherwise, so the times do not compare.
-    `newest`: only the newest runs are slower, too few for a level of their own.
+    `causes`: simultaneous changes, in words. `measured`: the method differs, so times do not compare. `newest`: only
+    the newest runs are slower, too few for a level.
     """
 
     at: int
@@ -71,7 +70,7 @@ class Series(msgspec.Struct, frozen=True):
 
     @property
     def suspect(self) -> Change | None:
-        """The newest change, where it is a slower time that nothing about the measuring explains."""
+        """The newest change, if it is slower and the measuring does not explain it."""
         last = self.changes[-1] if self.changes else None
         return last if last is not None and last.ratio > 1 + LEAST and not last.measured else None
 
@@ -86,7 +85,7 @@ def histories(index: Index, *, sample: str = "", device: str = "", since: str = 
 
 
 def _counts(row: Row) -> bool:
-    """Whether a run says how fast something right is."""
+    """Whether a run has the time of a right answer."""
     return row.status == "done" and row.state in ("", "ok") and row.time > 0 and row.word not in ("wrong", "impossible")
 
 

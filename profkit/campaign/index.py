@@ -1,8 +1,8 @@
 """An index over run directories: ten thousand listed, filtered and ranked in a moment.
 
-One SQLite file for each folder of runs, in profkit's cache: the folder itself is only read. It holds nothing of its own:
-a run's rows (profkit.campaign.rows) are read again when its files change, and the whole file is made again when Row
-changes or the file is damaged. It may be deleted at any time.
+One SQLite file for each folder of runs, in profkit's cache: the folder itself is only read. A run's rows
+(profkit.campaign.rows) are read again when its files change. The file is made again when Row changes or it is
+damaged, and may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from profkit.errors import ProfkitError
 from profkit.launch import cache
 
 WAIT = 10.0
-"""Seconds to wait for another process that is writing the index."""
+"""Seconds to wait for another writer."""
 _BUSY = re.compile("locked|full|readonly|unable to open|disk I/O")
-"""What SQLite says of a base that may be whole."""
+"""SQLite's errors of an intact database."""
 _DDL = "create table runs (path text primary key, stamp text, sample text, damage text, rows blob, facts blob)"
 _VERSION = zlib.crc32(f"{_DDL} {Row.__struct_fields__}".encode()) & 0x7FFFFFFF
 _CONTENT = 3
-"""Counted up when the same files give other values."""
+"""Increment when the same files give other values."""
 _Read = TypeVar("_Read")
 _Damage = (sqlite3.DatabaseError, msgspec.DecodeError, TypeError)
 
@@ -44,8 +44,7 @@ SORTS: dict[str, Callable[[Row], Any]] = {
     "share": lambda row: _last(-row.share),
     "speedup": lambda row: (row.speedup != row.speedup, row.word == "faster" and not row.wins, _last(-row.speedup)),
 }
-"""What a list can be ranked by, the first the newest, the shortest, the nearest to its lower bound and to what is attainable,
-the fastest; a speed-up that counts as none stands behind those that count."""
+"""Rank keys of a list, best first; speed-ups that do not count come last."""
 
 
 def _last(value: float) -> float:
@@ -66,7 +65,7 @@ class Index(contextlib.AbstractContextManager["Index"]):
         """Bring the rows up to date with the disk; how many runs were read again."""
         known = dict(self._asked("select path, stamp from runs", _pair))
         found = dict(_scan(self.folder, known))
-        # Those that ran may have been killed since: nothing of theirs on the disk tells.
+        # Running ones may have been killed since, which leaves no trace on the disk.
         ran = {
             row.path for rows in self._asked("select rows from runs", _rows) for row in rows if row.status == "running"
         }
@@ -169,7 +168,6 @@ def _is_date(text: str) -> bool:
 
 
 def _connect(folder: Path) -> sqlite3.Connection:
-    """In the cache, else in memory."""
     with contextlib.suppress(sqlite3.OperationalError, OSError):
         file = file_of(folder)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -178,7 +176,6 @@ def _connect(folder: Path) -> sqlite3.Connection:
 
 
 def file_of(folder: Path) -> Path:
-    """Where the index of a folder of runs lies."""
     digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
     return cache.root() / "index" / f"{digest}.sqlite"
 
@@ -198,7 +195,7 @@ def _opened(file: Path) -> sqlite3.Connection:
 
 
 def _prepared(base: sqlite3.Connection) -> sqlite3.Connection:
-    """With the table of this version, in the place of another's; it can be written."""
+    """A writable database with the table of this version."""
     base.isolation_level = None
     base.execute("pragma synchronous = off")
     base.execute("begin immediate")
@@ -247,7 +244,7 @@ def _stamp(run: str) -> str:
 
 
 def _pair(record: Sequence[Any]) -> tuple[str, str]:
-    """Raises msgspec.ValidationError where a cell is of another type, as do the two below."""
+    """Raises msgspec.ValidationError for a cell of another type, as the two below."""
     return msgspec.convert(record, tuple[str, str])
 
 

@@ -1,11 +1,9 @@
 """On-disk state of an unfinished campaign, by which the same command resumes it.
 
-    RUNS/.campaigns/KEY/campaign.json      its id, its command line, how many items
-                        state.json         what is done, what runs where, what failed; for `profkit list`
-                        lock               held by the process that runs it
-                        work/ITEM/        what is measured now, or was measured and is not reported yet
+In RUNS/.campaigns/KEY: campaign.json (id, command line, number of items), state.json (done, running, failed; for
+`profkit list`), lock (held by its process), work/ITEM/ (measured, not yet reported).
 
-The folder goes when nothing is left to do. What is done is known from the runs themselves: each names its campaign.
+The folder is removed at the end. Finished items are known from the runs, which name their campaign.
 """
 
 from __future__ import annotations
@@ -80,7 +78,7 @@ class Ledger:
         os.close(self._handle)
 
     def _locked(self) -> int:
-        """A descriptor that holds the campaign's lock. Raises ProfkitError when somebody runs it."""
+        """A descriptor that holds the campaign's lock. Raises ProfkitError when it runs already."""
         import fcntl  # on Linux alone; the module is loaded elsewhere as well
 
         while True:
@@ -96,7 +94,7 @@ class Ledger:
                 raise ProfkitError(
                     f"this very campaign runs already{by}", fix="wait for it; `profkit list` shows how far it is"
                 ) from error
-            # Whoever ran it may have finished, and removed the file, in between.
+            # Its process may just have finished and removed the file.
             if file.exists() and file.stat().st_ino == os.fstat(handle).st_ino:
                 return handle
             os.close(handle)
@@ -107,12 +105,11 @@ class Ledger:
 
     @property
     def untouched(self) -> bool:
-        """Whether no item was begun."""
         return not any(self.folder.glob("work/*"))
 
     def delivered(self, items: Sequence[WorkItem]) -> dict[str, Path]:
         """Key -> run of the items that are done."""
-        # A day earlier: the clocks of other machines may differ.
+        # A day of tolerance for clocks of other machines.
         since = f"{datetime.fromisoformat(self.begun.created[:19]) - timedelta(days=1):%Y%m%dT%H%M%S}"
         wanted = {f"{self.begun.id}/{item.key}": item.key for item in items}
         found: dict[str, Path] = {}
@@ -132,7 +129,6 @@ class Ledger:
                 write_atomic(self.folder / "state.json", msgspec.json.encode(state))
 
     def remove(self) -> None:
-        """Nothing is left to do."""
         gone = self.folder.with_name(f"{_GONE}{self.folder.name}-{os.getpid()}")
         self.folder.rename(gone)
         for folder in self.folder.parent.glob(f"{_GONE}*"):
@@ -143,14 +139,13 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Seen:
-    """A campaign that is not finished. `alive`: somebody runs it."""
+    """An unfinished campaign. `alive`: its process runs."""
 
     begun: Begun
     state: State
     alive: bool
 
     def lines(self) -> list[str]:
-        """For people."""
         begun, state = self.begun, self.state
         head = f"{state.done} of {begun.total} done"
         if state.failed:
@@ -161,7 +156,6 @@ class Seen:
         return [*lines, *(f"  failed: {what}: {why}" for what, why in state.failed.items())]
 
     def document(self) -> Mapping[str, object]:
-        """For programs."""
         return {**msgspec.structs.asdict(self.begun), **msgspec.structs.asdict(self.state), "alive": self.alive}
 
 

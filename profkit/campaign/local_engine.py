@@ -25,15 +25,12 @@ from profkit.launch.warm import Lent
 
 _TRIES = 2
 _CORES_OF_A_GPU = 3
-"""Cores left to a measurement on a GPU: what judges, what is judged, and the worker."""
+"""Cores for a measurement on a GPU: judge, candidate and worker."""
 
 
 @dataclass(frozen=True)
 class Heard:
-    """An engine's event. `kind`: begin, say (of task `what`), end, or failed; `where`: worker.
-
-    The end of a report, or failed, is the last of an item.
-    """
+    """An engine's event. `kind`: begin, say (of task `what`), end, or failed; `where`: worker."""
 
     kind: str
     what: str
@@ -44,17 +41,16 @@ class Heard:
 
     @property
     def reported(self) -> bool:
-        """Whether an item is done."""
         return (self.kind, self.what) == ("end", "report")
 
     @property
     def last(self) -> bool:
-        """Whether nothing more comes of its item."""
+        """Whether this is the last event of its item."""
         return self.kind == "failed" or self.reported
 
 
 class Engine(Protocol):
-    """Has all items done; which one where and when is its affair."""
+    """Does all items, in any order and place."""
 
     def run(self, items: Sequence[WorkItem], task: Callable[[str, WorkItem], Task]) -> Generator[Heard, None, None]: ...
 
@@ -84,7 +80,7 @@ class Local:
         with warm.servers() as servers, contextlib.closing(Lent(servers)) as lent:
             queues = _Queues(items, task, self._log, lent.fileno())
             if queues.to_measure:
-                # What those who build and measure will ask for, while they are still starting themselves.
+                # Modules that builds and measurements need, imported while they start.
                 servers.prepare(environment(sharing()))
             yield from self._on(queues, len(items))
 
@@ -92,7 +88,6 @@ class Local:
         names = [f"build {number + 1}" for number in range(min(self._jobs, len(queues.builds)))]
         threads = [queues.thread(queues.build, name, {}) for name in names]
         threads += [queues.thread(queues.measure, place.name, place.variables) for place in self._places]
-        # A report takes a few seconds of a core, a measurement several times that.
         threads += [
             queues.thread(queues.report, f"report {n + 1}", {}, BEHIND) for n in range(-(-len(self._places) // 2))
         ]
@@ -112,7 +107,7 @@ class Local:
 
 
 class _Queues:
-    """What the threads share: what is to be built, measured and reported."""
+    """Items to build, measure and report, shared by the threads."""
 
     def __init__(self, items: Sequence[WorkItem], task: Callable[[str, WorkItem], Task], log: Path, lent: int) -> None:
         self._task, self._log, self._lent = task, log, lent
@@ -123,7 +118,7 @@ class _Queues:
         order = sorted(items, key=lambda item: -item.cost)
         self._reports = [item for item in order if measured(Path(task("measure", item).folder)) is not None]
         self._measures = [item for item in order if item not in self._reports]
-        # The same sources are built once, for the first item that has them.
+        # Equal sources are built once, for the first item.
         self._unbuilt: dict[str, WorkItem] = {}
         self._needs: dict[str, str] = {}
         for item in self._measures:
@@ -137,7 +132,6 @@ class _Queues:
     def thread(
         self, act: Callable[[str, Worker], None], name: str, variables: Mapping[str, str], nice: int = 0
     ) -> threading.Thread:
-        """A thread with a worker of its own."""
         worker = Worker(self._log, variables, self._lent, nice)
         self._workers.append(worker)
 
@@ -145,7 +139,7 @@ class _Queues:
             try:
                 act(name, worker)
             except BaseException as error:
-                # For the main thread: nobody else would hear of it.
+                # Pass the error to the main thread.
                 self.heard.put(error)
             finally:
                 worker.close()
@@ -153,7 +147,7 @@ class _Queues:
         return threading.Thread(target=work, name=name, daemon=True)
 
     def stop(self) -> None:
-        """Let nothing begin, and end what runs."""
+        """Begin no more, and end what runs."""
         with self._change:
             self._stopped = True
             self._change.notify_all()
@@ -164,20 +158,19 @@ class _Queues:
             one.join()
 
     def build(self, where: str, worker: Worker) -> None:
-        """Build what is not built."""
         while True:
             with self._change:
                 if self._stopped or not self.builds:
                     return
                 digest, item = self.builds.pop(0)
-            # Whatever comes of it: who measures builds what is not there.
+            # The measurement builds what is missing.
             self._ask("build", item, where, worker)
             with self._change:
                 del self._unbuilt[digest]
                 self._change.notify_all()
 
     def measure(self, where: str, worker: Worker) -> None:
-        """Measure what is built, until there is nothing."""
+        """Measure built items until there are none."""
         while (item := self._next()) is not None:
             answer = self._ask("measure", item, where, worker)
             with self._change:
@@ -199,7 +192,7 @@ class _Queues:
             return None
 
     def report(self, where: str, worker: Worker) -> None:
-        """Report what is measured, until nothing is measured any more."""
+        """Report measured items until nothing is measured any more."""
         while True:
             with self._change:
                 while not self._stopped and not self._reports and self.to_measure:
@@ -211,7 +204,7 @@ class _Queues:
             self.heard.put(Heard("end" if answer.run else "failed", "report", item, where, answer.error, answer))
 
     def _ask(self, what: str, item: WorkItem, where: str, worker: Worker) -> Answer:
-        """Have it done; once more by a new worker when the first has died."""
+        """Do the task; once more in a new worker when the first has died."""
         self.heard.put(Heard("begin", what, item, where))
         answer = Answer(what)
         for _ in range(_TRIES):
@@ -230,7 +223,6 @@ class _Queues:
 
 
 def _digest(files: Sequence[str]) -> str:
-    """SHA-256 of the contents of these files; missing ones are left out."""
     digest = hashlib.sha256()
     for name in files:
         with contextlib.suppress(OSError):

@@ -18,7 +18,6 @@ _SHOWN_FAILURES = 5
 
 
 def duration(seconds: float) -> str:
-    """[h:]mm:ss."""
     hours, rest = divmod(int(seconds), 3600)
     text = f"{rest // 60:02}:{rest % 60:02}"
     return f"{hours}:{text}" if hours else text
@@ -36,7 +35,7 @@ class Count:
         self._measured: set[str] = set()
 
     def expect(self, todo: Sequence[WorkItem]) -> None:
-        """What is left to be measured from now on."""
+        """Set the items that are left to measure."""
         self._cost = self._left = sum(item.cost for item in todo)
 
     def hear(self, heard: Heard) -> None:
@@ -56,12 +55,11 @@ class Count:
 
     @property
     def elapsed(self) -> float:
-        """Seconds."""
         return self._now() - self._began
 
     @property
     def eta(self) -> float:
-        """Seconds that the rest will take, judged by what is done; NaN as long as nothing is."""
+        """Estimated seconds left, by finished items; NaN without any."""
         spent = self._cost - self._left
         return self.elapsed * self._left / spent if spent > 0 else float("nan")
 
@@ -70,7 +68,7 @@ class Count:
         return State(self.done, running, dict(self.failed), pid)
 
     def head(self) -> str:
-        """One line: the clock, how much is done, how long it will take."""
+        """One line: the clock, the share done, the time left."""
         left = f", about {duration(self.eta)} left" if self.eta == self.eta and self._left > 0 else ""
         failed = f", {len(self.failed)} failed" if self.failed else ""
         return f"{duration(self.elapsed)}  {self.done} of {self.total} done{failed}{left}"
@@ -101,7 +99,7 @@ class Lines:
 
 
 class Screen:
-    """A table that is drawn again and again, for a terminal."""
+    """A table that is redrawn on a terminal."""
 
     def __init__(self, count: Count) -> None:
         from rich.console import Console
@@ -141,7 +139,6 @@ class Screen:
 
 
 def board(count: Count, say: Callable[[str], None], *, quiet: bool) -> Lines | Screen:
-    """For the standard error as it is."""
     if not quiet and sys.stderr.isatty():
         return Screen(count)
     return Lines(count, (lambda _: None) if quiet else say)

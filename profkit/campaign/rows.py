@@ -1,4 +1,4 @@
-"""What run.json and metrics.json say of the implementations of a run: one row each."""
+"""Rows of run.json and metrics.json, one per implementation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from profkit.rundir.manifest import Impl, Manifest, read_manifest
 
 NAN = math.nan
 COMPARED = (*PACED, "inconclusive")
-"""Verdicts whose interval is of use; a speed-up of any other is not kept."""
+"""Verdicts with a useful interval; other speed-ups are dropped."""
 Facts = dict[str, Any]
 
 
@@ -109,7 +109,7 @@ class _Metrics(msgspec.Struct):
 
 
 def read_run(folder: Path, path: str) -> tuple[str, list[tuple[Row, Facts]]]:
-    """(what is damaged, the rows of a run and what may explain a change of their times)."""
+    """(damage, rows of a run, facts that may explain a change of its times)."""
     run = folder / path
     try:
         manifest = read_manifest(run / "run.json")
@@ -182,7 +182,7 @@ _FIGURES = {
     "bandwidth": "dram_bandwidth",
 }
 _WORDS = {"compute": "compute", "bound": "bound_by", "method": "method"}
-"""Fields of Row -> those of metrics.json's `impls`."""
+"""Fields of Row -> fields of metrics.json's `impls`."""
 
 
 def _said(impl: Impl | None, name: str, metrics: _Metrics) -> _Said:
@@ -226,7 +226,6 @@ _COUNTER = {
 
 
 def _source(manifest: Manifest, impl: Impl | None) -> str:
-    """The hash of an implementation's file as it was measured."""
     if impl is None:
         return ""
     files = manifest.sample.files

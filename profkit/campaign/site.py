@@ -1,7 +1,7 @@
 """Static site of many runs: leaderboard, rankings, rooflines, and a page per run.
 
-`index.html` and `index.zh.html` share one `data.js`. Pages of single runs lie in `runs/`: a run's own report.html is
-copied, others are made, the best first, some each time; until then a run's row and its facts stand for it.
+`index.html` and `index.zh.html` share one `data.js`. Pages of runs lie in `runs/`: copies of report.html, or made
+now, the best first. Runs without one are a row of facts.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
     from roofline.figure.scene import Scene
 
 MARK = "data.js"
-"""The file by which a folder is known as a site."""
+"""Identifies a folder as a site."""
 POINTS = 40
-"""Candidates on a roofline."""
+"""Most candidates on a roofline."""
 FIGURES = 4
-"""Devices that have one."""
+"""Most rooflines."""
 RIGHT = ("inconclusive", "faster", "slower", "same")
 _PLAIN = (
     *("path", "sample", "impl", "created", "status", "word", "line", "wins", "speedup", "low", "high"),
     *("time", "lower_bound", "share", "bound", "method"),
 )
 FIELDS = (*_PLAIN, "device", "caveats", "newest", "page")
-"""What data.js holds of a row, in this order; `device` and `caveats` are places in lists of their own."""
+"""Fields of a row in data.js, in order; `device` and `caveats` are indices."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,8 @@ def build(
 ) -> Made:
     """Write the site of the runs below `runs` into `out`, over an earlier one.
 
-    season: a folder of samples, whose runs alone are shown and which is ranked by the contest's rules. pages: how many
-    pages of runs to make that are not there yet. lang: of those pages. Raises ProfkitError when `out` holds other
-    things, or cannot be written.
+    season: a folder of samples to restrict to and rank by the contest's rules. pages: number of new pages to make;
+    lang: of those pages. Raises ProfkitError when `out` holds other things or cannot be written.
     """
     _free(out)
     with Index(runs) as index:
@@ -115,7 +114,7 @@ def fast_p(best: dict[tuple[str, str], Row]) -> list[dict[str, Any]]:
 
 
 def _judged(number: int, row: Row) -> fastp.Rated:
-    """As fast_p counts it: what is no win for us is faster than nothing."""
+    """As fast_p counts it: without a win for profkit it is faster than nothing."""
     right = row.word in RIGHT
     nothing = right and row.word == "faster" and not row.wins
     low, high = (0.0, 0.0) if nothing else (row.low, row.high)
@@ -153,7 +152,7 @@ def _pages(
             elif not file.exists():
                 continue
             else:
-                # It shows the run as it was before.
+                # Stale.
                 file.unlink()
                 continue
             fresh += 1
@@ -290,7 +289,7 @@ def _data(rows: Sequence[Row], pages: dict[str, str]) -> str:
 
 
 def _chinese(rows: Sequence[Row]) -> dict[str, str]:
-    """What the rows say in English -> the same in Chinese; what is a name in both is not there."""
+    """English sentence of a row -> Chinese; names are left out."""
     said = {row.line: row.line_zh for row in rows}
     said |= {what: in_chinese(what) for row in rows for what in row.caveats}
     said |= {row.bound: in_each(partial(named, row.bound))[1] for row in rows}

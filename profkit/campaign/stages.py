@@ -1,6 +1,6 @@
 """Stages of an item: build ahead, measure, report and deliver.
 
-A run is made in a folder of the campaign that nobody else looks into, and becomes visible by one rename, whole.
+A run is made in a private folder of the campaign and becomes visible by one rename.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from profkit.study.study import Study
 
 Say = Callable[[str], None]
 MEASURED = "measured.json"
-"""In the folder of an item: that it was measured, and what is left is to report."""
+"""Marks an item's folder as measured and not reported."""
 _JOBS = "2"
 _NO_SPACE = os.strerror(FULL[0])
 _SHORT = re.compile(r"out.of.memory|ALLOC_FAILED|MemoryAllocation|bad_alloc", re.I)
-"""What torch, CUDA and its libraries say where memory ran out."""
+"""Out-of-memory errors of torch, CUDA and its libraries."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -103,7 +103,6 @@ def perform(task: Task, say: Say = lambda _: None) -> Answer:
 
 
 def _for_want_of_room(error: ProfkitError) -> bool:
-    """Whether a disk was full."""
     return error.fix == ROOM or _NO_SPACE in str(error)
 
 
@@ -168,7 +167,7 @@ def _build(task: Task, say: Say) -> Answer:
                 command(folder / "job.json", Path(os.devnull)),
                 log=folder / "log",
                 env=environment({**extra, "TMPDIR": place}),
-                # What it writes where it is started two of them would write over each other's.
+                # Files in the working directory would collide between two of them.
                 cwd=folder,
                 limit=LIMITS["build"],
             )
@@ -182,7 +181,7 @@ def _measure(task: Task, say: Say) -> Answer:
         say("the GPU was short of memory: measured once more, alone")
         answer = _once(task, say)
     if answer.run and _struck(open_run(answer.run).manifest, failed=bool(answer.error)):
-        # Whoever did that, the system for want of memory or somebody by hand, may not have meant the candidate.
+        # The kill (out of memory, or by hand) may not concern the candidate.
         say("a process was killed: measured once more")
         answer = _once(task, say)
     if answer.run:
@@ -191,10 +190,7 @@ def _measure(task: Task, say: Say) -> Answer:
 
 
 def _struck(manifest: Manifest, *, failed: bool) -> bool:
-    """Whether a process of a measurement was killed from outside.
-
-    What profkit itself has ended for its time or its memory was measured, and would be again as it was.
-    """
+    """Whether a process was killed from outside; limits enforced by profkit do not count."""
     return (failed and any((one.exit_code or 0) < 0 and not _on_purpose(one) for one in manifest.commands)) or any(
         "killed by SIGKILL" in impl.reason for impl in manifest.impls
     )
@@ -205,12 +201,12 @@ def _on_purpose(command: Command) -> bool:
 
 
 def _cramped(run: Path) -> bool:
-    """Whether anything in a run says that memory ran out: others may have had it."""
+    """Whether memory ran out in a run: others may have used it."""
     return _SHORT.search((run / "run.json").read_text("utf-8", "replace")) is not None
 
 
 def _once(task: Task, say: Say, *, company: bool = False) -> Answer:
-    """company: others may use the GPU while nothing is timed."""
+    """Measure; company: others may use the GPU while nothing is timed."""
     folder = Path(task.folder)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -260,10 +256,7 @@ def _report(task: Task, say: Say) -> Answer:
 
 
 def deliver(run: Run, runs: Path) -> Path:
-    """Move a finished run into place by one rename: whole or not at all.
-
-    Raises ProfkitError when there is no room.
-    """
+    """Move a finished run into place by one atomic rename. Raises ProfkitError without room."""
     here, (sample, stamp) = str(run.path), run.path.parts[-2:]
     stamp = stamp.partition("-")[0]
     own = run.manifest.sample.path == here
@@ -288,7 +281,7 @@ def deliver(run: Run, runs: Path) -> Path:
 
 
 def _settled(folder: Path) -> None:
-    """Have a rename in a folder outlive a loss of power."""
+    """Make a rename in a folder survive a loss of power."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -297,6 +290,6 @@ def _settled(folder: Path) -> None:
 
 
 def interrupted(*_: object) -> None:
-    """A handler of SIGTERM: all that Ctrl-C sets in motion."""
+    """Handle SIGTERM like Ctrl-C."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise KeyboardInterrupt

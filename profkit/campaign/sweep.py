@@ -14,18 +14,8 @@ from profkit.errors import ProfkitError
 from profkit.study.study import Study
 
 COLUMNS = (
-    "impl",
-    "verdict",
-    "time",
-    "time_low",
-    "time_high",
-    "speedup",
-    "speedup_low",
-    "speedup_high",
-    "lower_bound_ratio",
-    "achieved_flops",
-    "dram_bandwidth",
-    "bound_by",
+    *("impl", "verdict", "time", "time_low", "time_high", "speedup", "speedup_low", "speedup_high"),
+    *("lower_bound_ratio", "achieved_flops", "dram_bandwidth", "bound_by"),
 )
 
 

@@ -28,9 +28,9 @@ _EACH = 10.0
 class WorkItem(msgspec.Struct, frozen=True):
     """One sample of a campaign. `key`: digest of files and request; `label`: for people.
 
-    `sample`: the likely name of its runs; `path`: a sample's folder or a task in another format. With a `candidate`, a file,
-    `path` is its reference. `built`: files whose extensions are built ahead; `reference`: whose get_init_inputs() they are
-    constructed with. `cost`: estimated seconds, for the order.
+    `sample`: probable name of its runs; `path`: a sample's folder or a task in another format, or the reference of a
+    `candidate` file. `built`: files with extensions to build ahead; `reference`: has their get_init_inputs(). `cost`:
+    estimated seconds, for the order.
     """
 
     key: str
@@ -97,7 +97,6 @@ def _key(files: Iterable[Path], request: Request, name: str) -> str:
 
 
 def encoded(thing: Any) -> bytes:
-    """As JSON, in one line."""
     return msgspec.json.encode(thing, enc_hook=str)
 
 

@@ -1,9 +1,9 @@
-"""A process that does a campaign's tasks, one at a time, and its client.
+"""Worker process for the tasks of a campaign, one at a time, and its client.
 
-    python -m profkit.campaign.worker LENT NICE
+python -m profkit.campaign.worker LENT NICE
 
-Tasks come as lines of JSON on its standard input; what it does is said, and answered, in lines on its standard output.
-It ends with its parent, and everything it started ends with it (launch/warden.py).
+Tasks come as JSON lines on standard input; progress and answers go to standard output. It ends with its parent,
+together with its descendants (launch/warden.py).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _FAREWELL = 5.0
 _LOOK = 0.01
 _TIDYING = 8.0
 MEMORY = 4 << 30
-"""Bytes of memory at which a worker is replaced: something leaks."""
+"""Memory at which a worker is replaced, against leaks."""
 TASKS = 500
-"""Tasks after which a worker is replaced."""
+"""Tasks after which it is replaced."""
 
 
 class _Line(msgspec.Struct):
-    """What a worker writes: what it does now, or its answer."""
+    """A worker's output: progress or its answer."""
 
     say: str = ""
     answer: Answer | None = None
@@ -51,10 +51,7 @@ class WorkerDiedError(Exception):
 
 
 class Worker:
-    """A worker process, restarted when it has ended or grown; for one thread.
-
-    lent: descriptor of the shared runner servers; nice: its niceness.
-    """
+    """A worker process, restarted when it has ended or grown; for one thread."""
 
     def __init__(self, log: Path, extra: Mapping[str, str], lent: int, nice: int = 0) -> None:
         self._log, self._extra, self._lent, self._nice = log, dict(extra), lent, nice
@@ -78,7 +75,7 @@ class Worker:
                     self.close()
                 return heard.answer
         except (OSError, ValueError, msgspec.DecodeError) as error:
-            # A pipe that broke says nothing: how the process ended does, if it did.
+            # Broken pipe: the reason is how the process ended, if it did.
             how = _end(running, time.monotonic() + _FAREWELL) or str(error)
             self.close()
             raise WorkerDiedError(how) from error
@@ -103,7 +100,7 @@ class Worker:
         return self._process
 
     def close(self) -> None:
-        """End the worker with everything it has started. From any thread."""
+        """End the worker and its descendants. Thread-safe."""
         running, self._process = self._process, None
         if running is None:
             return
@@ -115,7 +112,7 @@ class Worker:
 
 
 def _end(running: process.Child, until: float = math.inf) -> str:
-    """How a process ended; "" when it goes on at `until` (of time.monotonic)."""
+    """How a process ended; "" if it still runs at `until` (of time.monotonic)."""
     while (code := running.poll()) is None:
         if time.monotonic() > until:
             return ""
@@ -131,11 +128,10 @@ def _pipes(running: process.Child) -> tuple[IO[bytes], IO[bytes]]:
 
 
 def main() -> int:
-    """Serve until there are no more tasks."""
     with_parent(signal.SIGTERM)
     signal.signal(signal.SIGTERM, interrupted)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    # What anybody prints goes into the log.
+    # Prints go to the log.
     told = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     lent, nice = map(int, sys.argv[1:])
@@ -154,7 +150,6 @@ def main() -> int:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent has ended."""
     line = select.poll()
     line.register(sys.stdin.fileno(), 0)
     line.poll()

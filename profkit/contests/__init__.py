@@ -5,4 +5,4 @@ from __future__ import annotations
 from profkit.contests import gpucodeforces, kernelbench
 
 VERBS = {**gpucodeforces.VERBS, **kernelbench.VERBS}
-"""Verb -> what it does; `profkit.cli.contests` has a file of the verb's name."""
+"""Verb -> summary; its code is in `profkit.cli.contests`."""

@@ -34,7 +34,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def first_code(text: str) -> tuple[str, str]:
-    """(the first fenced block, why there is none); a block that is never closed is a cut answer."""
+    """(the first fenced block, why there is none); an unclosed block is a cut answer."""
     found = blocks(text)
     if not found:
         return "", "no fenced block in the answer"

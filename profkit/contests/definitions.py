@@ -30,20 +30,20 @@ _PLAIN = {"float64", "float32", "float16", "bfloat16", "int64", "int32", "int16"
 _TYPES = _PLAIN | {"float8_e4m3fn", "float8_e5m2"}
 _ARITHMETIC = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Name, ast.Load, ast.Constant, ast.operator, ast.unaryop)
 _TAKEN = {name: f"published_{name}" for name in ("Model", "get_inputs", "get_init_inputs", "get_more_inputs")}
-"""Names of a sample; a reference that has one of them itself (many call their own inputs get_inputs) gets another."""
+"""Names of a sample; a reference's own functions of these names are renamed."""
 _COMPILED = (".cu", ".cpp", ".cc", ".cxx", ".c")
 TASK = "task.json"
-"""What is kept of the task beside its sample: names, and the workload that is timed, as they are published."""
+"""Names and the timed workload of the task, as published."""
 _PUBLISHED = ("axes", "inputs", "uuid", "tolerance")
 _LFS = b"version https://git-lfs"
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """The differences of the two formats.
+    """Differences of the two formats.
 
-    `promised`: source of _promised(name, tensor), which makes a random input what its name promises; `allocate`: how an
-    output that a solution writes into is made; `root`: where paths of workloads begin; `name`: of the format.
+    `promised`: source of _promised(name, tensor), which gives a random input the property of its name. `allocate`:
+    how output arguments are made; `root`: base of workload paths; `name`: of the format.
     """
 
     promised: str
@@ -124,7 +124,7 @@ def _variable(definition: Json) -> set[str]:
 
 
 def _derived(definition: Json) -> dict[str, int | str]:
-    """The axes that no workload says: numbers in shapes, constants, expressions over the others."""
+    """Axes that no workload sets: numbers in shapes, constants, expressions over others."""
     tensors = (*definition["inputs"].values(), *definition["outputs"].values())
     numbers = {axis: int(axis) for tensor in tensors for axis in tensor["shape"] or [] if str(axis).isdecimal()}
     return numbers | {
@@ -168,7 +168,7 @@ def _cases(
 
 
 def _missing(source: Json, root: Path) -> str:
-    """Why an input cannot be had here; "" when it can. A path becomes one that is there."""
+    """Why an input is not available; "" when it is. Paths become absolute."""
     if source.get("type") not in ("random", "scalar", "safetensors", "custom"):
         return f"an input of type {source.get('type')!r}"
     if source["type"] != "safetensors":
@@ -227,7 +227,7 @@ def _told(definition: Json) -> dict[str, int | str]:
 
 
 def _unknown(definition: Json) -> set[str]:
-    """Axes of the outputs that the shapes of the inputs do not tell."""
+    """Axes of the outputs that do not follow from the inputs' shapes."""
     known = {axis for tensor in definition["inputs"].values() for axis in tensor["shape"] or []}
     wanted = {axis for tensor in definition["outputs"].values() for axis in tensor["shape"] or []}
     return wanted - known - _told(definition).keys()

@@ -1,7 +1,7 @@
-"""The one door from a contest to measuring: a folder or sources in, a Study out.
+"""Entry point from contests to measuring: a folder or sources in, a Study out.
 
-What is measured is always a sample: a reference that defines Model, get_inputs and get_init_inputs, and candidates that
-define ModelNew. A task in somebody else's format is rewritten as one, and its files lie in the run's directory.
+Measured is always a sample: a reference with Model, get_inputs and get_init_inputs, and candidates with ModelNew.
+Tasks in other formats are rewritten, and lie in the run's directory.
 """
 
 from __future__ import annotations

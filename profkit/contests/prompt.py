@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def compose(sample: Sample, run: Study | None = None) -> str:
-    """The text of prompt.txt; with a run, what the profile of it says about where the time goes."""
+    """The text of prompt.txt; with a run, also the bottlenecks in its profile."""
     return prompt_for(sample.id, sample.reference.read_text("utf-8"), evidence(run) if run is not None else [])
 
 

@@ -9,10 +9,7 @@ from collections.abc import Mapping
 
 
 def rename_names(text: str, names: Mapping[str, str]) -> str:
-    """The text with each name replaced where it stands for itself; layout and comments stay.
-
-    Raises tokenize.TokenError or SyntaxError on text that is not Python.
-    """
+    """Replace names by token. Raises tokenize.TokenError or SyntaxError on other text."""
     lines = text.splitlines(keepends=True)
     tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     edits: list[tuple[int, int, str]] = []

@@ -79,7 +79,6 @@ class Sources:
 
 
 def _on_cpu(text: str) -> str:
-    """The text with every string "cuda" or "cuda:0" as "cpu"."""
     lines = text.splitlines(keepends=True)
     for token in reversed(list(tokenize.generate_tokens(io.StringIO(text).readline))):
         if token.type == tokenize.STRING and re.fullmatch(r"""(['"])cuda(:0)?\1""", token.string):
@@ -96,20 +95,19 @@ def size_of(sizes: Mapping[str, Any]) -> float:
 
 
 def one_timed(sizes: Mapping[str, Any], count: int) -> Caveat:
-    """That one case of `count` is timed."""
+    """The caveat that one case of `count` is timed."""
     said = ", ".join(f"{key} {value}" for key, value in sizes.items())
     what = "the contest counts all of its cases; the others are checked, not timed"
     return Caveat(f"timed on one case of {count}: {said}", what, "", "one-case-timed")
 
 
 def own_tolerance(limits: str) -> Caveat:
-    """The contest compares by limits of its own, as in "rtol 0.01"."""
+    """The caveat that the contest has limits of its own, as in "rtol 0.01"."""
     what = f"the task's own tolerance is {limits}"
     return Caveat(what, "profkit measures bits against the reference in float64", "", "own-tolerance")
 
 
 def pair(name: str, reference: str, candidate: str) -> Sources:
-    """The sources of one candidate."""
     return Sources(name, reference, {CANDIDATE: candidate})
 
 

@@ -1,8 +1,7 @@
-"""Gradients: the second thing a task may ask for, compared and timed in passes of their own.
+"""Gradients, compared and timed in passes of their own.
 
-What is differentiated is the sum of every output times a drawn number for each of its elements, by the floating inputs and by
-the parameters that both sides have under one name. Timed is the backward pass alone, its graph made before the clock
-runs, and forward and backward together: work that one of them leaves to the other shows there.
+The weighted sum of all outputs, with drawn weights, is differentiated by floating inputs and shared parameters. Timed
+are the backward pass alone, its graph made before, and forward and backward together: work moved between them shows.
 """
 
 from __future__ import annotations
@@ -21,9 +20,7 @@ INPUT = "input"
 
 
 class Gradients(torch.nn.Module):  # type: ignore[misc]  # torch is not typed here
-    """Called with inputs and with a gradient for each floating output: the gradients of what is `wanted` ("input[0]", or
-    a parameter's name), None for what no gradient reaches. `alone`: the graph is made in `ready`, not in the call.
-    """
+    """Gradients of a model by `wanted`: "input[0]" or a parameter. `alone`: see `ready`."""
 
     def __init__(self, model: Any, wanted: Sequence[str], *, alone: bool = False) -> None:
         super().__init__()
@@ -44,7 +41,7 @@ class Gradients(torch.nn.Module):  # type: ignore[misc]  # torch is not typed he
         return list(torch.autograd.grad(ends, leaves, begin, retain_graph=self.alone, allow_unused=True))
 
     def _forward(self, arguments: list[Any]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-        """(floating outputs, what they are differentiated by)."""
+        """(floating outputs, tensors to differentiate by)."""
         names = iter([name for name, leaf in tensors(arguments, INPUT) if isinstance(leaf, torch.Tensor)])
         leaves = {name: one.requires_grad_() for name, one in parameters(self.model).items() if name in self.wanted}
 
@@ -60,13 +57,13 @@ class Gradients(torch.nn.Module):  # type: ignore[misc]  # torch is not typed he
 
 
 def parameters(model: Any) -> dict[str, torch.Tensor]:
-    """The floating parameters of a model by name; none of what is no module."""
+    """The floating parameters of a model by name; {} unless it is a module."""
     named = model.named_parameters() if isinstance(model, torch.nn.Module) else ()
     return {name: one for name, one in named if one.is_floating_point()}
 
 
 def shared(wanted: Sequence[str], theirs: Collection[str]) -> tuple[str, ...]:
-    """What is wanted and there: every input, and the parameters of these names."""
+    """Wanted inputs, and wanted parameters among `theirs`."""
     return tuple(name for name in wanted if name.startswith(f"{INPUT}[") or name in theirs)
 
 

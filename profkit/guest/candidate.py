@@ -1,7 +1,7 @@
-"""A candidate's own process: load it, then answer the judge's questions until it hangs up.
+"""A candidate's process: load it, then answer the judge's requests until it hangs up.
 
-Nothing of the reference is here but what a call needs: inputs, weights, the arguments of the constructor. What
-this process says about itself is a claim, which the judge checks.
+It has of the reference only what a call needs: inputs, weights, constructor arguments. What it reports about itself
+is a claim, which the judge checks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from profkit.launch.protocol import Job
 
 
 class Notes:
-    """Caveats of this process, sent with the next answer. `capped`: its GPU memory is limited."""
+    """Caveats of this process, sent with the next answer. `capped`: GPU memory is limited."""
 
     def __init__(self, capped: bool = False) -> None:
         self.capped = capped
@@ -44,7 +44,7 @@ class Notes:
 
 
 def serve(job: Job) -> None:
-    """Load the job's one candidate and answer until the judge has no more questions."""
+    """Load the job's one candidate and answer until the judge hangs up."""
     subject = job.subjects[0]
     channel = Channel(job.channels[subject.name])
     notes = Notes(bool(job.gpu_memory))
@@ -75,7 +75,7 @@ def _answer(channel: Channel, notes: Notes, act: Callable[[], dict[str, Any] | N
 
 
 class Guest:
-    """The candidate; each public method after `asked` answers one question of the judge's."""
+    """The candidate; each public method after `asked` answers one request of the judge."""
 
     def __init__(self, job: Job, notes: Notes) -> None:
         self._was: Any = None
@@ -95,11 +95,11 @@ class Guest:
 
     @property
     def answers(self) -> staging.Area:
-        """Memory of the device that the judge reads answers from."""
+        """Device memory that the judge reads answers from."""
         return self._areas["answer"]
 
     def share(self, way: str, handle: str, size: int) -> dict[str, Any]:
-        """Open memory of the device that the judge has made."""
+        """Open device memory that the judge has allocated."""
         try:
             self._areas[way].add(staging.opened(bytes.fromhex(handle), size, self._device))
         except Exception:
@@ -108,22 +108,22 @@ class Guest:
         return {"shared": True}
 
     def _take(self, given: str, device: torch.device | None = None) -> Any:
-        """What the judge has handed over, on this device or another."""
+        """A value from the judge, on this device or another."""
         place = device or self._device
         return inputs.to_device(
             exchange.read(self._folder / given, place, trusted=True, area=self._areas["given"]), place
         )
 
     def _give(self, value: Any, file: str) -> dict[str, Any]:
-        """Hand an answer over; the bytes that found no room on the device go along."""
-        told = exchange.describe(value)
-        bytes_ = staging.size(told, self._device) if self._device.type == "cuda" else 0
+        """Hand an answer over; reports the bytes that found no room on the device."""
+        described = exchange.describe(value)
+        bytes_ = staging.size(described, self._device) if self._device.type == "cuda" else 0
         here = 0 < bytes_ <= self.answers.left
-        exchange.write(told, self._folder / file, self.answers if here else None)
+        exchange.write(described, self._folder / file, self.answers if here else None)
         return {} if here else {"wanted": bytes_}
 
     def load(self) -> dict[str, Any]:
-        """Import the candidate; its extensions are built here, while other processes do the same."""
+        """Import the candidate; its extensions are built here, in parallel with other processes."""
         subject = self._job.subjects[0]
         if self._device.type == "cuda":
             loading.one_architecture(self._device)
@@ -137,28 +137,28 @@ class Guest:
         self._keep(before)
         return {"seconds": time.perf_counter() - began, "process": os.getpid()}
 
-    def asked(self, question: str, /, turns: Sequence[dict[str, Any]] = (), **told: Any) -> dict[str, Any] | None:
-        """The answer to a question, after `turns` to other input sets; afresh: with restored state."""
+    def asked(self, question: str, /, turns: Sequence[dict[str, Any]] = (), **arguments: Any) -> dict[str, Any] | None:
+        """The answer to a request, after `turns` to other input sets; afresh: with restored state."""
         for change in turns:
             self.expect([change])
             self._call.turn()
             if change.get("afresh"):
                 state.put(self._model, self._state)
         act: Callable[..., dict[str, Any] | None] = getattr(Guest, question)
-        return act(self, **told)
+        return act(self, **arguments)
 
     def build(self, given: str, seed: int) -> dict[str, Any]:
         """Construct the model with the reference's arguments and weights."""
         began = time.perf_counter()
-        told = self._take(given, torch.device("cpu"))
+        spec = self._take(given, torch.device("cpu"))
         before = settings.read()
-        self._construct(told, seed)
+        self._construct(spec, seed)
         found = weights.Match({})
-        if told["weights"] is not None:
-            found = weights.match(self._model, told["constructed"], told["weights"])
+        if spec["weights"] is not None:
+            found = weights.match(self._model, spec["constructed"], spec["weights"])
         self._pairs = found.pairs
-        self._counterparts = weights.counterparts(self._model, told["weights"] or {}, found.pairs)
-        self._own: list[str] = told["own"]
+        self._counterparts = weights.counterparts(self._model, spec["weights"] or {}, found.pairs)
+        self._own: list[str] = spec["own"]
         self._keep(before)
         self._unbuilt()
         return {
@@ -168,12 +168,12 @@ class Guest:
             "ordered": found.ordered,
         }
 
-    def _construct(self, told: dict[str, Any], seed: int) -> None:
+    def _construct(self, spec: dict[str, Any], seed: int) -> None:
         dtype = precision.TYPES[self._job.precision]
-        self._model = birth.construct(self._module, told, seed, self._device, dtype)
+        self._model = birth.construct(self._module, spec, seed, self._device, dtype)
 
     def rebuild(self, given: str, seed: int) -> None:
-        """Construct the model once more, with weights that are live while it is."""
+        """Construct the model once more, with weights that are live meanwhile."""
         loading.use(self._lock)
         before = settings.read()
         self._was = self._model
@@ -183,7 +183,6 @@ class Guest:
             self._keep(before)
 
     def restore(self) -> None:
-        """Go on with what there was before `rebuild`."""
         if self._was is not None:
             self._model, self._was = self._was, None
 
@@ -192,10 +191,7 @@ class Guest:
         return {"missing": weights.shift_counterparts(self._model, names, self._counterparts, still)}
 
     def take(self, given: str, every: bool = False) -> None:
-        """Put values, by the reference's names, into its weights.
-
-        every: into those that are not constant as constructed too.
-        """
+        """Put values, by the reference's names, into its weights; every: not only the redrawn ones."""
         weights.put(self._model, self._take(given), self._counterparts if every else self._pairs)
 
     def keep(self, given: str) -> None:
@@ -203,7 +199,7 @@ class Guest:
         self._state = self._take(given)
 
     def left(self, given: str, output: str, seed: int) -> dict[str, Any]:
-        """What a call leaves under the names of the values that it begins with."""
+        """State under these names after a call that began with these values."""
         arguments, values = self._take(given)
 
         def call() -> None:
@@ -214,11 +210,9 @@ class Guest:
         return self._give(state.left(self._model, values, call), output)
 
     def parameters(self) -> dict[str, Any]:
-        """Its floating parameters, by name, with their shapes."""
         return {"shapes": {name: list(one.shape) for name, one in backward.parameters(self._model).items()}}
 
     def gradients(self, given: str, output: str, wanted: Sequence[str]) -> dict[str, Any]:
-        """The gradients of one call, made as anybody would make it."""
         loading.use(self._lock)
         arguments = self._take(given)
         got = backward.Gradients(self._model, wanted)(*arguments)
@@ -226,25 +220,25 @@ class Guest:
         return self._give(got, output)
 
     def call(self, given: str, output: str, seed: int) -> dict[str, Any]:
-        """One call on given inputs; the output, and the inputs if it changed them, go back."""
+        """One call; the output goes back, and the inputs after in-place mutation."""
         loading.use(self._lock)
         before, switches = self._take(given), settings.read()
-        # The call gets memory like any other, whose pages are there.
+        # Ordinary memory, with its pages present.
         arguments = inputs.clone(before)
         inputs.seed_all(seed)
         state.put(self._model, self._state)
         got = plain(self._model(*arguments))
         facts.settle(self._device)
-        told = self._give(got, output)
+        reply = self._give(got, output)
         self._keep(switches, called=True)
         if not same(arguments, before):
-            told["changed"] = f"{Path(output).stem}-inputs.pt"
-            self._give(arguments, told["changed"])
+            reply["changed"] = f"{Path(output).stem}-inputs.pt"
+            self._give(arguments, reply["changed"])
         spoil(got, self._model, self._own)
         del got, arguments, before
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
-        return told
+        return reply
 
     def ready(self, of: str, wanted: Sequence[str]) -> None:
         """Time the call itself, or a pass of backward.PASSES, from now on."""
@@ -253,7 +247,6 @@ class Guest:
         self._call = TimedCall(model, self._given, own=self._own)
 
     def expect(self, changes: list[dict[str, Any]]) -> None:
-        """Take in what the next turns will bring."""
         for change in changes:
             self._given.add(Change(int(change["at"]), self._take(str(change["given"]))))
 
@@ -264,7 +257,6 @@ class Guest:
         self._call.witness()
 
     def output(self, output: str) -> dict[str, Any]:
-        """The output of the last timed call."""
         if self._call.last is None:
             return {"there": False}
         return {"there": True, **self._give(self._call.last, output)}
@@ -282,7 +274,7 @@ class Guest:
         return {"note": self._clock(method).note}
 
     def batch(self, count: int, hold: float, probes: list[list[int]]) -> dict[str, Any]:
-        """Calls back to back, and elements of the last output that show it is there."""
+        """Calls back to back, and elements of the last output as evidence."""
         batch(self._call, count, hold, self._device)
         leaves = [leaf for _, leaf in tensors(self._call.last)]
         return {"values": [_element(leaves, leaf, index) for leaf, index in probes]}
@@ -321,7 +313,7 @@ class Guest:
         settings.keep(before, self._job.subjects[0].name, self._notes, called=called)
 
     def _unbuilt(self) -> None:
-        """A caveat about what went on although no extension of its own could be built."""
+        """Send a caveat when the candidate runs without any extension of its own."""
         name, said = self._job.subjects[0].name, refused.unbuilt(self._builds)
         if said:
             self._notes.send(
@@ -344,5 +336,5 @@ def _element(leaves: list[Any], leaf: int, index: int) -> float | None:
 
 
 def _number(value: Any) -> Any:
-    """A float that JSON can hold: null for NaN."""
+    """A float for JSON: null for NaN."""
     return None if isinstance(value, float) and value != value else value

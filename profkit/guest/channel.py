@@ -1,4 +1,4 @@
-"""The line between the judge and a candidate's process: one JSON document a line over a socket."""
+"""Channel between the judge and a candidate's process: JSON lines over a socket."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 LONGEST = 64 << 20
-"""Bytes of the longest line; the activities of a call with many kernels are the longest there is."""
+"""Bytes of the longest line: activities of a call with many kernels."""
 
 
 class EndedError(Exception):
-    """The other side is gone."""
+    """The other side has ended."""
 
 
 class OverdueError(Exception):
@@ -22,11 +22,11 @@ class OverdueError(Exception):
 
 
 class Channel:
-    """One end. Not for two threads."""
+    """One end. Not thread-safe."""
 
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
-        # What a candidate starts (a compiler, a worker) shall not hold the line open.
+        # Subprocesses of a candidate must not keep the socket open.
         self._socket.set_inheritable(False)
         self._rest = bytearray()
 
@@ -42,7 +42,7 @@ class Channel:
             raise EndedError(str(error)) from error
 
     def receive(self, limit: float | None = None) -> dict[str, Any]:
-        """The next message. Raises OverdueError after `limit` seconds, EndedError when there will be none."""
+        """The next message. Raises OverdueError after `limit` seconds, EndedError without one."""
         end = None if limit is None else time.monotonic() + limit
         while (at := self._rest.find(b"\n")) < 0:
             self._rest += self._some(end)
@@ -70,7 +70,7 @@ class Channel:
         return data
 
     def wait_for_end(self, limit: float) -> None:
-        """Return when the other side is gone, at most `limit` seconds later."""
+        """Return when the other side has ended, at most `limit` seconds later."""
         end = time.monotonic() + limit
         try:
             while True:

@@ -1,4 +1,4 @@
-"""What this process runs on: the device and the versions of everything that has a say in a number."""
+"""The device and the versions that this process runs on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from roofline.device import Device
 
 
 def choose(wanted: str) -> torch.device:
-    """The device to run on. Raises RuntimeError when the wanted one is not there."""
+    """The device to run on. Raises RuntimeError when the wanted one is missing."""
     if wanted == "cpu":
         return torch.device("cpu")
     if torch.cuda.is_available():
@@ -54,9 +54,7 @@ def _cuda(device: torch.device) -> Device:
 
 @functools.cache
 def nvml(device: torch.device) -> tuple[Any, Any]:
-    """(pynvml, handle) of a CUDA device, found by UUID so that CUDA_VISIBLE_DEVICES cannot mislead. Open until this process
-    ends: to open it takes as long as many samples.
-    """
+    """(pynvml, handle) of a CUDA device, by UUID: CUDA_VISIBLE_DEVICES changes indices."""
     import pynvml
 
     pynvml.nvmlInit()
@@ -86,7 +84,7 @@ def _cpu() -> Device:
 
 
 def last_level_cache() -> int:
-    """Bytes of the largest cache that cpu0 reports; 32 MiB when it reports none."""
+    """Bytes of cpu0's largest cache; 32 MiB when it reports none."""
     sizes = [_size(path) for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
     return max(sizes, default=0) or 32 << 20
 
@@ -106,7 +104,6 @@ def _lines(path: str) -> list[str]:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what has a say in the numbers."""
     found = {
         "python": platform.python_version(),
         "torch": str(torch.__version__),
@@ -114,26 +111,26 @@ def versions() -> dict[str, str]:
         "os": f"{platform.system()} {platform.release()}",
     }
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        # Without importing it: what it reads of the environment is the candidate's to say.
+        # Not imported: triton reads the environment, which the candidate may set.
         found["triton"] = importlib.metadata.version("triton")
     return {key: value for key, value in found.items() if value}
 
 
 def settle(device: torch.device) -> None:
-    """Wait until the device has done what was asked of it; a CPU has."""
+    """Synchronize the device; a CPU needs none."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def allocations(device: torch.device) -> int:
-    """How often torch has given memory of the GPU so far; 0 of a CPU."""
+    """Number of GPU allocations by torch so far; 0 of a CPU."""
     return int(torch.cuda.memory_stats(device).get("allocation.all.allocated", 0)) if device.type == "cuda" else 0
 
 
 def context_lost(error: BaseException) -> bool:
-    """Whether this CUDA error stays: after it, every call fails with the same one."""
+    """Whether this CUDA error is sticky: every later call fails with it."""
     text = str(error)
-    # Who never used the device, as on a machine without one, has no context to lose.
+    # An unused device has no context to lose.
     if ("CUDA" not in text and "cuda" not in text) or not torch.cuda.is_initialized():
         return False
     try:

@@ -1,4 +1,4 @@
-"""What an exception of a candidate is called, in whichever process it was raised."""
+"""Classification of a candidate's exceptions, in either process."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from profkit.guest.subject import ChangedResultError
 
 @dataclass(frozen=True)
 class Failure:
-    """`status`: that of the implementation, "" for what the phase calls it; `reason`: one line; `tail`: the last of
-    the traceback; `lost`: whether the CUDA context went with it.
-    """
+    """`status`: "" for the phase's default; `lost`: the CUDA context is lost too."""
 
     status: str
     reason: str
@@ -25,7 +23,7 @@ class Failure:
 
 
 def classified(error: Exception, status: str, *, capped: bool = False) -> Failure:
-    """Name an exception. status: what it is called if nothing better is known; capped: GPU memory was limited."""
+    """Classify an exception. status: the default; capped: GPU memory is limited."""
     lines = str(error).strip().splitlines() or [""]
     tail = "".join(traceback.format_exception(error)).strip()[-3000:]
     if isinstance(error, ChangedResultError):

@@ -1,8 +1,7 @@
-"""Keep freed host memory in the process, as CUDA's allocator does with the device's.
+"""Keep freed host memory in the process, as CUDA's caching allocator does on the device.
 
-By default the C library gives large blocks back to the system at once, or does not, depending on what was allocated
-before. A block that comes back costs a page fault for every 4 KiB: an eager chain of 36 operations on 16 MiB met 7500
-of them in every call, or none, and took twice as long with them.
+By default the C library may return large blocks to the system. Each 4 KiB of such a block then costs a page fault:
+7500 in a chain of 36 operations on 16 MiB, which doubled its time.
 """
 
 from __future__ import annotations
@@ -18,16 +17,14 @@ _LINES = 1 << 14
 
 
 def _shift() -> None:
-    """Put a block of up to a MiB, which stays, before all others: forks of one process would all have the same
-    addresses, and a time that hangs on them would look like one that holds everywhere.
-    """
+    """Allocate a random offset: forks share addresses, and times may depend on them."""
     malloc = ctypes.CDLL(None).malloc
     malloc.argtypes, malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
     malloc(_LINE * (1 + secrets.randbelow(_LINES)))
 
 
 def keep() -> bool:
-    """Serve every block from the heap and never shrink it; False where the C library has no such switch."""
+    """Serve every block from the heap and never shrink it; False without such a C library."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):

@@ -1,6 +1,6 @@
-"""Restore and report process-wide settings of torch that a candidate switched.
+"""Restore and report process-wide settings of torch that a candidate changed.
 
-precision.py has those of the precision.
+Settings of the precision are in precision.py.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import torch
 from profkit.guest.tensors import precision
 
 CALLED = "settings-called"
-"""The code of the caveat about what a candidate switches in its calls, the timed ones among them."""
+"""Caveat for settings changed in calls, timed ones included."""
 _CUDNN, _MATMUL = torch.backends.cudnn, torch.backends.cuda.matmul
 
 
 def _flushes() -> bool:
-    """Whether this thread's arithmetic takes denormals for zeros."""
+    """Whether this thread flushes denormals to zero."""
     return not bool(torch.tensor(1e-40, dtype=torch.float32, device="cpu") * 0.5)
 
 
@@ -41,12 +41,12 @@ Settings = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
 def read() -> Settings:
-    """(what decides the precision, the other settings), by name."""
+    """(settings of the precision, the other settings), by name."""
     return precision.switches(), {name: get() for name, (get, _) in _OTHERS.items()}
 
 
 def keep(before: Settings, name: str, events: precision.Listener, *, called: bool = False) -> None:
-    """Undo and report what a candidate switched since `read`; called: in a call, as in timed ones."""
+    """Undo and report changes by a candidate since `read`; called: in a call, as in timed ones."""
     precision.keep(before[0], name, events)
     now = {key: get() for key, (get, _) in _OTHERS.items()}
     switched = [f"{key}: {was} -> {now[key]}" for key, was in before[1].items() if now[key] != was]

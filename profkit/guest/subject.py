@@ -1,4 +1,4 @@
-"""Timed calls: each on data that were never given before, with an output that can be compared."""
+"""Timed calls, each on fresh data and with an output that can be compared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from profkit.guest.tensors.fresh import Stock
 
 MOST_SETS = 3
 MEMORY = 2 << 30
-"""Bytes that the input sets of all implementations may take together."""
+"""Bytes of all implementations' input sets."""
 _NEAR = 0.05
 
 
@@ -38,7 +38,7 @@ class Change:
 
 
 class Data:
-    """Input data of one implementation, new at every turn; `now`: those of this turn."""
+    """Input data of one implementation, fresh at every turn."""
 
     def __init__(self, stock: Stock, count: int) -> None:
         self._stock, self._count = stock, count
@@ -48,20 +48,20 @@ class Data:
 
     @property
     def now(self) -> list[Any]:
-        """The data of this turn, as they were given."""
+        """The data of this turn."""
         if self._now is None:
             self._now = self._stock.fresh()
         return self._now
 
     def turn(self) -> Change:
-        """Choose a set by chance and fill it with new data, which are valid until the next turn."""
+        """Choose a set at random and fill it with fresh data, valid until the next turn."""
         self._at = self._chance.choice([n for n in range(self._count) if n != self._at] or [self._at])
         self._now = self._stock.fresh(into=self._now)
         return Change(self._at, self._now)
 
 
 class Given:
-    """Changes of input sets that come from elsewhere, in the order they are to be made."""
+    """Changes of input sets that come from the judge, in order."""
 
     def __init__(self) -> None:
         self._changes: list[Change] = []
@@ -74,12 +74,12 @@ class Given:
 
 
 class TimedCall:
-    """Call it and the model runs on the current input set; the output is kept for `recheck`.
+    """A call on the current input set; the output is kept for `recheck`.
 
-    Each turn brings other data and spoils the memory of the last output, so that an output which is kept or not written is
-    wrong. `answer` gives what is right for data; without it nothing is compared. alone: a call changes what the next one finds, so
-    that none is compared but one that is made for it, after `afresh`. own: names of what the reference holds too; None for
-    the reference itself, whose outputs stay as they are.
+    A turn brings other data and overwrites the last output's memory, so stale or unwritten outputs are wrong.
+    `answer`: the expected answer; without it nothing is compared. alone: calls depend on earlier ones, so only a call
+    made for it, after `afresh`, is compared. own: names of the reference's tensors; None: this is the reference, and
+    its outputs are kept.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class TimedCall:
         self._pending: Change | None = None
         self._copy: Any = None
         self.wanted = False
-        """Whether the output of the next sample is compared: it is copied as soon as its time was taken."""
+        """Compare the next sample's output, copied as soon as its time was taken."""
         self.output: Any = None
 
     def __call__(self) -> Any:
@@ -116,30 +116,30 @@ class TimedCall:
         return self.output if self._copy is None else self._copy
 
     def turn(self) -> None:
-        """Go to the next input set and spoil the memory of the last output."""
+        """Go to the next input set and overwrite the memory of the last output."""
         change, self._pending = self._pending or self._data.turn(), None
         output, self.output, self._copy = self.output, None, None
         if self._own is not None:
             model = self._model.model if isinstance(self._model, Gradients) else self._model
             spoil(output, model, self._own)
-        # Before the data come: to let go of an answer may wake its maker.
+        # Release the output before the data arrive: a finalizer may run.
         del output
         mine = self._sets.get(change.at)
         if mine is not None and inputs.alike(mine, change.fresh):
             inputs.refill(mine, change.fresh)
         else:
             mine = self._sets[change.at] = inputs.clone(change.fresh)
-        # What the model has put onto its arguments is not called when new data come.
+        # Detach, so hooks that the model put on its arguments do not run.
         self._arguments = inputs.mapped(mine, torch.Tensor.detach)
         if isinstance(self._model, Gradients):
             self._model.ready(*self._arguments)
 
     def prepare(self) -> None:
-        """Have the data of the next turn at hand, so that the turn takes no time."""
+        """Fetch the data of the next turn, so that the turn takes no time."""
         self._pending = self._pending or self._data.turn()
 
     def witness(self) -> None:
-        """Copy the output, where it is wanted, as it is the moment its time has been taken."""
+        """Copy the output, if wanted, as it is the moment its time has been taken."""
         if self.wanted:
             self._copy = inputs.clone(self.output)
 
@@ -158,7 +158,7 @@ class TimedCall:
 def recheck(
     output: Any, data: Data, answer: Callable[[list[Any]], Any], judged: Callable[[list[Any], Any, Any], Verdict]
 ) -> None:
-    """Compare a timed output with the answer to the data of this turn. Raises ChangedResultError."""
+    """Compare a timed output with the answer to this turn's data. Raises ChangedResultError."""
     want = answer(data.now)
     verdict = judged(data.now, want, output)
     if verdict.status == "ok":
@@ -168,7 +168,7 @@ def recheck(
 
 
 def _mostly_wrong(output: Any, want: Any) -> bool:
-    """Whether the output has another form, or a quarter of its elements is far off: no race."""
+    """Whether the form differs or a quarter of the elements is far off: no race."""
     pairs = zip(tensors(output), tensors(want), strict=False)
     return any(_unlike(got, right) for (_, got), (_, right) in pairs)
 
@@ -195,16 +195,12 @@ def plain(item: Any) -> Any:
 
 
 def spoil(output: Any, model: Any, own: Collection[str], but: Any = ()) -> None:
-    """Fill the memory of an output with NaN, or the largest integer: stale outputs become wrong.
-
-    What the model holds as parameters and buffers stays, what the reference holds too, under one of the names `own`, and
-    the tensors `but`.
-    """
+    """Fill the memory of an output with NaN, or the largest integer: stale outputs become wrong."""
     every = [*_held(model, own), *(leaf for _, leaf in tensors(but) if isinstance(leaf, torch.Tensor))]
     held = {_storage(leaf) for leaf in every}
     for _, leaf in tensors(output):
         if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and _storage(leaf) not in held:
-            # Some memory cannot be written to: that of a constant, or of a file.
+            # Memory of constants and files is read-only.
             with contextlib.suppress(RuntimeError), torch.inference_mode():
                 inputs.memory(leaf.detach()).fill_(_spoiling(leaf))
 
@@ -232,5 +228,4 @@ def set_count(bytes_: int, implementations: int) -> int:
 
 
 def names(model: Any) -> list[str]:
-    """Of the tensors that a model holds."""
     return [name for name, _ in state.held(model)]

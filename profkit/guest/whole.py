@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and the error for those that cannot be written."""
+"""Atomic files, and the error when writing fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from profkit.rundir.files import mark
 
 
 class CannotWriteError(OSError):
-    """A file of the run could not be written: nobody's fault but the disk's."""
+    """A file of the run could not be written; no candidate is to blame."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(error.errno, f"cannot write {path}: {error.strerror}")
@@ -20,7 +20,7 @@ class CannotWriteError(OSError):
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[TextIO]:
-    """A stream for csv rows that becomes `path` when the block ends well. Raises CannotWriteError."""
+    """A stream for csv rows that becomes `path` at the end. Raises CannotWriteError."""
     part = path.with_suffix(f".{mark()}.part")
     try:
         with part.open("w", newline="", encoding="utf-8") as stream:

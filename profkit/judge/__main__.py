@@ -23,7 +23,7 @@ from profkit.launch.warden import with_parent
 
 
 def main(job_file: str, events_file: str) -> int:
-    """Do the job; 0 when it was done, whatever became of the candidates."""
+    """Do the job; 0 when it was done, whatever the candidates' verdicts."""
     with_parent(signal.SIGKILL)
     # No __pycache__ in the user's folder.
     sys.dont_write_bytecode = True
@@ -50,7 +50,6 @@ def main(job_file: str, events_file: str) -> int:
 
 
 def _candidate(job: Job) -> int:
-    """Answer the judge's questions about one candidate; nothing is said to the parent."""
     _walled(job)
     from profkit.guest import candidate
 
@@ -60,7 +59,7 @@ def _candidate(job: Job) -> int:
 
 
 def _walled(job: Job) -> None:
-    """Restrict writing to builds, tensors and temporary files; called before torch has threads."""
+    """Restrict writes to builds, tensors and temporary files; called before torch has threads."""
     Path(job.cache).mkdir(parents=True, exist_ok=True)
     # A process that a candidate starts cannot start CUDA behind the walls, and torch's compiler needs no more than that there is one.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
@@ -71,7 +70,7 @@ def _walled(job: Job) -> None:
 
 
 def _end() -> None:
-    """Skip the interpreter's tear-down: a candidate's library may hang or crash in it after all is measured."""
+    """Skip the interpreter's tear-down, in which a candidate's library may hang or crash."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

@@ -1,4 +1,4 @@
-"""The reference as it is asked: fresh inputs, its answers with these weights, and who is blamed for an exception."""
+"""Calls of the reference: fresh inputs, answers with chosen weights, blame for exceptions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOVED, SCALED = "moved", "scaled"
 
 
 class Once:
-    """Passes on what is told about an implementation, the first time it is told."""
+    """Forward each report about an implementation once."""
 
     def __init__(self, events: Events) -> None:
         self.events = events
@@ -46,12 +46,10 @@ class Once:
 
 
 class LostContextError(BaseException):
-    """The CUDA context is lost: nothing more can run in this process, and whoever passes over errors does not pass over this."""
+    """The CUDA context is lost; no handler of Exception catches this."""
 
 
 class Asking:
-    """The reference as it is asked: fresh inputs, its answers with these weights, and who is blamed for an exception."""
-
     reference: Implementation
 
     def __init__(self, job: Job, events: Events) -> None:
@@ -76,7 +74,7 @@ class Asking:
 
     @contextlib.contextmanager
     def blame(self, subject: Subject, status: str) -> Iterator[list[str]]:
-        """Turn an exception into an event about `subject`; the list is non-empty afterwards if there was one."""
+        """Report an exception as an event of `subject`; the list is then not empty."""
         failed: list[str] = []
         try:
             yield failed
@@ -85,7 +83,7 @@ class Asking:
             self._accuse(subject, error, status)
 
     def _accuse(self, subject: Subject, error: Exception, status: str) -> None:
-        """Say what `subject` did wrong; raise LostContextError when nothing can run after it."""
+        """Report the failure of `subject`; raise LostContextError when nothing can run after it."""
         if isinstance(error, CannotWriteError):
             raise error
         if isinstance(error, LostCandidateError):
@@ -104,12 +102,12 @@ class Asking:
         self.events.send("impl", subject.name, status=found.status, reason=found.reason, tail=found.tail)
 
     def refuse_lost(self, error: Exception) -> None:
-        """Of an error that is passed over: raise LostContextError, said to be the reference's, when nothing can run after it."""
+        """Raise LostContextError, blaming the reference, when the error cost the CUDA context."""
         if facts.context_lost(error):
             self._accuse(self.reference.subject, error, "error")
 
     def _unknown(self, what: str, error: Exception) -> None:
-        """Caveat what could not be found out, for this error."""
+        """Send a caveat about what this error left unknown."""
         self.refuse_lost(error)
         traceback.print_exc(file=sys.stderr)
         why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
@@ -123,7 +121,7 @@ class Asking:
         return drawn
 
     def _draw(self, seed: int, shape: int | None) -> Sequence[Any]:
-        """What the reference's module draws. Where that was the host's work alone, others may time beside the next time."""
+        """Draw inputs; where the host alone did so before, others may time meanwhile."""
         module, device = self.reference.module, self.device
         hosted = shape in self._hosted
         with self._company.apart() if hosted else contextlib.nullcontext():
@@ -136,21 +134,21 @@ class Asking:
         return drawn
 
     def unseen(self, shape: int | None = None) -> list[Any]:
-        """Inputs of a seed that nobody knows."""
+        """Inputs of a secret seed."""
         return self._fresh(judge.draw(1)[0], shape)
 
     def _mine(self) -> list[Any]:
-        """Inputs that the reference alone is asked about, the same until it is known: drawing them may take longer."""
+        """Inputs for the reference alone, drawn once because drawing may be slow."""
         if self._own is None:
             self._own = self.unseen()
         return self._own
 
     def _unlike(self, seed: int) -> int:
-        """Another seed, which says nothing of this one or of those that follow it; the same again for a fixed seed."""
+        """Another seed, unrelated to this one and its successors; reproducible for fixed seeds."""
         return judge.draw(1)[0] if self._job.trials else random.Random(seed).getrandbits(31)
 
     def answer(self, arguments: list[Any], alive: frozenset[str]) -> Any:
-        """The reference's answer with these of its weights as drawn and the others as constructed."""
+        """The reference's answer with the `alive` weights as drawn and the others as constructed."""
         self._company.step_aside()
         self.put(alive)
         return self.reference.call(arguments)
@@ -161,7 +159,7 @@ class Asking:
             self._alive = alive
 
     def answer_at(self, seed: int, arguments: list[Any], alive: frozenset[str]) -> Any:
-        """The reference's answer with the generators at this seed, to these inputs, which stay as they are."""
+        """The reference's answer at this generator seed; the inputs are not changed."""
         inputs.seed_all(seed)
         if self._state.tells:
             state.put(self.reference.model, self._state.values)
@@ -176,7 +174,7 @@ class Asking:
 
     @contextlib.contextmanager
     def weights_as(self, values: Mapping[str, torch.Tensor]) -> Iterator[None]:
-        """The reference with these weights for the block."""
+        """Give the reference these weights inside the block."""
         self.put(frozenset(self.live.live))
         now = self.reference.model.state_dict()
         before = {name: now[name].clone() for name in values}
@@ -189,7 +187,7 @@ class Asking:
     def verdict(
         self, got: Any, arguments: list[Any], alive: Collection[str], seed: int = 0, *, drawn: bool = True
     ) -> Verdict:
-        """The verdict on an answer to these inputs with these of the drawn weights alive."""
+        """The verdict on an answer; `alive` names the drawn weights in use."""
         want = self.answer_at(seed, arguments, frozenset(alive))
         if self.reference.probe.random:
             same = close(got, want, self.oracle.precision.required)
@@ -197,7 +195,7 @@ class Asking:
         return self.oracle.case(arguments, want, drawn=drawn).judged(got)
 
     def usual(self, candidate: Implementation, alive: Collection[str]) -> Verdict:
-        """Whether a candidate that was wrong on unusual inputs is right on usual ones now: what it keeps may be stale."""
+        """Compare a candidate on drawn inputs once more: after unusual ones its state may be stale."""
         last = Verdict("ok")
         for _ in range(_CONTROLS):
             arguments = self.unseen()
@@ -207,15 +205,15 @@ class Asking:
         return last
 
     def fragile(self, name: str, where: str, what: str) -> None:
-        """A silently wrong answer that the task does not exclude: a condition."""
+        """Send a condition: silently wrong on inputs that the task does not exclude."""
         self.events.send("fragile", name, input=where, what=what[:300])
 
     def note(self, name: str, what: str) -> None:
-        """What a reader of the report may want to know: nothing that is held against the candidate."""
+        """Send a remark that does not count against the candidate."""
         self.events.send("note", name, what=what[:300])
 
     def forget(self, wrong: list[Implementation]) -> None:
-        """Take the samples of those out that were found wrong after they had been timed."""
+        """Remove the samples of candidates that were found wrong after timing."""
         main = Path(self._job.timings)
         for one in wrong:
             for written in (main, *(main.parent / other for other in self._apart)):

@@ -1,8 +1,8 @@
-"""Inputs as `get_inputs()` never draws them: other signs and sizes, rows that are equal, zero or sorted, other layouts and shapes.
+"""Inputs that `get_inputs()` never draws: other signs, sizes, ties, orders, layouts, shapes.
 
-Only those count on which the reference is finite, deterministic and steady. An answer that is wrong there is wrong where the inputs lie inside
-`input_domain()`, or where the task says `any_layout = True`; a silent wrong answer for other values is a condition of the verdict; other
-layouts, other shapes and refusals are notes.
+Only inputs count on which the reference is finite, deterministic and steady. A wrong answer is wrong inside
+`input_domain()` or where the task sets `any_layout = True`. A silently wrong answer to other values is a condition of
+the verdict. Other layouts, other shapes and refusals are notes.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from profkit.guest.tensors.compare import close, coded, identical, inexact, numb
 
 VALUES = ("values",)
 FORMS = ("layout", "shape", "constant")
-"""Kinds on which it is no fault to break down."""
+"""Kinds on which a failure does not count."""
 PATIENCE = 10.0
-"""Seconds for the reference's answers; no further input is tried after them."""
+"""Seconds of the reference, after which no further input is tried."""
 _SAME, _JUMP = 16.0, 4.3
-"""Bits to which a second answer must agree, and to which one on inputs that are stirred must, where elements were made equal."""
+"""Bits of agreement required of a second answer, and of one on stirred inputs with ties."""
 LARGER = 256.0
-"""Times by which the elements at one end of an axis are larger than those at the other: fading terms count there."""
+"""Ratio of the elements at the two ends of an axis: fading terms count there."""
 _LONG = 16
 _SPARSE = 97
 ALL_FIRST, ONE_ROW = "rows that are all the first", "rows that are one row in memory"
@@ -45,9 +45,7 @@ Domain = Sequence[Any] | None
 
 @dataclass(frozen=True)
 class Trial:
-    """Unusual inputs, named, with the reference's answer. kind: values, layout, shape or constant (what is no floating number); binding: whether a
-    wrong answer there is wrong.
-    """
+    """Unusual inputs with the reference's answer; binding: a wrong answer rejects."""
 
     name: str
     kind: str
@@ -57,10 +55,7 @@ class Trial:
 
 
 def domain(module: ModuleType) -> Domain:
-    """Read `input_domain()`: (lowest, highest) of each input, None for one it says nothing of; None in all.
-
-    Raises ValueError when it is nothing such.
-    """
+    """(lowest, highest) or None per input from `input_domain()`. Raises ValueError otherwise."""
     if not hasattr(module, "input_domain"):
         return None
     said = list(module.input_domain())
@@ -80,14 +75,14 @@ def trials(
     holes: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Trial]:
-    """The unusual inputs of these kinds that tell anything.
+    """Unusual inputs of the `wanted` kinds that make a difference.
 
-    draws: inputs drawn twice, which shows what all draws have in common; ask: the reference's answer, as a copy; layouts: whether the task
-    takes any layout; holes: whether it looks for NaN; clock: seconds in which others are waited for not counted.
+    draws: two draws, which show what all draws have in common. ask: the reference's answer, as a copy. layouts: the
+    task takes any layout. holes: the reference looks for NaN. clock: seconds without waiting for other judges.
     """
     drawn, other = draws
     end = clock() + PATIENCE
-    # Where the task says which numbers may come, all of these may.
+    # A declared domain allows all of its values.
     common = Common(drawn, other) if allowed is None else None
     usual = _finite(ask(inputs.clone(drawn)))
     for name, kind, arguments in _quietly(variants(drawn, allowed, other, common)):
@@ -99,14 +94,13 @@ def trials(
         if answer is not None:
             binding = layouts if kind == "layout" else kind == "values" and _inside(arguments, allowed)
             yield Trial(name, kind, arguments, answer, binding)
-            # The candidates' time is not the reference's.
             end += clock() - began - took
         if clock() + took > end:
             break
 
 
 def _quietly(found: Iterator[Any]) -> Iterator[Any]:
-    """Yield until it fails: changed inputs may be more than a type bears."""
+    """Yield until a change fails, for instance by overflow of a type."""
     try:
         yield from found
     except Exception:
@@ -114,9 +108,7 @@ def _quietly(found: Iterator[Any]) -> Iterator[Any]:
 
 
 def _settled(arguments: list[Any], ask: Callable[[list[Any]], Any], *, finite: bool) -> Any:
-    """The reference's answer; None where it fails, is not finite though it is for drawn inputs, or is another when it is asked again or
-    for inputs that are stirred a little: which of equals comes first is undefined.
-    """
+    """The reference's answer; None where it fails, is not finite, repeatable or steady."""
     try:
         answer = ask(inputs.clone(arguments))
         if (finite and not _finite(answer)) or not close(ask(inputs.clone(arguments)), answer, _SAME):
@@ -132,7 +124,7 @@ def _settled(arguments: list[Any], ask: Callable[[list[Any]], Any], *, finite: b
 
 
 def _apart(arguments: list[Any]) -> Any:
-    """A copy in which no two elements are one in memory."""
+    """A copy without elements that share memory."""
 
     def own(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.contiguous() if inputs.memory(tensor).numel() < tensor.numel() else tensor
@@ -146,7 +138,7 @@ def _finite(answer: Any) -> bool:
 
 
 def _inside(arguments: list[Any], allowed: Domain) -> bool:
-    """Whether all floating numbers lie where the task says that they may."""
+    """Whether all floating numbers lie in the allowed domain."""
     if allowed is None or len(allowed) != len(arguments):
         return False
     for item, bounds in zip(arguments, allowed, strict=True):
@@ -159,7 +151,7 @@ def _inside(arguments: list[Any], allowed: Domain) -> bool:
 def variants(
     drawn: list[Any], allowed: Domain = None, other: list[Any] | None = None, common: Common | None = None
 ) -> Iterator[tuple[str, str, list[Any]]]:
-    """(name, kind, inputs) of every change that makes a difference. common: what they have to keep."""
+    """(name, kind, inputs) of every change that makes a difference. common: properties to keep."""
     changes: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "inputs with the other sign": torch.neg,
         "inputs times 1e-3": lambda t: t * 1e-3,
@@ -168,18 +160,18 @@ def variants(
         ALL_FIRST: lambda t: t[:1].expand_as(t).contiguous(),
         "rows in order of size": lambda t: t.sort(-1).values,
         IN_TURN: lambda t: t.sort(0).values,
-        "every other row zero": lambda t: _rows(t, torch.zeros_like),
+        "every other row zero": _every_other_zero,
         "rows with a single one": _one_hot,
         "inputs whose first elements are the largest": lambda t: _falling(t, last=False),
         "inputs whose last elements are the largest": lambda t: _falling(t, last=True),
         HOLED: _holed,
     }
-    # What is as long as a dimension of others is a scale or a bias of theirs; else one long row is as good as many.
+    # A vector as long as another tensor's dimension is its scale or bias; else it is like one row.
     sides = {size for leaf in inputs.floating(drawn) if leaf.dim() > 1 for size in leaf.shape}
     rows = {len(leaf) for leaf in inputs.floating(drawn) if leaf.dim() == 1 and len(leaf) > 1} - sides
     nothing: set[int] = set()
     for name, change in changes.items():
-        # What has one dimension may say in which order the rows come, and may bear less than the others.
+        # Vectors may encode the order of rows, and may tolerate less than the others.
         for alone in (
             [None] if name == IN_TURN else [rows] if rows and not sides else [nothing, rows] if rows else [nothing]
         ):
@@ -188,8 +180,8 @@ def variants(
             if kept is not None:
                 yield f"{name}{AS_WELL * bool(sides and alone)}", "values", kept
     if allowed is not None and len(allowed) == len(drawn):
-        for name, share in {"the lowest values allowed": 0.0, "the highest values allowed": 1.0}.items():
-            yield name, "values", [_at(item, bounds, share) for item, bounds in zip(drawn, allowed, strict=True)]
+        for end, name in enumerate(("the lowest values allowed", "the highest values allowed")):
+            yield name, "values", [_at(item, bounds, end) for item, bounds in zip(drawn, allowed, strict=True)]
     if other is not None and (moved := _constants_changed(drawn, other)) is not None:
         yield CONSTANT, "values", moved
     for changed in _each_changed(drawn, other) if other is not None else ():
@@ -205,7 +197,7 @@ def variants(
 
 
 def _constants_changed(drawn: list[Any], other: list[Any]) -> list[Any] | None:
-    """The inputs with other numbers in the floating tensors that a second draw has the same; None where it has none."""
+    """The inputs with new numbers in floating tensors that both draws share; None without any."""
     again = [leaf for _, leaf in tensors(other)]
     floating = [isinstance(leaf, torch.Tensor) and leaf.is_floating_point() for leaf in again]
     same = [yes and _same(one, leaf) for yes, (_, one), leaf in zip(floating, tensors(drawn), again, strict=False)]
@@ -217,21 +209,19 @@ def _constants_changed(drawn: list[Any], other: list[Any]) -> list[Any] | None:
 
 
 def _each_changed(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
-    """The inputs with another value for one of what a second draw has the same and is not floating numbers in a tensor."""
+    """The inputs with one value changed that is equal in both draws and no floating tensor."""
     for place, ((_, one), (_, again)) in enumerate(zip(tensors(drawn), tensors(other), strict=False)):
         floating = isinstance(one, torch.Tensor) and one.is_floating_point()
         if not floating and _same(one, again) and (value := _another(one)) is not None:
-            yield inputs.numbered(drawn, lambda at, leaf, place=place, value=value: value if at == place else leaf)  # type: ignore[misc]
+            yield _with_leaf(drawn, place, value)
 
 
 def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
-    """The inputs with one of the values alone in a mask, or in whole numbers that come again, of whatever type, where a second
-    draw has others.
-    """
+    """The inputs with one mask or integer tensor filled with a single one of its values."""
     for place, ((_, one), (_, again)) in enumerate(zip(tensors(drawn), tensors(other), strict=False)):
         if not isinstance(one, torch.Tensor) or one.is_complex() or coded(one) or _same(one, again):
             continue
-        # Bounds are no kinds: that they begin and end where they do is what makes them bounds.
+        # Bounds (offsets with a fixed end) are no categories.
         if (one.is_floating_point() and not whole(one)) or (
             _bounds(one, again) and torch.equal(one[..., -1], again[..., -1])
         ):
@@ -239,11 +229,17 @@ def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
         kinds = one.unique()
         if 1 < len(kinds) < one.numel():
             for value in kinds[[0, -1] if len(kinds) == 2 else [0, len(kinds) // 2, -1]].tolist():
-                yield _one_leaf(drawn, place, functools.partial(torch.full_like, fill_value=value))
+                yield _with_leaf(drawn, place, torch.full_like(one, value))
+
+
+def _with_leaf(drawn: list[Any], place: int, value: Any) -> list[Any]:
+    """A copy with another value for one leaf, by its number in the order of `tensors`."""
+    changed: list[Any] = inputs.numbered(drawn, lambda at, leaf: value if at == place else leaf)
+    return changed
 
 
 def _bounds(one: Any, again: Any) -> bool:
-    """Whether both are numbers in order."""
+    """Whether both are sorted along the last axis."""
     pair = one, again
     if not all(isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.shape[-1] > 2 for leaf in pair):
         return False
@@ -259,9 +255,7 @@ def _same(one: Any, again: Any) -> bool:
 
 
 def _moved(tensor: torch.Tensor) -> torch.Tensor:
-    """A quarter smaller and one place on, whole numbers of several kinds as large as they were; drawn, where all of it is one
-    number that this would leave as it is.
-    """
+    """Roll by one place; scale by 0.75 unless integral. All zeros are drawn instead."""
     if bool((tensor == 0).all()):
         return torch.randn(tensor.shape, generator=torch.Generator().manual_seed(tensor.numel())).to(tensor)
     moved = tensor.roll(1, -1) if tensor.dim() else tensor
@@ -269,7 +263,7 @@ def _moved(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _another(one: Any) -> Any:
-    """Another value for a flag, a mask, whole numbers or a number, as valid as it as far as can be seen; None for none."""
+    """Another valid value for a flag, mask, integer or number; None without one."""
     if isinstance(one, bool):
         return not one
     if isinstance(one, int):
@@ -285,9 +279,7 @@ def _another(one: Any) -> Any:
 
 
 def _whole(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Whole numbers among those that were there, or between: equal ones one smaller here and there, bounds in order of size
-    with one of them one lower, others one place on.
-    """
+    """Other integers in the same range: constants lowered, one bound moved, others rolled."""
     flat = tensor.flatten()
     if bool((flat == flat[0]).all()):
         lower = flat.clone()
@@ -297,7 +289,7 @@ def _whole(tensor: torch.Tensor) -> torch.Tensor | None:
     wide = (steps > 1).nonzero().flatten()
     if tensor.dim() == 1 and bool((steps >= 0).all()) and len(wide):
         moved = flat.clone()
-        # The last bound is the size of something.
+        # The last bound is a size.
         at = int(wide[0]) + 1
         moved[at] -= 1
         return moved if at + 1 < len(moved) else None
@@ -305,7 +297,7 @@ def _whole(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def _floats(item: Any, change: Callable[[torch.Tensor], torch.Tensor], rows: Collection[int] | None) -> Any:
-    """Copies with floating tensors of two dimensions and more changed, and those of one that are so long; None: all of one."""
+    """Copies with floating tensors changed; one-dimensional ones only of these lengths, or all."""
 
     def wanted(tensor: torch.Tensor) -> bool:
         if not inexact(tensor) or not tensor.numel() or not tensor.dim():
@@ -317,9 +309,9 @@ def _floats(item: Any, change: Callable[[torch.Tensor], torch.Tensor], rows: Col
     )
 
 
-def _rows(tensor: torch.Tensor, make: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+def _every_other_zero(tensor: torch.Tensor) -> torch.Tensor:
     changed = tensor.clone()
-    changed[1::2] = make(changed[1::2])
+    changed[1::2] = 0
     return changed
 
 
@@ -328,16 +320,16 @@ def _one_hot(tensor: torch.Tensor) -> torch.Tensor:
     return torch.zeros_like(tensor).scatter_(-1, place, 1.0)
 
 
-def _at(item: Any, bounds: Any, share: float) -> Any:
-    """Every floating number at one end of the bounds; where that is not finite as drawn."""
-    if bounds is None or not math.isfinite(bounds[0] if share == 0.0 else bounds[1]):
+def _at(item: Any, bounds: Any, end: int) -> Any:
+    """Every floating number at one end of its bounds; unchanged where that is infinite."""
+    value = math.inf if bounds is None else float(bounds[end])
+    if not math.isfinite(value):
         return inputs.clone(item)
-    value = float(bounds[0] if share == 0.0 else bounds[1])
     return inputs.mapped(inputs.clone(item), lambda t: torch.full_like(t, value) if t.is_floating_point() else t)
 
 
 def _spread(tensor: torch.Tensor) -> torch.Tensor:
-    """The same elements with one unused between any two."""
+    """The same elements with a gap of one between any two."""
     if not tensor.dim() or not tensor.is_contiguous():
         return tensor
     wide = torch.zeros(*tensor.shape[:-1], 2 * tensor.shape[-1], dtype=tensor.dtype, device=tensor.device)
@@ -355,7 +347,7 @@ def _offset(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _single(drawn: list[Any]) -> list[Any] | None:
-    """The first of every tensor's first dimension, where all have the same; None where they have not."""
+    """The first row of every tensor, where all have equally many; else None."""
     sizes = {leaf.shape[0] if leaf.dim() > 1 else 0 for _, leaf in tensors(drawn) if isinstance(leaf, torch.Tensor)}
     if len(sizes) != 1 or sizes <= {0, 1}:
         return None
@@ -363,14 +355,8 @@ def _single(drawn: list[Any]) -> list[Any] | None:
     return single
 
 
-def _one_leaf(arguments: list[Any], number: int, change: Callable[[torch.Tensor], torch.Tensor]) -> list[Any]:
-    """A copy with one leaf changed, by its number in the order of `tensors`."""
-    changed: list[Any] = inputs.numbered(arguments, lambda at, leaf: change(leaf) if at == number else leaf)
-    return changed
-
-
 def _falling(tensor: torch.Tensor, *, last: bool) -> torch.Tensor:
-    """Elements ever smaller along the longest axis, from one end on."""
+    """Elements scaled down along the longest axis, from one end on."""
     axis = max(range(tensor.dim()), key=tensor.shape.__getitem__)
     if tensor.shape[axis] < _LONG:
         return tensor

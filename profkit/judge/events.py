@@ -1,4 +1,4 @@
-"""The child's events: one JSON line each, written at once."""
+"""Events for the parent process, one JSON line each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from profkit.launch.protocol import LIMITS, Event
 
 
 class Events:
-    """Writer of events to the file the parent follows. Each line is one write: whole or not there."""
+    """Writer of the events file; each line is one write, so the parent never sees part of it."""
 
     def __init__(self, path: Path, limits: Mapping[str, float]) -> None:
         self._path = path
@@ -29,12 +29,12 @@ class Events:
         self._write(Event(kind=kind, impl=impl, data=data))
 
     def phase(self, name: str, impl: str = "", *, factor: float = 1.0, least: float = 0.0) -> None:
-        """Announce a phase; the parent gives it `factor` times its limit, and `least` seconds in any case."""
+        """Announce a phase; its limit is scaled by `factor` and at least `least` seconds."""
         limit = float(max(self._limits.get(name, 60.0) * factor, least))
         self.resume(Event(kind="phase", impl=impl, phase=name, limit=limit))
 
     def resume(self, phase: Event) -> None:
-        """Announce a phase that was announced before."""
+        """Announce an earlier phase again."""
         self.doing = phase
         self._write(phase)
 
@@ -50,7 +50,7 @@ class Events:
 
 
 def _process_start() -> float:
-    """When this process began, in seconds since 1970; now where /proc does not say."""
+    """Start of this process in seconds since 1970; now where /proc does not say."""
     try:
         ticks = float(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         uptime = float(Path("/proc/uptime").read_text().split()[0])

@@ -1,6 +1,6 @@
-"""The judge's process: the reference and all judging here, every candidate in a process of its own.
+"""Start candidates, each in a process of its own, and build them.
 
-Seeds are drawn when all candidates are loaded, so that none can have known its inputs.
+Seeds are drawn after all candidates are loaded, so that none can know its inputs.
 """
 
 from __future__ import annotations
@@ -25,18 +25,17 @@ from profkit.launch.protocol import LIMITS, Job
 
 
 def draw(count: int) -> list[int]:
-    """Draw `count` secret seeds."""
     return [secrets.randbits(31) for _ in range(count)]
 
 
 def let_go(implementations: Iterable[Implementation]) -> None:
-    """End the processes of implementations that are done; they hold memory of the device."""
+    """End the processes of implementations that are done; they hold device memory."""
     for implementation in implementations:
         implementation.let_go()
 
 
 def loaded(job: Job, device: torch.device, events: Events, company: Company) -> list[tuple[Remote, float]]:
-    """Processes that have imported their candidate, and the seconds it took, side by side."""
+    """Processes that have imported their candidates, and the seconds it took."""
     subjects = [subject for subject in job.subjects if subject.role != "reference"]
     remotes = [Remote(subject, job, device, events) for subject in subjects]
     for remote in remotes:
@@ -46,7 +45,7 @@ def loaded(job: Job, device: torch.device, events: Events, company: Company) -> 
 
 
 def _wait_for_all(remotes: list[Remote], job: Job, events: Events) -> dict[str, float]:
-    """Name -> seconds of loading, of those that loaded. They load side by side."""
+    """Name -> seconds of loading, of the candidates that loaded."""
     limits = {**LIMITS, **job.limits}
     limit = limits["start"] + limits["build"]
     end, waiting, loaded = time.monotonic() + limit, list(remotes), {}
@@ -60,11 +59,11 @@ def _wait_for_all(remotes: list[Remote], job: Job, events: Events) -> dict[str, 
                 remote.overdue(limit)
                 continue
             try:
-                # A line that breaks off must not hold up the others for longer than a build may take.
+                # A partial line must not delay the others for longer than a build may take.
                 events.phase("build", remote.subject.name)
-                told = remote.answer(limits["build"])
-                loaded[remote.subject.name] = _seconds(remote, told)
-                remote.meet(int(told.get("process", 0)))
+                reply = remote.answer(limits["build"])
+                loaded[remote.subject.name] = _seconds(remote, reply)
+                remote.meet(int(reply.get("process", 0)))
             except RemoteError as error:
                 error.report(remote.subject, events, "load-error")
             except LostCandidateError:
@@ -72,10 +71,10 @@ def _wait_for_all(remotes: list[Remote], job: Job, events: Events) -> dict[str, 
     return loaded
 
 
-def _seconds(remote: Remote, told: dict[str, Any]) -> float:
-    """The time in an answer. Raises RemoteError when there is none."""
+def _seconds(remote: Remote, reply: dict[str, Any]) -> float:
+    """The time in an answer. Raises RemoteError without one."""
     try:
-        return float(told["seconds"])
+        return float(reply["seconds"])
     except (KeyError, TypeError, ValueError) as error:
         raise remote.nonsense() from error
 
@@ -83,9 +82,7 @@ def _seconds(remote: Remote, told: dict[str, Any]) -> float:
 def build(
     loaded: Iterable[tuple[Remote, float]], first: Implementation, seed: int, events: Events
 ) -> list[Implementation]:
-    """The candidates (and the seconds that importing each took) that could be constructed with the arguments and weights
-    of the reference `first`. All are asked before the first answers: many an extension is compiled in a constructor.
-    """
+    """Construct all candidates in parallel, with the reference's arguments and weights."""
     inputs.torch_seed(seed)
     init = first.module.get_init_inputs()
     known = dict(first.model.state_dict()) if isinstance(first.model, torch.nn.Module) else None
@@ -111,10 +108,10 @@ def build(
 def _built(
     remote: Remote, first: Implementation, constructed: dict[str, torch.Tensor], seconds: float, events: Events
 ) -> Implementation | None:
-    """What the process answers to `build`; None (and an event) when that failed."""
+    """The answer to `build`; None, and an event, after a failure."""
     try:
-        told = remote.due()
-        built, match = _seconds(remote, told), _match(remote, told, constructed)
+        reply = remote.due()
+        built, match = _seconds(remote, reply), _match(remote, reply, constructed)
     except RemoteError as error:
         error.report(remote.subject, events, "load-error")
         return None
@@ -122,14 +119,14 @@ def _built(
         return None
     name = remote.subject.name
     events.send("impl", name, status="loaded", build_seconds=seconds + built)
-    # The module lives elsewhere; building goes on there as well, so the reference's directory does no harm here.
+    # Later builds happen in the other process, so the reference's directory is harmless here.
     return RemoteImplementation(remote.subject, ModuleType(f"remote_{name}"), first.lock, remote, match=match)
 
 
-def _match(remote: Remote, told: dict[str, Any], constructed: dict[str, torch.Tensor]) -> weights.Match:
-    """Weights that the candidate has, as its process claims. Raises RemoteError for nonsense."""
-    missing, bare = told.get("missing", []), told.get("bare", [])
+def _match(remote: Remote, reply: dict[str, Any], constructed: dict[str, torch.Tensor]) -> weights.Match:
+    """Weights that the candidate claims to have. Raises RemoteError for nonsense."""
+    missing, bare = reply.get("missing", []), reply.get("bare", [])
     if not all(isinstance(names, list) and set(names) <= set(constructed) for names in (missing, bare)):
         raise remote.nonsense()
     pairs = {name: name for name in constructed if name not in missing}
-    return weights.Match(pairs, tuple(missing), tuple(bare), bool(told.get("ordered")))
+    return weights.Match(pairs, tuple(missing), tuple(bare), bool(reply.get("ordered")))

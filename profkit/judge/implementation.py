@@ -1,4 +1,4 @@
-"""An implementation that was loaded, and the loading of one in this process."""
+"""A loaded implementation, and loading one in this process."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from profkit.launch.protocol import Job, Subject
 class Implementation:
     """A loaded implementation of this process, ready to be called with fresh inputs.
 
-    `match`: which of its tensors stand for the reference's that may be drawn anew; `alive`: names of those that both
-    sides have drawn values for when this one is compared; `counterparts`: its names for the reference's weights. `fixed`,
-    `drawn`: see weights. `kept`: with what every call begins that is compared. `own`: names of what the reference holds.
-    `was`: the model before `rebuild`. `bits`: of its answers in the trials.
+    `match`: its tensors that correspond to the reference's redrawn ones; `counterparts`: its names for the
+    reference's weights. `alive`: names of weights that both sides have drawn values for in comparisons. `fixed`,
+    `drawn`: see weights. `kept`: the state that every compared call begins with. `own`: names of the reference's
+    tensors. `was`: the model before `rebuild`. `bits`: precision of its answers in the trials.
     """
 
     subject: Subject
@@ -54,18 +54,17 @@ class Implementation:
     gone = False
 
     def forgive(self, yes: bool) -> None:
-        """Whether it is no fault of it from here on if its process ends or does not answer."""
+        """Whether the end or silence of its process is no failure from here on."""
 
     def let_go(self) -> None:
-        """It is of no more use."""
+        """Release its process."""
 
     def call(self, arguments: list[Any]) -> Any:
-        """Its answer, with nothing else done."""
         loading.use(self.lock)
         return self.model(*arguments)
 
     def plain(self, arguments: list[Any], seed: int) -> Any:
-        """A copy of its answer with the generators at this seed; changes of inputs are carried over."""
+        """A copy of its answer at this generator seed; in-place mutation of inputs is carried over."""
         inputs.seed_all(seed)
         state.put(self.model, self.kept)
         output = plain(self.call(arguments))
@@ -78,47 +77,39 @@ class Implementation:
         self.kept = values
 
     def left(self, arguments: list[Any], seed: int, values: Mapping[str, torch.Tensor]) -> Any:
-        """What it has under these names after a call that began with these values."""
+        """Its state under these names after a call that began with these values."""
         inputs.seed_all(seed)
         return state.left(self.model, values, lambda: self.call(arguments))
 
     def parameters(self) -> dict[str, list[int]]:
-        """The shapes of its floating parameters by name."""
         return {name: list(one.shape) for name, one in backward.parameters(self.model).items()}
 
     def gradients(self, given: list[Any], wanted: Sequence[str]) -> Any:
-        """Its gradients, wherever it lives: see backward.Gradients."""
         loading.use(self.lock)
         return backward.Gradients(self.model, wanted)(*given)
 
     def take(self, values: Mapping[str, torch.Tensor], *, every: bool = False) -> None:
-        """Put values, by the reference's names, into its weights.
-
-        every: into those that are not constant as constructed too.
-        """
+        """Put values, by the reference's names, into its weights; every: not only the redrawn ones."""
         weights.put(self.model, values, self.counterparts if every else self.match.pairs)
 
-    def rebuild(self, told: Mapping[str, Any], seed: int, device: torch.device) -> None:
+    def rebuild(self, spec: Mapping[str, Any], seed: int, device: torch.device) -> None:
         """Construct it again from `init`, with `live` for constant weights, then load `weights`."""
         loading.use(self.lock)
         self.was = self.model
-        self.model = birth.construct(self.module, told, seed, device, precision.TYPES[self.precision])
+        self.model = birth.construct(self.module, spec, seed, device, precision.TYPES[self.precision])
 
     def restore(self) -> None:
-        """Go on with what there was before `rebuild`."""
+        """Go back to the model before `rebuild`."""
         if self.was is not None:
             self.model, self.was = self.was, None
 
     def shift(self, names: Sequence[str], still: Sequence[str] = ()) -> list[str]:
-        """Shift its counterparts of these weights in place; the names that have no counterpart."""
+        """Shift its counterparts of these weights in place; returns the names without counterpart."""
         return weights.shift_counterparts(self.model, names, self.counterparts, still)
 
 
 class RemoteImplementation(Implementation):
-    """A candidate in another process: inputs are sent over, outputs come back.
-
-    `model`: its process (Remote). The methods are the questions that candidate.Guest answers under the same names.
-    """
+    """A candidate in another process; candidate.Guest answers the methods of the same names."""
 
     model: Remote
     remote = True
@@ -126,7 +117,6 @@ class RemoteImplementation(Implementation):
 
     @property
     def gone(self) -> bool:  # type: ignore[override]
-        """Whether its process has ended."""
         return self.model.gone
 
     def forgive(self, yes: bool) -> None:
@@ -142,13 +132,13 @@ class RemoteImplementation(Implementation):
         process = self.model
         process.phase = "check" if self._called else "first"
         if process.device.type == "cuda":
-            # What the judge has let go of is the candidate's.
+            # Free the judge's cached memory for the candidate.
             torch.cuda.empty_cache()
         clock = process.company.clock if process.company is not None else time.monotonic
-        told, answer, began = process.hand_over(list(arguments)), process.fresh_file(), clock()
-        reply = process.ask("call", given=told, output=answer.name, seed=seed)
+        given, answer, began = process.hand_over(list(arguments)), process.fresh_file(), clock()
+        reply = process.ask("call", given=given, output=answer.name, seed=seed)
         if not self._called:
-            # What comes later may be as slow and be nothing bad.
+            # Later calls may be as slow.
             self._called, process.patience = True, protocol.PATIENT * (clock() - began)
         output = process.output(answer)
         if reply.get("changed"):
@@ -163,10 +153,10 @@ class RemoteImplementation(Implementation):
         return self._output("left", [arguments, dict(values)], seed=seed)
 
     def parameters(self) -> dict[str, list[int]]:
-        told = self._ask("parameters").get("shapes")
-        if not isinstance(told, dict):
+        shapes = self._ask("parameters").get("shapes")
+        if not isinstance(shapes, dict):
             raise self.model.nonsense()
-        return told
+        return shapes
 
     def gradients(self, given: list[Any], wanted: Sequence[str]) -> Any:
         return self._output("gradients", given, phase="first", wanted=list(wanted))
@@ -174,9 +164,9 @@ class RemoteImplementation(Implementation):
     def take(self, values: Mapping[str, torch.Tensor], *, every: bool = False) -> None:
         self._ask("take", given=self.model.hand_over(dict(values)), every=every)
 
-    def rebuild(self, told: Mapping[str, Any], seed: int, device: torch.device) -> None:
+    def rebuild(self, spec: Mapping[str, Any], seed: int, device: torch.device) -> None:
         self._called = False
-        self._ask("rebuild", phase="first", given=self.model.hand_over(dict(told)), seed=seed)
+        self._ask("rebuild", phase="first", given=self.model.hand_over(dict(spec)), seed=seed)
 
     def restore(self) -> None:
         self._called = False
@@ -188,26 +178,24 @@ class RemoteImplementation(Implementation):
             raise self.model.nonsense()
         return missing
 
-    def _ask(self, question: str, phase: str = "check", **told: Any) -> dict[str, Any]:
+    def _ask(self, question: str, phase: str = "check", **arguments: Any) -> dict[str, Any]:
         self.model.phase = phase
-        return self.model.ask(question, **told)
+        return self.model.ask(question, **arguments)
 
-    def _output(self, question: str, given: Any, phase: str = "check", **told: Any) -> Any:
-        """The tensors that it answers with."""
+    def _output(self, question: str, given: Any, phase: str = "check", **arguments: Any) -> Any:
         answer = self.model.fresh_file()
-        self._ask(question, phase, given=self.model.hand_over(given), output=answer.name, **told)
+        self._ask(question, phase, given=self.model.hand_over(given), output=answer.name, **arguments)
         return self.model.output(answer)
 
 
 def _change(arguments: Sequence[Any], changed: Any) -> None:
-    """Change tensors in place as the other process has changed its own."""
+    """Repeat the in-place mutation of the other process."""
     for (_, mine), (_, theirs) in zip(tensors(list(arguments)), tensors(changed), strict=False):
         if isinstance(mine, torch.Tensor) and isinstance(theirs, torch.Tensor) and mine.shape == theirs.shape:
             mine.copy_(theirs)
 
 
 def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Implementation:
-    """Import and construct the reference."""
     lock = loading.enter(Path(subject.file), Path(job.cache), job.campaign)
     module = loading.import_file(Path(subject.file), subject.name, subject.sha256, subject.content)
     precision.apply(module, job.precision)
@@ -232,7 +220,7 @@ _OTHER = 0x5BD1E995
 
 
 def candidate(job: Job, subject: Subject, first: Implementation, seed: int, device: torch.device) -> Implementation:
-    """Import and construct a candidate in this process, with the arguments and the weights of the reference `first`."""
+    """Import and construct a candidate here, with the reference's arguments and weights."""
     lock = loading.enter(Path(subject.file), Path(job.cache), job.campaign)
     module = loading.import_file(Path(subject.file), subject.name, subject.sha256, subject.content)
     inputs.torch_seed(seed)

@@ -1,4 +1,4 @@
-"""What is found out about a task before any candidate is judged."""
+"""Properties of a task, measured before any candidate is judged."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ from profkit.torch_tools import work
 
 
 class Knowing(Asking):
-    """What is found out about a task before any candidate is judged."""
-
     def _answers(self) -> bool:
         """Whether the reference can be called at all; if not, no candidate is to blame."""
         events, reference, job = self.events, self.reference, self._job
@@ -50,8 +48,9 @@ class Knowing(Asking):
         return not failed
 
     def _vary(self) -> None:
-        """Where every draw is the same, what was answered once is right ever after: make other data of each, as far as the
-        reference's answer bears it. Where it bears none, that is a caveat. Another process has told what it found.
+        """Vary inputs that every draw repeats, as far as the reference accepts it.
+
+        Otherwise memoization would be right forever. The result of an earlier process is taken over.
         """
         if "varied" in self._job.probe:
             self._varied = str(self._job.probe["varied"])
@@ -81,7 +80,7 @@ class Knowing(Asking):
         )
 
     def _enliven(self) -> None:
-        """Draw what is constant in the reference's weights anew; no more than a caveat on failure."""
+        """Redraw the reference's constant weights; a failure is a caveat."""
         self.events.phase("work", self.reference.subject.name, factor=2.0)
         seeds = judge.draw(2)
 
@@ -101,10 +100,7 @@ class Knowing(Asking):
         self._alive = frozenset(self.live.live)
 
     def _remember(self) -> None:
-        """Find out what the reference keeps from call to call; where its answer tells, its calls begin with the same until
-        they are timed. No more than a caveat on failure. Where another process has told that its answer does not, it is as
-        if it kept nothing.
-        """
+        """Find state kept between calls; reset it if answers depend on it. Failure is a caveat."""
         if self._job.probe.get("keeps") is False:
             return
         self.events.phase("work", self.reference.subject.name, factor=2.0)
@@ -134,7 +130,7 @@ class Knowing(Asking):
         )
 
     def _probe(self) -> None:
-        """Measure the reference's precision and try trivial answers, on inputs of other seeds than the trials'; a caveat on failure."""
+        """Measure the reference's precision and try trivial answers; a failure is a caveat."""
         reference = self.reference
         self.events.phase("work", reference.subject.name, factor=3.0)
         try:

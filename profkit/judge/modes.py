@@ -1,4 +1,4 @@
-"""Jobs that judge nothing: calls for counters, conditions, the sanitizer, ceilings."""
+"""Jobs without a verdict: calls for counters, conditions, the sanitizer, ceilings."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ from roofline.errors import RooflineError
 
 
 class Modes(Timed):
-    """Jobs that judge nothing: calls for counters, conditions, the sanitizer, ceilings."""
-
     def _annotated_calls(self, implementations: list[Implementation]) -> None:
-        """One warm call, then one call each inside sample / implementation / counters: what ncu captures."""
+        """One warm-up call, then one in the range sample / implementation / counters, for ncu."""
         job, arguments = self._job, self._fresh(self._job.seeds[-1] if self._job.seeds else 0)
         for one in implementations:
             name = one.subject.name
@@ -41,7 +39,7 @@ class Modes(Timed):
                 self.events.send("impl", name, status="counted")
 
     def _perturb(self, implementations: list[Implementation]) -> None:
-        """Time each under other conditions; with half of the data last, which some may not bear."""
+        """Time each implementation under other conditions; half of the data last, which some refuse."""
         arguments, resident = self._fresh(self._job.seeds[-1] if self._job.seeds else 0), self._resident()
         for one in implementations:
             self.events.phase("first", one.subject.name)
@@ -60,7 +58,7 @@ class Modes(Timed):
                 self._with_half(one, half, left)
 
     def _with_half(self, one: Implementation, half: list[Any], left: dict[str, float]) -> None:
-        """Time it with half of the data, if it answers as the reference does."""
+        """Time it with half of the data, if its answer is right."""
         want = inputs.clone(self.reference.call(inputs.clone(half)))
         less = inputs.clone(half)
         if not close(one.call(less), want, BORDERS["bf16"]):
@@ -71,7 +69,7 @@ class Modes(Timed):
         self.events.send("perturbed", one.subject.name, seconds=seconds, left=left)
 
     def _resident(self) -> Resident | None:
-        """What takes up room on a GPU; None, and a caveat, where it cannot be built."""
+        """The kernel that occupies SMs; None, and a caveat, where it cannot be built."""
         if self.device.type != "cuda":
             return None
         try:
@@ -82,7 +80,7 @@ class Modes(Timed):
             return None
 
     def _half(self, arguments: list[Any]) -> tuple[list[Any], dict[str, float]]:
-        """Half of the data as the reference takes it, and what it leaves of the FLOP and of the bytes; ([], {}) without."""
+        """Half of the data, and the share of FLOP and bytes that remains; ([], {}) without."""
         cc = facts.device_facts(self.device).get("cc", "")
         whole = work.modelled(self.reference.model, inputs.clone(arguments), cc)
         found: tuple[list[Any], dict[str, float]] = ([], {})
@@ -101,7 +99,7 @@ class Modes(Timed):
         return found
 
     def _single_calls(self, candidates: list[Implementation]) -> None:
-        """One call of each candidate, on inputs that come from the host: what compute-sanitizer watches."""
+        """One call per candidate for compute-sanitizer, on inputs that come from the host."""
         for candidate in candidates:
             arguments = self._fresh(self._job.seeds[-1] if self._job.seeds else 0)
             self.events.phase("sanitize", candidate.subject.name)
@@ -111,7 +109,7 @@ class Modes(Timed):
                 self.events.send("impl", candidate.subject.name, status="counted")
 
     def _ceilings(self) -> None:
-        """What this CPU can do, measured in the same process with the same threads."""
+        """Measure this CPU's ceilings in the same process, with the same threads."""
         from roofline.measure import measure_cpu
 
         self.events.phase("ceilings")

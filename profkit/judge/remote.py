@@ -1,7 +1,6 @@
-"""A candidate's process as the judge sees it: one question at a time, each with a limit.
+"""A candidate's process as the judge sees it: one request at a time, each with a limit.
 
-Whatever the candidate's process answers is a claim. Outputs are compared here and time limits are kept here; how
-it is timed is in claims.py.
+Answers are claims. Outputs are compared and time limits kept here; claims.py has the timing.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from profkit.launch.process import FAMILY
 from profkit.launch.protocol import LIMITS, Job, Subject
 
 _QUIET = 1.0
-"""Seconds between two announcements of the same phase."""
+"""Seconds before the same phase is announced again."""
 _LAST_BREATH = 10.0
 _LOOK, _DRAINED = 0.1, 0.05
-"""Seconds between two looks whether somebody waits for the device, and in which what was launched there ends."""
+"""Poll interval for waiting judges, and the time in which launched work drains [s]."""
 _ANSWER, _SMALL = 4, 64 << 20
-"""Answers get so many times the memory of what was given, of so many bytes, or of the reference's; larger ones go by files."""
+"""Largest answer area: a multiple of the larger of input area, these bytes and the reference's answer."""
 
 
 class LostCandidateError(Exception):
-    """The process of candidate `impl` has ended or has to; the parent reports how it ended."""
+    """The process of candidate `impl` has ended or must end; the parent reports how."""
 
     def __init__(self, impl: str, what: str = "") -> None:
         super().__init__(what or f"the process of {impl} has ended")
@@ -42,16 +41,13 @@ class LostCandidateError(Exception):
 
 
 class RemoteError(RuntimeError):
-    """An exception in the process of candidate `impl`, or an answer of another form.
+    """An exception or malformed answer of candidate `impl`; `status` "": the phase's default."""
 
-    `status`: that of the manifest, "" for the default of the phase.
-    """
-
-    def __init__(self, impl: str, told: dict[str, Any]) -> None:
-        super().__init__(str(told.get("reason", ""))[:500])
+    def __init__(self, impl: str, failure: dict[str, Any]) -> None:
+        super().__init__(str(failure.get("reason", ""))[:500])
         self.impl = impl
-        self.status = str(told.get("status", ""))
-        self.tail = str(told.get("tail", ""))[-3000:]
+        self.status = str(failure.get("status", ""))
+        self.tail = str(failure.get("tail", ""))[-3000:]
 
     def report(self, subject: Subject, events: Events, status: str) -> None:
         sys.stderr.write(f"{subject.name}: {self.tail}\n")
@@ -59,9 +55,7 @@ class RemoteError(RuntimeError):
 
 
 class Remote:
-    """A candidate's process: one question at a time, each with the time limit of its phase. `turns`: changes of data that go
-    along with the next one.
-    """
+    """A candidate's process. `turns`: changes of data that go along with the next request."""
 
     def __init__(self, subject: Subject, job: Job, device: torch.device, events: Events) -> None:
         self.subject = subject
@@ -81,42 +75,42 @@ class Remote:
         self.patience = 0.0
         self.forgiven = False
         self._halted: list[int] = []
-        # What goes there and what comes back, where both see memory of the device.
+        # Memory shared with the other process, in both directions.
         self._areas = {way: staging.Area(device) for way in ("given", "answer")} if device.type == "cuda" else {}
         self._wanted, self._alone = 0, False
         self.expected = 0
-        """Bytes of the device that the reference's answer takes."""
+        """Device bytes of the reference's answer."""
 
-    def ask(self, question: str, **told: Any) -> dict[str, Any]:
-        """The answer. Raises RemoteError for an exception there, LostCandidateError when none will come."""
-        self.post(question, **told)
+    def ask(self, question: str, **arguments: Any) -> dict[str, Any]:
+        """The answer. Raises RemoteError for an exception there, LostCandidateError for none."""
+        self.post(question, **arguments)
         return self.due()
 
-    def post(self, question: str, **told: Any) -> None:
-        """Ask, and go on; the answer is `due`. Others may time before."""
+    def post(self, question: str, **arguments: Any) -> None:
+        """Send a request; `due` has the answer. Others may time before it is sent."""
         if self.company is not None:
             self.company.step_aside()
         turns, self.turns = self.turns, []
-        self.send(question, turns=turns, **told)
+        self.send(question, turns=turns, **arguments)
 
     def due(self) -> dict[str, Any]:
-        """The answer to the question sent, within the limit of the phase."""
+        """The answer to the request sent, within the limit of the phase."""
         self._announce()
         limit = self._limits[self.phase]
         return self.answer(max(limit, self.patience) if self.phase in ("check", "time") else limit)
 
-    def send(self, question: str, **told: Any) -> None:
+    def send(self, question: str, **arguments: Any) -> None:
         if self.gone:
             raise LostCandidateError(self.subject.name)
         self._announce()
         self._halt(False)
         try:
-            self.channel.send({"ask": question, **told})
+            self.channel.send({"ask": question, **arguments})
         except EndedError as error:
             raise self._lost() from error
 
     def answer(self, limit: float) -> dict[str, Any]:
-        """What comes within `limit` seconds, or later where the process is at a compiler's mercy or a busy machine's."""
+        """The answer within `limit` seconds, or later where compilers or a busy machine delay it."""
         try:
             reply = self._heard(limit)
         finally:
@@ -127,7 +121,7 @@ class Remote:
         return reply
 
     def _heard(self, limit: float) -> dict[str, Any]:
-        """The next message, its caveats passed on."""
+        """The next message; its caveats are passed on."""
         reply = self._received(limit)
         self._halt(self.phase != "build")
         caveats, failed = reply.get("caveats", []), reply.get("failed", {})
@@ -140,7 +134,7 @@ class Remote:
         if "failed" in reply:
             error = RemoteError(self.subject.name, failed)
             if self.forgiven and error.status == "corrupt":
-                # Nothing can run there any more, and that is as little a fault as an end of the process.
+                # A lost context is forgiven like a lost process.
                 self._lost()
             raise error
         return reply
@@ -162,7 +156,7 @@ class Remote:
                 raise self._lost() from error
 
     def _let_others_time(self, excuse: waiting.Excuse) -> None:
-        """Where it waits for a compiler: it stands still, and what it started compiles on."""
+        """Stop the process, not its compilers, while another judge times."""
         if self.company is None or not self.company.wanted or not waiting.compiling(self.process):
             return
         began = time.monotonic()
@@ -176,20 +170,20 @@ class Remote:
         excuse.extend(time.monotonic() - began)
 
     def nonsense(self) -> RemoteError:
-        """What to raise when an answer is none."""
+        """The error for a malformed answer."""
         return RemoteError(
             self.subject.name, {"reason": "its process gave an answer of another form than the question's"}
         )
 
     def overdue(self, limit: float) -> LostCandidateError:
-        """Have the process killed and wait until it is gone, so that it disturbs nobody else."""
+        """Have the process killed and wait for its end, so that it disturbs no other."""
         if not self.forgiven:
             self._events.send("overdue", self.subject.name, phase=self.phase, limit=limit)
             self.channel.wait_for_end(_LAST_BREATH)
-        return self._lost(told=True, what=f"no answer within {limit:g} s")
+        return self._lost(reported=True, what=f"no answer within {limit:g} s")
 
-    def _lost(self, *, told: bool = False, what: str = "") -> LostCandidateError:
-        if not (told or self.forgiven):
+    def _lost(self, *, reported: bool = False, what: str = "") -> LostCandidateError:
+        if not (reported or self.forgiven):
             self._events.send("lost", self.subject.name, phase=self.phase)
         self.gone = True
         self.channel.close()
@@ -197,14 +191,14 @@ class Remote:
         return LostCandidateError(self.subject.name, what)
 
     def _announce(self) -> None:
-        """Let the parent know what is going on; it gives this process more time than the candidate's limit."""
+        """Report the phase; the parent's limit is longer than the candidate's."""
         now = time.monotonic()
         if self._said[0] != self.phase or now > self._said[1] + _QUIET:
             self._said = (self.phase, now)
             self._events.phase(self.phase, self.subject.name)
 
     def meet(self, process: int) -> None:
-        """Take note of its process, if it is the one that was started for this candidate."""
+        """Note the process id, if the process was started for this candidate."""
         if self._is_mine(process):
             warden = waiting.parent_of(process)
             self.process, self._above = process, warden if self._is_mine(warden) else process
@@ -218,9 +212,7 @@ class Remote:
         return bool(self._mark) and f"{FAMILY}={self._mark}".encode() in known
 
     def _halt(self, yes: bool) -> None:
-        """While others have their turn the process and what it started stand still: nothing of theirs disturbs. What has
-        left the process has its warden for a parent.
-        """
+        """Stop or continue the process and its descendants. Orphans have its warden for a parent."""
         if not self.process or yes == bool(self._halted):
             return
         number = signal.SIGSTOP if yes else signal.SIGCONT
@@ -231,11 +223,11 @@ class Remote:
         self._halted = family if yes else []
 
     def rest(self) -> None:
-        """Stand still until it is asked again."""
+        """Stop the process until the next request."""
         self._halt(not self.gone)
 
     def let_go(self) -> None:
-        """Hang up; the process ends when it notices."""
+        """Hang up; the process then ends."""
         self._halt(False)
         if not self.gone:
             self.gone = True
@@ -243,12 +235,12 @@ class Remote:
             staging.leave(self.process, self._areas.values())
 
     def hand_over(self, value: Any) -> str:
-        """Write a value where the candidate's process reads it; the file's name."""
+        """Write a value for the candidate's process; returns the file's name."""
         file = self.fresh_file()
         area = None
         if self._areas:
             staging.give_back(staging.free)
-            # What the last answer found no room for, or what the next one will take.
+            # Room that the last answer lacked, or the next one needs.
             wanted, self._wanted = max(self._wanted, self.expected), 0
             if wanted <= _ANSWER * max(self._areas["given"].size, _SMALL, self.expected):
                 self._roomy("answer", wanted)
@@ -257,14 +249,14 @@ class Remote:
         return file.name
 
     def _roomy(self, way: str, wanted: int) -> staging.Area | None:
-        """The area with room for so many bytes, None where there is none: files hold them then."""
+        """The area with room for so many bytes; None: files hold them."""
         area = self._areas[way]
         if wanted > area.left and not self._alone:
             self._widen(way, wanted)
         return area if 0 < wanted <= area.left else None
 
     def _widen(self, way: str, wanted: int) -> None:
-        """Share more memory with its process; never again where that cannot be done."""
+        """Share more device memory; never again after a failure."""
         area = self._areas[way]
         try:
             bytes_ = area.larger(wanted, torch.cuda.mem_get_info(self.device)[0])
@@ -274,7 +266,7 @@ class Remote:
             return
         if memory is None:
             return
-        # No answer to a question: what lies in the areas is still to be read.
+        # This reply must not rewind the areas: their contents are still to be read.
         self.send("share", way=way, handle=handle.hex(), size=bytes_)
         try:
             self._alone = self._heard(self._limits[self.phase]).get("shared") is not True
@@ -288,14 +280,11 @@ class Remote:
         return self._folder / f"{self._files}.pt"
 
     def output(self, file: Path) -> Any:
-        """What the candidate wrote. Raises RemoteError when it is nothing that can be read as data."""
+        """The candidate's output. Raises RemoteError when it cannot be read as data."""
         try:
-            told = exchange.read(file, torch.device("cpu"), trusted=False, area=self._areas.get("answer"))
-            return exchange.restore(told, self.device)
+            described = exchange.read(file, torch.device("cpu"), trusted=False, area=self._areas.get("answer"))
+            return exchange.restore(described, self.device)
         except Exception as error:
             what = str(error).partition("\n")[0][:300]
             reason = f"its output cannot be read as tensors: {what}"
             raise RemoteError(self.subject.name, {"reason": reason}) from error
-
-
-__all__ = ["LostCandidateError", "Remote", "RemoteError"]

@@ -1,4 +1,4 @@
-"""One job from start to end: load, check, time; or make the calls that another tool watches."""
+"""One job: load, check, time; or make the calls that another tool records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from profkit.launch.walls import landlock
 
 
 def run(job: Job, events: Events) -> None:
-    """Do the job. What is wrong with a candidate is an event; only what ends the process is raised."""
+    """Do the job. A candidate's failure is an event; only what ends the process is raised."""
     try:
         Session(job, events).run()
     finally:
@@ -39,14 +39,13 @@ def run(job: Job, events: Events) -> None:
 
 
 class Session(Modes):
-    """One job in this process: the reference, its candidates here or in processes of their own."""
+    """One job: the reference here, its candidates here or in processes of their own."""
 
     def __init__(self, job: Job, events: Events) -> None:
         super().__init__(job, events)
         self._weights = WeightChecks(self)
 
     def run(self) -> None:
-        """See `run`."""
         self.events.send("facts", device=facts.device_facts(self.device), versions=facts.versions())
         torch.set_grad_enabled(False)
         if self.device.type == "cuda":
@@ -146,7 +145,7 @@ class Session(Modes):
         return implementation.candidate(self._job, subject, self.reference, seed, self.device)
 
     def _built(self, subject: Subject, build: Callable[[], Implementation]) -> Implementation | None:
-        """What `build` gives; None (and an event) when it fails."""
+        """The result of `build`; None, and an event, when it fails."""
         self.events.phase("load" if subject.role == "reference" else "build", subject.name)
         began, switches = time.perf_counter(), settings.read()
         built = None
@@ -159,7 +158,7 @@ class Session(Modes):
         return built
 
     def _check(self, candidate: Implementation) -> bool:
-        """Compare on every seed; the first failure ends it. True when the candidate may be timed."""
+        """Compare on every seed until the first failure. True when the candidate may be timed."""
         name = candidate.subject.name
         with self.blame(candidate.subject, "error") as failed:
             self._weights.give(candidate)
@@ -185,7 +184,7 @@ class Session(Modes):
         return verdict is not None and verdict.status == "ok"
 
     def _leaves(self, candidate: Implementation, verdict: Verdict) -> Verdict:
-        """Whether it leaves what the reference does for the next call; a caveat where it has nothing of that name."""
+        """Compare the state left for the next call; send a caveat for names it does not have."""
         name, arguments, seed = candidate.subject.name, self.unseen(), judge.draw(1)[0]
         values = {one: value for one, value in self._state.values.items() if one in self._state.binding}
         got = candidate.left(inputs.clone(arguments), seed, values)
@@ -214,7 +213,7 @@ class Session(Modes):
         )
 
     def compared(self, candidate: Implementation) -> Verdict | None:
-        """The last verdict of the trials: the first that is not ok; None for an exception, which has been reported."""
+        """The verdict of the trials, the first failure if any; None after an exception."""
         name = candidate.subject.name
         asked = self._trials(candidate)
         least, verdict, worst = 0.0, Verdict("ok"), math.inf
@@ -238,7 +237,7 @@ class Session(Modes):
         return verdict
 
     def _trials(self, candidate: Implementation) -> trials.Trials:
-        """The two as the trials call them: with the generators as they are at the call."""
+        """Trials with the generators as they are at the call."""
         if isinstance(candidate, RemoteImplementation):
             candidate.model.expected = self._bytes
 

@@ -1,4 +1,4 @@
-"""What is right of a reference's gradients."""
+"""Expected gradients of a reference."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ from profkit.judge.precision.oracle import Case, Oracle
 
 
 class Slopes:
-    """What is right of a reference's gradients. `wanted`: what they are by.
-
-    Raises what the reference raises, ValueError when nothing in it has a gradient.
-    """
+    """Expected gradients of a reference by `wanted`. Raises ValueError when it has none."""
 
     def __init__(self, model: Any, arguments: list[Any], known: Precision) -> None:
         self._model = model
@@ -40,17 +37,17 @@ class Slopes:
         self.dead = [name for name, one in zip(self.wanted, answer, strict=True) if one is None or not bool(one.any())]
 
     def data(self, arguments: list[Any]) -> list[Any]:
-        """These inputs, and a gradient for each output drawn for them."""
+        """These inputs, and a drawn gradient for each output."""
         seeds = [torch.randn(one.shape, dtype=one.dtype, device=self._device) for one in self._like]
         return [arguments, seeds]
 
     def answer(self, given: list[Any], wanted: Sequence[str]) -> list[torch.Tensor | None]:
-        """The reference's gradients for `data`, which stays as it is."""
+        """The reference's gradients for `data`, which is not changed."""
         found: list[torch.Tensor | None] = Gradients(self._model, wanted)(*inputs.clone(given))
         return found
 
     def judged(self, got: Any, given: list[Any], wanted: Sequence[str], answer: Any = None) -> Verdict:
-        """The verdict on a candidate's gradients; answer: the reference's, where it is known."""
+        """The verdict on a candidate's gradients; answer: the reference's, where known."""
         if not isinstance(got, list) or len(got) != len(wanted):
             return Verdict("mismatch", "its process gave another number of gradients")
         for name, mine in zip(wanted, got, strict=True):
@@ -68,7 +65,6 @@ class Slopes:
         return Oracle(Gradients(self._model, wanted), self._precision).case(given, answer)
 
     def caveats(self) -> list[dict[str, str]]:
-        """What the comparison cannot tell."""
         dead = {
             "what": f"gradients that are zero for the drawn inputs tell nothing: {', '.join(self.dead)}",
             "how_much": "a candidate that leaves them out is right there",

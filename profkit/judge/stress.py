@@ -1,4 +1,4 @@
-"""Unusual inputs, and which candidates bear them."""
+"""Checks on unusual inputs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from profkit.judge.precision import probe
 from profkit.judge.remote import LostCandidateError, RemoteError
 
 _SPARED = 3
-"""Unusual inputs that a candidate's process may end over before it is timed: each has all begin anew."""
+"""Unusual inputs that may end a candidate's process before it is timed; each restarts all."""
 
 
 class Stress(Knowing):
-    """Unusual inputs, and which candidates bear them."""
-
     def _hold(self, sound: list[Implementation], wanted: tuple[str, ...]) -> list[Implementation]:
-        """Ask for answers to unusual inputs; candidates that the declared task does not excuse go."""
+        """Check on unusual inputs; returns the candidates that are not rejected."""
         if not sound or self.reference.probe.random:
             return sound
         names = [candidate.subject.name for candidate in sound]
@@ -33,7 +31,6 @@ class Stress(Knowing):
         return sound
 
     def _bears(self, candidate: Implementation, trial: cases.Trial) -> bool:
-        """Return False if the candidate must be rejected."""
         name, timed = candidate.subject.name, trial.kind in cases.FORMS
         known = self._job.spared.get(name, {})
         if trial.name in known:
@@ -77,7 +74,7 @@ class Stress(Knowing):
         return False
 
     def _refuses(self, candidate: Implementation, trial: cases.Trial, error: Exception) -> bool:
-        """A candidate that raised, or whose process ended, on unusual inputs; False if it must be rejected."""
+        """Handle an exception or lost process on unusual inputs; False if it rejects the candidate."""
         name = candidate.subject.name
         if (trial.binding and trial.kind != "layout") or facts.context_lost(error):
             self._accuse(candidate.subject, error, "error")
@@ -91,7 +88,7 @@ class Stress(Knowing):
             self._spare(name, trial.name, line)
         return True
 
-    def _spare(self, name: str, what: str, told: str) -> None:
-        """Have all begin anew, and this one, or everybody, not asked for that again."""
+    def _spare(self, name: str, what: str, why: str) -> None:
+        """Restart all candidates, and skip these inputs for this one."""
         self._spared = True
-        self.events.send("spared", name, input=what, what=told[:300])
+        self.events.send("spared", name, input=what, what=why[:300])

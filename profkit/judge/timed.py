@@ -41,9 +41,7 @@ _LESS = 4.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What is timed: on which data, what is right for them with these weights alive, and how an answer is judged; `of`: a
-    pass of backward.PASSES, whose gradients are by what is `wanted`, "" for the call itself.
-    """
+    """Data, answers and comparison of timed calls. `of`: a pass of backward.PASSES, or ""."""
 
     draw: Callable[[], list[Any]]
     answer: Callable[[list[Any], frozenset[str]], Any]
@@ -52,14 +50,14 @@ class Plan:
     wanted: tuple[str, ...] = ()
 
     def called(self, model: Any) -> Any:
-        """What is called of a model of this process."""
+        """The callable to time."""
         return backward.Gradients(model, self.wanted, alone=self.of == backward.BACKWARD) if self.of else model
 
 
 def _as_exact(
     judged: Callable[[list[Any], Any, Any], Verdict], bits: float, given: list[Any], want: Any, got: Any
 ) -> Verdict:
-    """The verdict on a timed answer, which has to be about as exact as those of the trials were."""
+    """The verdict on a timed answer, which must be about as precise as in the trials."""
     verdict = judged(given, want, got)
     if verdict.status == "ok" and verdict.bits is not None and verdict.bits < min(bits, BORDERS["fp32"]) - _LESS:
         return Verdict(
@@ -88,7 +86,7 @@ class Timed(Stress):
         return fits
 
     def _more_shapes(self, sound: list[Implementation]) -> list[Implementation]:
-        """Time all of them on every shape of get_more_inputs(), each into a file of its own; who is wrong there goes."""
+        """Time every shape of get_more_inputs() into a file of its own; drop wrong candidates."""
         for shape in [one for _, one in self._rounds() if one is not None]:
             if not sound:
                 break
@@ -97,7 +95,7 @@ class Timed(Stress):
         return sound
 
     def _time_apart(self, sound: list[Implementation], where: str, plan: Plan) -> tuple[list[Implementation], str]:
-        """(those that are still sound, the file beside timings.csv): timed once more, into a folder there."""
+        """Time once more, into a folder beside timings.csv; (right candidates, the file)."""
         main = Path(self._job.timings)
         file = f"{where}/{main.name}"
         (main.parent / file).parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +106,7 @@ class Timed(Stress):
         return left, file
 
     def _backward(self, sound: list[Implementation]) -> list[Implementation]:
-        """Compare the gradients and time them; who has others goes."""
+        """Compare the gradients and time them; drop candidates with wrong ones."""
         slopes = self._slopes()
         if slopes is None or not sound:
             return sound
@@ -159,7 +157,7 @@ class Timed(Stress):
         return slopes.data(self.unseen())
 
     def _wanted(self, candidate: Implementation, slopes: Slopes) -> tuple[str, ...]:
-        """What the candidate's gradients can be asked by: a parameter it has under another name cannot be."""
+        """Gradients to compare; parameters of other names are left out, with a caveat."""
         own: dict[str, list[int]] = {}
         with self.blame(candidate.subject, "error"):
             own = candidate.parameters()
@@ -188,9 +186,7 @@ class Timed(Stress):
     def _time(
         self, sound: list[Implementation], job: Job | None = None, plan: Plan | None = None
     ) -> list[Implementation]:
-        """Time all of them side by side; one that fails is left out and the others are timed afresh. job, plan: where
-        the samples go, and what is called, for other calls than those of get_inputs.
-        """
+        """Time all implementations in interleaved rounds; after a failure the others afresh."""
         current: list[Subject] = []
         switches = settings.read()
 
@@ -229,9 +225,7 @@ class Timed(Stress):
         return Plan(lambda: self.unseen(shape), self._judged, judged)
 
     def _calls(self, sound: list[Implementation], turn: Callable[[str], None], plan: Plan) -> dict[str, Any]:
-        """Every implementation with input sets of its own, mixed from the same draws; the reference answers for the others when
-        they are compared.
-        """
+        """Timed calls of every implementation, with input sets of its own mixed from the same draws."""
         probe = self.reference.probe
 
         def usable(drawn: list[Any], mixed: list[Any]) -> bool:
@@ -263,7 +257,7 @@ class Timed(Stress):
         return calls
 
     def _judged(self, given: list[Any], alive: frozenset[str]) -> Any:
-        """What is right for timed data, which stays as it is."""
+        """The expected answer for timed data, which is not changed."""
         if self._state.tells:
             state.put(self.reference.model, self._state.values)
         answer = self.answer(inputs.clone(given), alive)

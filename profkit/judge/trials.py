@@ -1,4 +1,4 @@
-"""The correctness trials of one candidate: inputs it has not seen, its answer first, then the reference's."""
+"""Correctness trials: unseen inputs, the candidate's answer first, then the reference's."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from profkit.judge.precision.oracle import Oracle
 from profkit.judge.precision.probe import Probe
 
 _LOOSE = 6.0
-"""Bits to which the answers of a reference that draws random numbers must agree from the same seed."""
+"""Bits of agreement at the same seed, for references that draw random numbers."""
 
 
 class Trials:
-    """Calls `candidate` and `reference` with lists of arguments, generators at the trial's seed."""
+    """Calls of candidate and reference, generators at the trial's seed."""
 
     def __init__(
         self, candidate: Callable[[list[Any]], Any], reference: Callable[[list[Any]], Any], oracle: Oracle, probe: Probe
@@ -25,7 +25,7 @@ class Trials:
         self._last: Any = None
 
     def on(self, arguments: list[Any], seed: int, *, exact: bool = False, drawn: bool = True) -> Verdict:
-        """Compare the two on these arguments, which are used up. exact: measure the bits; drawn: as get_inputs() does."""
+        """Compare on these arguments, which are used up. exact: measure the bits."""
         mine = inputs.clone(arguments)
         inputs.seed_all(seed)
         got = self._candidate(mine)
@@ -59,14 +59,14 @@ class Trials:
 
 
 def left(model: Any, arguments: list[Any]) -> Left:
-    """What a call of a model leaves in its inputs."""
+    """The view of what a call leaves in its inputs."""
     before = inputs.clone(arguments)
     model(*arguments)
     return Left(before, arguments)
 
 
 def _changes(mine: Any, given: Any) -> str:
-    """How many elements of which inputs were changed."""
+    """How many elements of which inputs were mutated."""
     found = []
     for (where, now), (_, before) in zip(tensors(mine, "input"), tensors(given, "input"), strict=True):
         if not same(now, before):

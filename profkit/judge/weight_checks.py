@@ -1,4 +1,4 @@
-"""Checks of a candidate's weights: drawn values for what is constant, and other values once it has been timed."""
+"""Checks of a candidate's weights: redrawn constants, and other values after timing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import itertools
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from profkit.judge.session import Session
 
 _MOST_ASKED = 32
-"""Weights of which it is found out one by one whether a candidate ignores them."""
+"""Weights to test one by one for being ignored."""
 _MOST_NAMED = 4
 _SIZES, _GIVEN = (2.0, 3.0), 256.0
-"""Times by which weights are larger than as they are constructed, and tables where all inputs are whole numbers."""
+"""Factors of all weights, and of tables where all inputs are integers."""
 _LOUDER = (1e2, 1e4)
-"""Times by which a weight that hardly counts may have to be larger; half precision has room for them."""
+"""Factors that make weak weights count, within half precision."""
 _MOST_LOUDER = 16
 _PATIENCE, _MOST_REMEMBERING = 4.0, 32
-"""Seconds of the reference's answers, and weights with which it remembers longer, that are tried."""
+"""Seconds of the reference, and weights with a longer memory, to try."""
 _TELLS = 9.0
-"""Bits beyond which two answers of the reference count as different."""
+"""Bits of agreement below which answers count as different."""
 
 
 @dataclass(frozen=True)
 class Others:
-    """Weights unlike the constructed ones, by name, and what they are `like`; binding: whether a wrong answer with them is wrong."""
+    """Weights unlike the constructed ones, described by `like`; binding: a wrong answer rejects."""
 
     like: str
     binding: bool
@@ -50,7 +50,7 @@ class Others:
 
 
 class WeightChecks:
-    """What is asked about the weights of candidates, in one session."""
+    """Weight checks of one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -60,7 +60,7 @@ class WeightChecks:
     # Before anything is compared
 
     def give(self, candidate: Implementation) -> None:
-        """Give the candidate the drawn weights. Those that cannot be found in it stay as constructed on both sides."""
+        """Give the candidate the drawn weights; unmatched ones stay as constructed on both sides."""
         live = self._session.live
         match = candidate.match
         unknown = frozenset(name for name in match.missing if name in live.live and name not in match.bare)
@@ -68,9 +68,12 @@ class WeightChecks:
         if unknown and self._matter(unknown):
             if self.born(candidate):
                 return
-            unmatched(self._events, candidate, f"no counterpart for {live.named(sorted(unknown))}")
+            unmatched(self._events, candidate, f"no counterpart for {self._said(sorted(unknown))}")
         if candidate.alive:
             candidate.take(live.mixed(candidate.alive))
+
+    def _said(self, names: Collection[str]) -> str:
+        return weights.said(self._session.reference.model, names)
 
     def _matter(self, names: frozenset[str]) -> bool:
         """Whether the reference's answer depends on these weights."""
@@ -80,7 +83,7 @@ class WeightChecks:
         return not close(session.answer(arguments, names), without, session.oracle.precision.required)
 
     def explained(self, candidate: Implementation, verdict: Verdict) -> Verdict | None:
-        """Of a wrong candidate: whether it is right for the weights as constructed, and which it ignores then."""
+        """Attribute a wrong answer to weights that the candidate ignores or has folded."""
         session, alive = self._session, candidate.alive
         self._events.phase("check", candidate.subject.name, factor=2.0)
         if not self._right(candidate, frozenset()):
@@ -95,13 +98,13 @@ class WeightChecks:
             return verdict
         if self.born(candidate):
             return session.compared(candidate)
-        named = session.live.named(ignored)
+        named = self._said(ignored)
         if self._uses(candidate, frozenset(ignored)):
             return Verdict("mismatch", f"right only for the values that {named} is constructed with: {verdict.what}")
         return Verdict("mismatch", f"ignores {named}: right only for the initial values")
 
     def _uses(self, candidate: Implementation, names: frozenset[str]) -> bool:
-        """Whether its answer changes with these weights: then it is wrong elsewhere, where those as constructed hide it."""
+        """Whether its answer changes with these weights."""
         arguments, seed, answers = self._session.unseen(), judge.draw(1)[0], []
         for alive in (frozenset(), names):
             candidate.take(self._session.live.mixed(alive))
@@ -109,16 +112,14 @@ class WeightChecks:
         return not close(answers[1], answers[0], self._session.oracle.precision.required)
 
     def _right(self, candidate: Implementation, alive: frozenset[str]) -> bool:
-        """Whether one plain call is right with these weights drawn and the others as constructed."""
+        """Whether one call is right with these weights drawn and the others as constructed."""
         candidate.take(self._session.live.mixed(alive))
         arguments, seed = self._session.unseen(), judge.draw(1)[0]
         got = candidate.plain(inputs.clone(arguments), seed)
         return self._session.verdict(got, arguments, alive, seed).status == "ok"
 
     def born(self, candidate: Implementation) -> bool:
-        """Whether it is right, and stays so constructed, when its constructor finds the drawn weights: it has folded them there. Else it
-        is constructed as it was.
-        """
+        """Whether it is right when its constructor sees the drawn weights; else it is restored."""
         every, before = frozenset(self._session.live.live), candidate.alive
         candidate.alive = every
         self._events.phase("build", candidate.subject.name)
@@ -129,7 +130,7 @@ class WeightChecks:
         except LostCandidateError:
             raise
         except Exception:
-            # It does not bear that; what it is called rests on what it did before.
+            # It cannot be built that way; the earlier result stands.
             traceback.print_exc()
         candidate.alive = before
         self._session.put(frozenset())
@@ -142,7 +143,7 @@ class WeightChecks:
         inputs.torch_seed(session.built_with)
         reference = session.reference
         init, known = reference.module.get_init_inputs(), reference.model.state_dict()
-        told = {
+        spec = {
             "init": init,
             "weights": dict(known),
             "live": dict(live.live),
@@ -153,16 +154,14 @@ class WeightChecks:
             loading.use(candidate.lock)
         switches = settings.read()
         try:
-            candidate.rebuild(told, session.built_with, session.device)
+            candidate.rebuild(spec, session.built_with, session.device)
         finally:
             settings.keep(switches, candidate.subject.name, self._events)
 
     # After it was timed
 
     def follow(self, sound: list[Implementation]) -> list[Implementation]:
-        """Change the weights of right candidates in place. Those that follow are given weights unlike the constructed ones and must be right with
-        them; that others have folded theirs is a note. Returns those that stay.
-        """
+        """Check in-place updates, then other weights; returns the candidates that are still right."""
         session, reference = self._session, self._session.reference
         names, still = weights.changeable(reference.model, session.live.live), weights.padded(reference.model)
         every = [*names, *sorted(reference.drawn.difference(names))]
@@ -215,7 +214,7 @@ class WeightChecks:
             weights.shift(model, every, still=still, back=True)
 
     def _wrong_with_others(self, candidate: Implementation, names: list[str], every: list[str]) -> list[str]:
-        """What a candidate that follows is called with weights unlike the constructed ones; nothing where it is right with all."""
+        """Failures of a following candidate with weights unlike the constructed ones."""
         session, name = self._session, candidate.subject.name
         for one in self._others_of(names):
             self._events.phase("check", name)
@@ -238,7 +237,7 @@ class WeightChecks:
                 candidate.forgive(False)
             if verdict.status == "ok":
                 continue
-            where = f"{one.like} ({weights.said(session.reference.model, one.values)})"
+            where = f"{one.like} ({self._said(one.values)})"
             candidate.take(held, every=True)
             if session.usual(candidate, session.live.live.keys()).status != "ok":
                 session.note(name, "weights are folded at the first update")
@@ -252,7 +251,7 @@ class WeightChecks:
         return []
 
     def _as_before(self, candidate: Implementation, names: list[str]) -> bool:
-        """Give a candidate these weights as it had them when it was timed; whether it is right then."""
+        """Restore the weights as timed; whether the candidate is right with them."""
         session = self._session
         candidate.forgive(True)
         try:
@@ -280,7 +279,7 @@ class WeightChecks:
         return self._others
 
     def _found(self, names: list[str]) -> Iterator[Others]:
-        """Weights unlike those that are constructed, where they make a difference."""
+        """Weights unlike the constructed ones that change the answer."""
         session, model = self._session, self._session.reference.model
         self._events.phase("work", session.reference.subject.name, factor=2.0)
         session.put(frozenset(session.live.live))
@@ -290,13 +289,13 @@ class WeightChecks:
         ask = functools.partial(self._with, arguments)
         trained = {name for name, _ in model.named_parameters(remove_duplicate=False)}
         seed = judge.draw(1)[0]
-        # With some signs an answer may be rounding alone.
+        # With some signs the answer may be rounding noise.
         tried = [
             ("they have other signs and sizes", True, weights.unlike(model, list(held), seed, signs=signs))
             for signs in (True, False)
         ]
         tried += [(like, True, values) for like, values in self._louder(held, ask)]
-        # Steps that converge with those as constructed may not with these.
+        # Iterations may diverge with these.
         for times in _SIZES:
             larger = {name: value * times for name, value in held.items() if name in trained}
             tried.append((f"they are {times:g} times as large", False, larger))
@@ -315,7 +314,7 @@ class WeightChecks:
     def _louder(
         self, held: Mapping[str, torch.Tensor], ask: Callable[[Mapping[str, torch.Tensor]], Any]
     ) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
-        """Each weight that hardly counts, as much larger as it takes to count."""
+        """Each weight of little effect, enlarged until it counts."""
         for name, value in list(held.items())[:_MOST_LOUDER]:
             for times in (1.0, *_LOUDER):
                 one, other = (ask({name: value * by}) for by in (times, -times))
@@ -338,7 +337,7 @@ class WeightChecks:
 
 
 def unmatched(events: Events, candidate: Implementation, why: str) -> None:
-    """Caveat: some weights of a candidate were compared as constructed."""
+    """Send a caveat: some weights were compared as constructed."""
     name = candidate.subject.name
     events.send(
         "caveat",

@@ -1,4 +1,4 @@
-"""Build a candidate's extensions before it is measured, where no GPU is seen; what fails here is not built again."""
+"""Build a candidate's extensions before it is measured, without a GPU; failures are kept."""
 
 from __future__ import annotations
 
@@ -19,15 +19,11 @@ from profkit.launch.protocol import Job
 
 
 def build(job: Job) -> int:
-    """Import the job's one candidate, which builds what it builds then: 0 when it went well, else 1. One that has built nothing
-    then, with a reference beside it, is constructed as well, for what it builds there; what goes wrong then is left to who
-    measures it. Only for that the reference is imported, whose arguments it takes: that may take long, or do things.
+    """Import the job's one candidate, and so build its extensions; 0 on success, else 1.
 
-    Where it will be measured on a GPU it is told that there is one, of the kind that is built for: many a constructor asks before
-    it builds. What goes on to use it fails, after its build.
-
-    A compiler's error is kept for the processes of this campaign that measure the candidate; any other, such as that of
-    a candidate that asks for the GPU while it is imported, is left to them.
+    One that builds nothing then is constructed too, with the reference's arguments. For builds for a GPU, torch
+    pretends that there is one: many constructors ask before they build. A compiler's error is kept for the campaign;
+    other errors are left to the measurement.
     """
     subject = job.subjects[0]
     file, cache = Path(subject.file), Path(job.cache)
@@ -46,15 +42,15 @@ def build(job: Job) -> int:
         return 1
     if len(job.subjects) > 1 and not built and "cpp_extension" in file.read_text("utf-8", "replace"):
         try:
-            told = loading.import_file(Path(job.subjects[1].file), "reference").get_init_inputs()
-            loading.instance(module, "ModelNew", told, 0, torch.device("cpu"))
+            init = loading.import_file(Path(job.subjects[1].file), "reference").get_init_inputs()
+            loading.instance(module, "ModelNew", init, 0, torch.device("cpu"))
         except (Exception, SystemExit) as error:
             traceback.print_exception(error, file=sys.stderr)
     return 0
 
 
 def _imported(file: Path, name: str, built: Mapping[str, str], *, gpu: bool) -> ModuleType:
-    """The candidate's module; once more without the pretence where that is not what it can be imported with."""
+    """The candidate's module; imported without the pretence where that fails."""
     if not gpu:
         return loading.import_file(file, name)
     was = _pretend()
@@ -68,7 +64,7 @@ def _imported(file: Path, name: str, built: Mapping[str, str], *, gpu: bool) -> 
 
 
 def _pretend() -> dict[str, Any]:
-    """Say that there is a GPU of the architecture that is built for; what was said before, by name."""
+    """Pretend to have a GPU of the architecture to build for; returns the replaced attributes."""
     found = re.match(r"(\d+)\.(\d)", os.environ.get("TORCH_CUDA_ARCH_LIST", ""))
     said: dict[str, Any] = {"is_available": True, "device_count": 1, "current_device": 0}
     if found:

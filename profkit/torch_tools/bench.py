@@ -1,4 +1,4 @@
-"""Timing functions for tuners and other people's scripts: profkit's clocks behind triton.testing.do_bench's signature."""
+"""Timing functions for tuners and scripts, with the signature of triton.testing.do_bench."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def do_bench(
     quantiles: Sequence[float] | None = None,
     return_mode: str = "mean",
 ) -> Any:
-    """Time `fn()`, cold cache, launch cost outside; the signature and units of triton.testing.do_bench.
+    """Time `fn()`, cold cache, launch cost outside; signature and units of Triton's do_bench.
 
     On a GPU less what an event pair reads on an empty kernel. warmup, rep: milliseconds of warm-up and of sampling, emptying
     the cache included. quantiles: return these instead. return_mode: mean, median, min, max, or all.
@@ -60,7 +60,7 @@ def do_bench(
 
 
 def compare_timings(a: Callable[[], Any], b: Callable[[], Any], *, budget: float = 1.0, target: float = 0.005) -> Ratio:
-    """Time two callables in turns: how many times as fast `b` is as `a`, with its 95 % interval and word.
+    """Time two callables in turns: speed-up of `b` over `a`, its 95 % interval and word.
 
     budget: seconds at most; target: relative half-width of the medians to stop at.
     """

@@ -1,4 +1,4 @@
-"""Measure this device's ceilings in a process of its own: `python -m profkit.torch_tools.ceilings KIND OUT`."""
+"""Measure a device's ceilings: `python -m profkit.torch_tools.ceilings KIND OUT`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A callable of this very process, timed as samples are: for a notebook, where there is nothing to start.
+"""Timing of callables in this process, for a notebook.
 
 Unlike a sample it is not isolated: what it breaks stays broken, and other work of the process disturbs it.
 """
@@ -29,7 +29,7 @@ from profkit.torch_tools import work
 
 
 class Repeated:
-    """The same call on the same arguments, again and again; `turn` and `recheck` as TimedCall has them."""
+    """Repeated calls on the same arguments, with the interface of TimedCall."""
 
     wanted = False
 
@@ -48,9 +48,7 @@ class Repeated:
 
 
 def measure(functions: Mapping[str, Callable[..., Any]], arguments: Sequence[Any], job: Job, events: Path) -> None:
-    """Time the callables in turns and model the work of the first; what is found goes into the events file and
-    job.timings. Of two the first is the reference: the other is timed only when it gives the same.
-    """
+    """Time the callables in turns and model the first one's work; the first is the reference."""
     out = Events(events, job.limits)
     device = device_of(arguments, job.device)
     found = facts.device_facts(device)
@@ -75,9 +73,7 @@ def measure(functions: Mapping[str, Callable[..., Any]], arguments: Sequence[Any
 
 
 def _checked(functions: Mapping[str, Callable[..., Any]], name: str, arguments: Sequence[Any], out: Events) -> bool:
-    """Whether a callable gives what the first one gives, told as the check of a sample; a callable may change what it is
-    given, so each has a copy.
-    """
+    """Compare a callable with the first one; each has a copy of the arguments."""
     first, given = next(iter(functions.values())), list(arguments)
     wanted, got = (one(*copy.deepcopy(given)) for one in (first, functions[name]))
     case = Oracle(first, Precision(task_type(first, given, wanted))).case(given, wanted)
@@ -101,7 +97,7 @@ def _ceilings(out: Events) -> None:
 
 
 def device_of(arguments: Sequence[Any], wanted: str) -> torch.device:
-    """Where the call runs: where its tensors are; without tensors on the GPU if there is one."""
+    """The device of the arguments; without tensors the GPU if there is one."""
     if wanted != "auto":
         return facts.choose(wanted)
     leaves = [leaf for _, leaf in tensors(list(arguments)) if isinstance(leaf, torch.Tensor)]

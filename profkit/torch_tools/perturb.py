@@ -1,7 +1,7 @@
-"""The same call with one thing changed at a time: a warm L2, half of the SMs, half of every SM, half of the data.
+"""The call under other conditions: warm L2, half of the SMs, half of each SM, half the data.
 
-What binds a call shows in what it does not mind: half of the SMs do not slow down what waits for DRAM, half of the data
-does not speed up what waits for a launch. Nothing is counted; the analyzers conclude (analyzers/perturbation.py).
+What binds a call shows in what does not slow it down: half of the SMs if it waits for DRAM, half of the data if it
+waits for launches. analyzers/perturbation.py concludes.
 """
 
 from __future__ import annotations
@@ -23,19 +23,17 @@ from profkit.guest.tensors.compare import tensors
 from profkit.torch_tools.resident import Resident
 
 ROUNDS, LEAST = 15, 5
-"""Rounds of all conditions: so many, or fewer where they take longer than the budget."""
+"""Rounds of all conditions: as planned, and at least."""
 TRIES = 3
 ROOM = 4.0
-"""Times as long as usual from which a call found no room beside the resident kernel, and waited for it to go: half of the
-room makes it twice as long, or thrice where the last wave is short.
-"""
+"""Slow-down that shows that a call had to wait for the resident kernel: half of the room gives 2 to 3."""
 RESIDENTS = {"half_sms": "whole", "half_warps": "half"}
-"""Condition -> what takes up the room."""
+"""Condition -> shape of the resident kernel."""
 
 
 @dataclass
 class _Beside:
-    """A call beside the resident kernel, which comes before it and may go once it is queued."""
+    """A call beside the resident kernel, which is released once the call is queued."""
 
     call: Callable[[], Any]
     resident: Resident
@@ -52,9 +50,10 @@ class _Beside:
 def conditions(
     calls: Mapping[str, Callable[[], Any]], device: torch.device, resident: Resident | None, budget: float
 ) -> dict[str, list[float]]:
-    """Condition -> seconds of its samples, in interleaved rounds. calls: "usual", or "half_size" by itself.
+    """Condition -> seconds of its samples, in interleaved rounds.
 
-    budget [s]: after which no round begins. A condition in which the call finds no room is left out; "warm" follows a call on the same data at once.
+    calls: "usual", or "half_size" alone. budget [s]: after which no round begins. Conditions without room for the
+    call are left out; "warm" repeats a call on the same data.
     """
     cold, warm = _clock(device, cold=True), _clock(device, cold=False)
     plans: dict[str, tuple[Any, Callable[[], Any]]] = {name: (cold, call) for name, call in calls.items()}
@@ -63,7 +62,9 @@ def conditions(
         plans |= {name: (cold, _Beside(calls["usual"], resident, kernel)) for name, kernel in RESIDENTS.items()}
     for clock, call in plans.values():
         clock.warm_up(call)
-        _leave(call, device)
+        if isinstance(call, _Beside):
+            call.witness()
+        facts.settle(device)
     found: dict[str, list[float]] = {name: [] for name in plans}
     order, shuffle = list(plans), random.Random(0)
     end = time.monotonic() + budget
@@ -95,17 +96,8 @@ def _sample(clock: CudaClock | CpuClock, call: Callable[[], Any], device: torch.
     return seconds
 
 
-def _leave(call: Callable[[], Any], device: torch.device) -> None:
-    """What warming up left on the device goes."""
-    if isinstance(call, _Beside):
-        call.witness()
-    facts.settle(device)
-
-
 def halves(arguments: list[Any]) -> Iterator[list[Any]]:
-    """The arguments with less data, in the order they are worth trying: the first half along the first dimension of all
-    tensors that are as long there as the first one, then of the first one alone, then the same of the largest.
-    """
+    """Arguments with half of all tensors, or one, as long as the first or the largest."""
     leaves = [leaf for _, leaf in tensors(arguments) if isinstance(leaf, torch.Tensor) and leaf.dim()]
     largest = sorted(leaves, key=lambda one: -one.numel())[:1]
     for lead in dict.fromkeys([*leaves[:1], *largest]):

@@ -1,6 +1,6 @@
-"""A kernel that only takes up room on the GPU while something else is timed: half of the SMs, or half of every SM.
+"""A kernel that occupies half of the SMs, or half of each SM, while a call is timed.
 
-It does nothing but wait, one thread a block looking now and then whether it may go; it never stays longer than LONGEST.
+One thread per block polls whether it may end; it never stays longer than LONGEST.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from roofline.errors import RooflineError
 from roofline.measure.cuda_module import Module, compile_cubin
 
 LONGEST = 0.05
-"""Seconds after which it leaves by itself: what does not fit beside it would wait for ever."""
+"""Seconds until it ends by itself, lest a call without room wait for ever."""
 KEPT = {"whole": 52, "half": 22}
-"""Kernel -> registers that a thread keeps alive: 1024 of them take all an SM has, or half of it."""
+"""Kernel -> live registers per thread: 1024 threads fill an SM, or half of it."""
 
 _WAIT = """
 __device__ __forceinline__ unsigned long long now() {
@@ -50,13 +50,12 @@ extern "C" __global__ void __launch_bounds__(1024) {name}(unsigned* go, unsigned
 
 
 def source() -> str:
-    """The whole translation unit."""
     kernels = (_STAY.replace("{name}", name).replace("{kept}", str(kept)) for name, kept in KEPT.items())
     return _WAIT + "".join(kernels)
 
 
 class Resident:
-    """`enter(name)` starts it beside the current stream, `leave()` queued on that stream lets it go."""
+    """`enter(name)` starts it beside the current stream, `leave()` queued there releases it."""
 
     def __init__(self, device: torch.device) -> None:
         """Raises RooflineError where it cannot be built."""
@@ -72,7 +71,7 @@ class Resident:
         torch.cuda.synchronize(device)
 
     def blocks(self, name: str) -> int:
-        """One an SM: of half of them ("whole"), or of all ("half")."""
+        """One per SM: of half of them ("whole"), or of all ("half")."""
         return self._sms // 2 if name == "whole" else self._sms
 
     def enter(self, name: str) -> None:

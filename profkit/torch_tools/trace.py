@@ -1,6 +1,6 @@
-"""Run a Python program under torch's profiler and write what the GPU did and what the host asked of it.
+"""Run a Python program under torch's profiler; write GPU work and host activity.
 
-    python -m profkit.torch_tools.trace OUT.csv [WINDOW... --] SCRIPT ARGS...      (or -m MODULE ARGS..., -c CODE ARGS...)
+python -m profkit.torch_tools.trace OUT.csv [WINDOW... --] SCRIPT ARGS... (or -m MODULE ARGS..., -c CODE ARGS...)
 
 With - for OUT.csv it writes nothing: a tool outside is told by cudaProfilerStart and cudaProfilerStop when the window (see
 runner/window.py) begins and ends. The program sees its own sys.argv, __main__ and exit code. OUT.csv has one row a kernel, copy or fill:
@@ -35,7 +35,6 @@ from profkit.torch_tools.window import MARK, Window, parsed
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the program; its exit code."""
     out, *words = arguments
     import torch
 
@@ -71,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _settled(act: Callable[[], object]) -> Callable[[], None]:
-    """What is queued on the GPU belongs to what was before."""
+    """Synchronize first: queued GPU work belongs to the time before."""
 
     def settled() -> None:
         import torch
@@ -84,7 +83,7 @@ def _settled(act: Callable[[], object]) -> Callable[[], None]:
 
 
 def _announced(what: str) -> Callable[[], None]:
-    """Tell a tool outside; without a GPU there is nothing to tell."""
+    """Start or stop an outside profiler; nothing without a GPU."""
 
     def announce() -> None:
         import torch
@@ -96,12 +95,12 @@ def _announced(what: str) -> Callable[[], None]:
 
 
 def rank() -> str:
-    """Which of several ranks of torch.distributed this process is; "" where it is alone."""
+    """The rank in torch.distributed; "" outside of it."""
     return os.environ.get("RANK", "") if "WORLD_SIZE" in os.environ else ""
 
 
 def _began() -> int:
-    """When this process began [ns since 1970], as the system knows it."""
+    """Start of this process [ns since 1970] by the system."""
     import psutil
 
     return round(float(psutil.Process().create_time()) * 1e9)
@@ -154,7 +153,7 @@ class Gathered:
 
     @property
     def origin(self) -> int:
-        """The moment [ns] from which is counted: that of the clock, else the begin of the first piece of work."""
+        """The zero of time [ns]: the clock's, else the begin of the first GPU work."""
         return self.clock or (self.work[0].start_ns() if self.work else 0)
 
 
@@ -191,7 +190,7 @@ def gathered(events: Any, gpu: Any, clock: int = 0) -> Gathered:
 
 
 def rows(found: Gathered, names: Mapping[int, tuple[str, str]]) -> list[dict[str, Any]]:
-    """GPU work in order of start with the range of its launching call; names: device -> (name, compute capability)."""
+    """GPU work, each with the range of its launch; names: device -> (name, compute capability)."""
     calls = {event.correlation_id(): (event.start_thread_id(), event.start_ns()) for event in found.calls}
     where = ranges_of([calls.get(event.correlation_id(), (-1, -1)) for event in found.work], found.ranges)
     mine = rank()
@@ -232,7 +231,7 @@ def operation(event: Any) -> str:
 
 
 def host_rows(found: Gathered, began: int, ended: int) -> list[dict[str, Any]]:
-    """What the host did, and the process from `began` to `ended` [ns]."""
+    """Host activity, and the process from `began` to `ended` [ns]."""
     calls = [
         (event.name(), event.start_ns(), event.duration_ns(), event.start_thread_id(), event.correlation_id())
         for event in found.calls
@@ -248,7 +247,6 @@ def host_rows(found: Gathered, began: int, ended: int) -> list[dict[str, Any]]:
 
 
 def write(found: Sequence[Mapping[str, Any]], columns: Sequence[str], path: Path) -> None:
-    """The rows as CSV; the file appears whole or not at all."""
     with whole_file(path) as stream:
         writer = csv.DictWriter(stream, columns)
         writer.writeheader()

@@ -1,9 +1,9 @@
-"""Which part of a program is recorded: some passages of a named range, or what comes after some seconds.
+"""Recording window of a program: passages of a named range, or the time after some seconds.
 
-    python -m profkit.torch_tools.trace OUT [--range NAME] [--after N | --after Ns] [--steps N] [--each] -- SCRIPT ARGS...
+python -m profkit.torch_tools.trace OUT [--range NAME] [--after N | --after Ns] [--steps N] [--each] -- SCRIPT ARGS...
 
-A range is one of profkit.annotate, of torch's record_function (Optimizer.step#... as well) or of torch.cuda.nvtx. Every
-process has a window of its own, its children none.
+A range is one of profkit.annotate, record_function (Optimizer.step#... as well) or torch.cuda.nvtx. Every process has
+a window of its own, its children none.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 MARK = "profkit:"
-"""What the names of annotate's ranges begin with where torch records them."""
+"""Prefix of annotate's ranges in torch's records."""
 _MOST_NAMES = 5
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
 def parsed(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """(the window that is asked for, the program's own words); all of the program where nothing is asked for."""
+    """(the requested window, the program's own arguments); by default all of the program."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--range", default="")
     parser.add_argument("--after", default="0")
@@ -37,7 +37,7 @@ def parsed(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 class Window:
-    """`begin` and `end` are called on the thread that enters and leaves the range; `each` for every passage, else once."""
+    """Calls `begin` and `end` on the thread of the range; `each`: for every passage, else once."""
 
     def __init__(self, wanted: argparse.Namespace, begin: Callable[[], object], end: Callable[[], object]) -> None:
         self._range, self._steps, self._each = wanted.range, wanted.steps, wanted.each
@@ -59,7 +59,7 @@ class Window:
             self._start()
 
     def finish(self) -> None:
-        """The program has ended. What was asked for and did not come is said on stderr."""
+        """Report on stderr what was requested and did not come."""
         self._stop()
         if not self._range:
             return
@@ -72,7 +72,6 @@ class Window:
         sys.stderr.write(f"\n{MARK} {said}\n")
 
     def enter(self, name: str) -> None:
-        """A range begins."""
         name = name.removeprefix(MARK)
         if time.monotonic() < self._from or os.getpid() != self._process:
             return
@@ -82,7 +81,6 @@ class Window:
             self._start()
 
     def leave(self, name: str) -> None:
-        """A range ends."""
         mine = name.removeprefix(MARK) == self._range and os.getpid() == self._process
         if mine and (self._each or (self._steps and self._passed[self._range] >= self._skip + self._steps)):
             self._stop()
@@ -99,7 +97,7 @@ class Window:
             self._end()
 
     def _listen(self) -> None:
-        """Hear of every range."""
+        """Intercept every range."""
         from torch.autograd.profiler import record_function
         from torch.cuda import nvtx
 

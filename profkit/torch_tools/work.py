@@ -1,10 +1,9 @@
-"""What the algorithm must do at least: FLOP by pipe, and bytes in and out, seen on the reference.
+"""Modelled work of a task: FLOP by pipe, and compulsory bytes, from a run of the reference.
 
-Matrix products, convolutions and attention are counted by torch's FlopCounterMode formulas. The rest
-follows an element-wise model: one FLOP per output element of a point-wise operation, one per input
-element of a reduction, and for normalisations and softmax the count of `_PER_ELEMENT`. Moving, casting
-and filling costs none. Bytes are compulsory: every input and parameter once in, every output once out, in
-whole sectors where a view skips elements.
+Matrix products, convolutions and attention use torch's FlopCounterMode formulas. Point-wise operations count one FLOP
+per output element, reductions one per input element, normalisations and softmax `_PER_ELEMENT`. Moves, casts and
+fills cost none. Bytes are compulsory: each input and parameter in once, each output out once, in whole sectors where
+views skip elements.
 """
 
 from __future__ import annotations
@@ -38,32 +37,10 @@ _PER_ELEMENT = {
     "linalg_vector_norm": 2,
 }
 _REDUCTIONS = {
-    "sum",
-    "mean",
-    "amax",
-    "amin",
-    "max",
-    "min",
-    "prod",
-    "cumsum",
-    "cumprod",
-    "argmax",
-    "argmin",
-    "any",
-    "all",
+    *("sum", "mean", "amax", "amin", "max", "min", "prod", "cumsum", "cumprod", "argmax", "argmin", "any", "all"),
 }
 _FREE = {
-    "_to_copy",
-    "copy",
-    "copy_",
-    "clone",
-    "fill",
-    "fill_",
-    "zero_",
-    "where",
-    "alias",
-    "detach",
-    "lift_fresh",
+    *("_to_copy", "copy", "copy_", "clone", "fill", "fill_", "zero_", "where", "alias", "detach", "lift_fresh"),
 }
 _TENSOR_PIPE = {torch.float16: "tensor_fp16", torch.bfloat16: "tensor_bf16", torch.int8: "tensor_int8"}
 _NARROWED = {
@@ -71,7 +48,7 @@ _NARROWED = {
     "tensor_bf16": (torch.float32,),
     "tensor_fp8": (torch.float32, torch.float16, torch.bfloat16),
 }
-"""Types in which a reference computes products that its task allows in a narrower one."""
+"""Wider types of products in a reference, by the narrower pipe that the task allows."""
 # Point-wise kernels on half types compute in FP32.
 _VECTOR_PIPE = {torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp32", torch.bfloat16: "fp32"}
 SECTOR = 32
@@ -81,10 +58,10 @@ _FP64_TENSOR = {"8.0", "9.0", "10.0"}
 
 
 class FlopModel(TorchDispatchMode):  # type: ignore[misc]
-    """Adds up FLOP by pipe over every operation that runs under it. `matmul` and `vector` name the pipes."""
+    """Adds up FLOP by pipe over all operations inside. `matmul` and `vector` name the pipes."""
 
     def __init__(self, cc: str, narrow: str = "") -> None:
-        """narrow: the type that products may be computed in, where the reference computes in a wider one."""
+        """narrow: the type that products may be computed in, where the reference uses a wider one."""
         super().__init__()
         self._narrow = f"tensor_{narrow}" if narrow and cc else ""
         self.flops: dict[str, float] = defaultdict(float)
@@ -93,7 +70,7 @@ class FlopModel(TorchDispatchMode):  # type: ignore[misc]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Torch asks: no, its compiler is not to be loaded to be kept off; it lets be whatever runs under a mode."""
+        """Called by torch; False avoids importing its compiler."""
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -107,7 +84,8 @@ class FlopModel(TorchDispatchMode):  # type: ignore[misc]
         name = packet._qualified_op_name.split("::")[-1]
         if packet in flop_registry:
             self.flops[self._matmul_pipe(name, _floating(args))] += flop_registry[packet](*args, **kwargs, out_val=out)
-            self._bias(name, out)
+            if name == "addmm":
+                self._add(out, out.numel())
         elif name in _FREE:
             return
         elif name in _PER_ELEMENT or name in _REDUCTIONS:
@@ -120,10 +98,6 @@ class FlopModel(TorchDispatchMode):  # type: ignore[misc]
         elif not func.is_view and name not in _SILENT:
             self.unknown.add(name)
 
-    def _bias(self, name: str, out: Any) -> None:
-        if name == "addmm" and isinstance(out, torch.Tensor):
-            self._add(out, out.numel())
-
     def _add(self, tensor: torch.Tensor, count: float) -> None:
         pipe = _VECTOR_PIPE.get(tensor.dtype)
         if pipe is not None:
@@ -133,7 +107,7 @@ class FlopModel(TorchDispatchMode):  # type: ignore[misc]
         if dtype in _NARROWED.get(self._narrow, ()):
             return self._narrow
         if dtype is torch.float32:
-            # cuDNN's convolutions use TF32 unless told not to; products only when told to.
+            # torch's defaults: convolutions use TF32, products do not.
             backend = torch.backends.cudnn if "conv" in name else torch.backends.cuda.matmul
             tf32 = torch.cuda.is_available() and backend.allow_tf32 and self._cc
             return "tensor_tf32" if tf32 and float(self._cc) >= 8.0 else "fp32"
@@ -147,31 +121,10 @@ class FlopModel(TorchDispatchMode):  # type: ignore[misc]
 
 
 _SILENT = {
-    "empty",
-    "empty_strided",
-    "empty_like",
-    "new_empty",
-    "new_empty_strided",
-    "arange",
-    "zeros",
-    "ones",
-    "full",
-    "randn",
-    "rand",
-    "_unsafe_view",
-    "_local_scalar_dense",
-    "set_",
-    "resize_",
-    "cat",
-    "stack",
-    "index",
-    "index_select",
-    "gather",
-    "embedding",
-    "constant_pad_nd",
-    "repeat",
-    "flip",
-    "roll",
+    *("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided"),
+    *("arange", "zeros", "ones", "full", "randn", "rand"),
+    *("_unsafe_view", "_local_scalar_dense", "set_", "resize_", "cat", "stack", "index", "index_select", "gather"),
+    *("embedding", "constant_pad_nd", "repeat", "flip", "roll"),
 }
 
 
@@ -188,7 +141,7 @@ def _floating(args: Any) -> torch.dtype | None:
 
 
 def modelled(model: torch.nn.Module, inputs: list[Any], cc: str, narrow: str = "") -> dict[str, Any]:
-    """Run the reference once and return {"source", "flops": {pipe: FLOP}, "bytes", "note"}; narrow: see FlopModel."""
+    """Run the reference once; returns {"source", "flops": {pipe: FLOP}, "bytes", "note"}."""
     with FlopModel(cc, narrow) as counter:
         output = model(*inputs)
     state = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
@@ -206,7 +159,7 @@ def modelled(model: torch.nn.Module, inputs: list[Any], cc: str, narrow: str = "
 
 
 def declared(module: ModuleType) -> dict[str, Any] | None:
-    """What the sample's own `get_work()` says, in the same form; None when it says nothing.
+    """The result of the sample's own `get_work()`, in the form of `modelled`; None without one.
 
     `get_work()` returns {"flops": {pipe: FLOP} or a number of FP32 FLOP, "bytes": bytes}.
     """
@@ -225,7 +178,7 @@ def declared(module: ModuleType) -> dict[str, Any] | None:
 
 
 def _bytes(found: Iterable[Any]) -> float:
-    """Bytes that memory moves for the distinct tensors."""
+    """Bytes moved for distinct tensors."""
     seen: dict[tuple[Any, ...], int] = {}
     for tensor in found:
         if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided:
@@ -235,7 +188,7 @@ def _bytes(found: Iterable[Any]) -> float:
 
 
 def _moved(tensor: torch.Tensor) -> int:
-    """Bytes of a tensor's distinct elements, with the gaps too small to be left out: memory moves whole sectors."""
+    """Bytes of a tensor's distinct elements, and of gaps smaller than a sector."""
     if not tensor.numel():
         return 0
     size = int(tensor.element_size())

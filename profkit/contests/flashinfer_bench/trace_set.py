@@ -69,7 +69,7 @@ def _rows(folder: Path, definition: str) -> list[Json]:
 
 
 def _claimed(rows: list[Json], solution: str) -> list[Caveat]:
-    """What the trace set says of a solution that it has evaluated, for comparison."""
+    """The trace set's own figures of an evaluated solution, for comparison."""
     mine = [row["evaluation"] for row in rows if row.get("solution") == solution and row.get("evaluation")]
     if not mine:
         return []

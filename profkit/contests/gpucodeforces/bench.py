@@ -36,10 +36,7 @@ class Entry:
 
 
 def run_entry(folder: Path, *, limit: float = LIMIT) -> Entry:
-    """Run the folder's run_code.py in its own session; kill it after `limit` seconds.
-
-    Raises ProfkitError when there is no run_code.py.
-    """
+    """Run the folder's run_code.py in its own session; kill it after `limit` seconds."""
     script = folder / "run_code.py"
     if not script.is_file():
         raise ProfkitError(

@@ -31,7 +31,7 @@ LINES = {
 }
 _ALLOWED = {"torch", "triton", "numpy"}
 BONUS = "P1"
-"""Code of a prompt that earns no bonus; nobody is rejected for it."""
+"""Code of a prompt without a bonus; no reason to reject."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,6 @@ class Defect:
         return f"{self.file}:{self.line}" if self.line else str(self.file)
 
     def to_dict(self) -> dict[str, Any]:
-        """As a JSON row."""
         return asdict(self) | {"file": str(self.file), "rejects": self.rejects}
 
 
@@ -74,8 +73,8 @@ class Checked:
 def submissions(folder: Path) -> list[Path]:
     """The submissions at a path: itself, or those in it or in its seasons, broken ones too.
 
-    A season is a folder called S1, S2, ..., or one with a folder named after an issue. [folder] when there is no
-    submission: what it lacks is then the answer.
+    A season is a folder called S1, S2, ..., or one with a folder named after an issue. Without any submission the
+    result is [folder]: its defects are then the answer.
     """
     if not folder.is_dir() or ID.fullmatch(folder.resolve().name) or (folder / ENTRY).is_file() or is_sample(folder):
         return [folder]
@@ -89,7 +88,7 @@ def _is_season(folder: Path) -> bool:
 
 
 def _is_misnamed(folder: Path) -> bool:
-    """Whether a folder of another name is a submission all the same."""
+    """Whether a folder of another name is a submission."""
     return (folder / ENTRY).is_file() or (folder / PROMPT).is_file() or is_sample(folder)
 
 
@@ -194,7 +193,6 @@ def _method(of: ast.ClassDef | None, name: str) -> ast.FunctionDef | None:
 
 
 def _needs(function: ast.FunctionDef) -> int:
-    """Number of positional arguments without a default."""
     return len(function.args.args) - len(function.args.defaults)
 
 

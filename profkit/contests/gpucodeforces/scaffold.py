@@ -183,13 +183,11 @@ def _unknown(text: str) -> ProfkitError:
 
 
 def template(form: str, **values: str) -> str:
-    """A filled template of the templates beside this file."""
     text = (files("profkit.contests.gpucodeforces") / "templates" / f"{form}.tmpl").read_text("utf-8")
     return Template(text).substitute(values)
 
 
 def _common(wish: Wish, op: str) -> dict[str, str]:
-    """What the templates of every folder take."""
     return {
         "id": wish.path.name,
         "path": wish.path.as_posix(),
@@ -240,7 +238,6 @@ def _values(wish: Wish, operation: Operation) -> dict[str, str]:
 
 
 def _check(name: str, first: str) -> str:
-    """The C++ checks of one argument."""
     lines = [
         f"    TORCH_CHECK({name}.scalar_type() == torch::kFloat32 && {name}.is_contiguous(), "
         f'"{name} must be contiguous float32");'
@@ -254,7 +251,6 @@ def _check(name: str, first: str) -> str:
 
 
 def _whole(wish: Wish, op: str) -> str:
-    """The reference of one of WHOLE."""
     if len(wish.shape) < 2:
         raise ProfkitError(f"--shape {wish.shape[0]}: {op} takes two sizes or more", fix="--shape 4096,8192")
     arguments, expression, draws = WHOLE[op]

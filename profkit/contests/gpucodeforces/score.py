@@ -1,8 +1,8 @@
 """Points and ranking by the contest's rules.
 
-Base points: a generator of the expected output 2, execution time 5, throughput 4, bandwidth 3; the bonus is
-for a prompt whose CUDA code is measured too (the rules give it no number, so it counts 1). Contestants rank by
-accepted samples, then base points, then bonus, then the earlier issue. The first twelve are placed.
+Base points: a generator of the expected output 2, execution time 5, throughput 4, bandwidth 3. The bonus counts 1,
+for a prompt with measured CUDA code; the rules give no number. Contestants rank by accepted samples, base points,
+bonus, then the earlier issue. The first twelve are placed.
 """
 
 from __future__ import annotations
@@ -150,7 +150,6 @@ def rank(rows: Sequence[Scored]) -> list[Standing]:
 
 
 def to_dict(row: Scored) -> dict[str, Any]:
-    """As a JSON row, NaN as None."""
     speedup = {key: finite(value) for key, value in asdict(row.speedup).items()}
     return asdict(row) | {"base": row.base, "speedup": speedup}
 

@@ -54,7 +54,6 @@ class Transcript:
     notes: tuple[str, ...] = field(default=())
 
     def to_dict(self) -> dict[str, Any]:
-        """As a JSON document, NaN as None."""
         return plain(asdict(self))
 
 

@@ -14,7 +14,7 @@ from profkit.contests.figures import number
 from profkit.contests.kernelbench.files import Baseline, Problem, Results, first_sample, own_of
 
 LIMIT = 0.25
-"""How far a baseline may be from the row's own reference time, as a share of the smaller of the two."""
+"""Largest difference from the row's own reference time, as a share of the smaller."""
 _SHOWN = 10
 
 Document: TypeAlias = "dict[str, Any]"

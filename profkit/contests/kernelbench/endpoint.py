@@ -49,7 +49,6 @@ class Model(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def folder(self) -> str:
-        """The id as a folder's name."""
         safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in self.id)
         return safe.strip(".") or "model"
 
@@ -94,7 +93,6 @@ def ask(client: Any, endpoint: Endpoint, model: Model, prompt: str) -> Answer:
 
 
 def _once(client: Any, model: Model, prompt: str) -> Answer:
-    """One answer from its stream; the last chunk carries the token counts."""
     import openai
 
     answer = Answer("ok")

@@ -46,7 +46,6 @@ class Ran:
 
 
 Runner = Callable[["Sequence[tuple[Generated, Problem]]", "Request"], "Iterable[Ran]"]
-"""Measures candidates, in whatever order."""
 
 
 @warm.runners()
@@ -63,9 +62,9 @@ def evaluate(
 ) -> Results:
     """Evaluate the candidates of a level; its results_file is written after each.
 
-    One that is already in the file is passed over, by level, problem and sample, unless `again`, or unless its
-    backend was not installed then or its precision was another. `backend`: only candidates written in one of
-    these. `runner`: who measures them, by default one after the other in this process.
+    Candidates in the file are skipped, by level, problem and sample, unless `again`, or their backend was missing or
+    their precision differs. `backend`: only candidates in one of these. `runner`: measures them, by default
+    sequentially in this process.
     """
     file = results_file(run_dir, level)
     results = read_results(file) if file.exists() else {}
@@ -100,7 +99,7 @@ def evaluate(
 
 
 def in_turn(progress: Progress = lambda _: None) -> Runner:
-    """A runner that measures one after the other in this process. Raises what measuring raises."""
+    """A sequential runner in this process. Raises what measuring raises."""
 
     def run(todo: Sequence[tuple[Generated, Problem]], request: Request) -> Iterator[Ran]:
         for number, (generated, problem) in enumerate(todo, 1):
@@ -112,7 +111,7 @@ def in_turn(progress: Progress = lambda _: None) -> Runner:
 
 
 def name_of(generated: Generated) -> str:
-    """What the runs of a candidate are called."""
+    """The name of a candidate's runs."""
     return f"level_{generated.level}_problem_{generated.problem}_sample_{generated.sample}"
 
 
@@ -166,10 +165,7 @@ def baseline(
     options: str = "",
     progress: Progress = lambda _: None,
 ) -> Baseline:
-    """Time the references, eager and compiled; writes official baseline files.
-
-    Existing files are completed, not overwritten: a problem that is there is passed over.
-    """
+    """Time the references, eager and compiled; completes official baseline files."""
     done = read_baseline(eager) if eager.exists() else {}
     fast = read_baseline(compiled) if compiled is not None and compiled.exists() else {}
     for number, problem in enumerate(problems, 1):

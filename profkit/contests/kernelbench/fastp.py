@@ -26,7 +26,7 @@ from profkit.contests.kernelbench.files import Baseline, Problem, Record, Result
 
 P_VALUES = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
 NO_SPEED = ("impossible", "void")
-"""Verdicts on a candidate that is not wrong and whose speed means nothing."""
+"""Verdicts without a meaningful speed."""
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,7 @@ def fast_p(correct: npt.NDArray[Any], base: npt.NDArray[Any], actual: npt.NDArra
 
 
 def pass_at_k(results: Results, ks: Sequence[int] = (1,)) -> dict[str, Any]:
-    """pass_at_k_results.json: per problem 1 - prod(1 - k / i) for i = n - c + 1 .. n.
-
-    k larger than a problem's samples becomes their number there, as in the official script.
-    """
+    """pass_at_k_results.json: per problem 1 - prod(1 - k / i) for i = n - c + 1 .. n."""
     by_problem: dict[str, dict[str, Any]] = {}
     for pid, rows in results.items():
         n, c = len(rows), sum(1 for row in rows if row["correctness"] and row["compiled"])
@@ -140,10 +137,7 @@ def _pass(n: int, c: int, k: int) -> float:
 
 
 def rated(results: Results, baseline: Baseline, problems: Iterable[Problem], level: int) -> list[Rated]:
-    """Sample 0 of each aligned problem with the interval of its speed-up.
-
-    profkit's own, measured against the reference in the same run, or one made of the means and deviations of both files.
-    """
+    """Sample 0 of each aligned problem with the interval of its speed-up."""
     rows = []
     for problem in problems:
         base = baseline.get(f"level{level}", {}).get(problem.name)
@@ -196,10 +190,7 @@ def _log_error(stats: Record) -> float:
 
 
 def tie_aware(rows: Sequence[Rated]) -> dict[str, dict[str, float]]:
-    """p -> shares that are "sure" and "possible", and the count of "inconclusive".
-
-    A speed-up without an interval is inconclusive, unless it was wrong.
-    """
+    """p -> shares "sure" and "possible", and the count "inconclusive", also without interval."""
     n = len(rows)
     found = {}
     for p in P_VALUES:

@@ -1,12 +1,11 @@
 """KernelBench's files: problems, candidates, baselines and results.
 
-    level1/1_Name.py                                     a problem: Model, get_inputs, get_init_inputs
-    runs/<run>/level_1_problem_1_sample_0_kernel.py      a candidate: ModelNew
-    runs/<run>/eval_results.json                         {"1": [{sample_id, compiled, correctness, ...}]}
-    runs/<run>/level_2_eval_results.json                 the same for a further level of the same run
-    results/timing/<hardware>/<baseline>.json            {"level1": {"1_Name.py": {mean, std, ...}}}, ms
+level1/1_Name.py: a problem with Model, get_inputs, get_init_inputs. runs/<run>/level_1_problem_1_sample_0_kernel.py:
+a candidate with ModelNew. runs/<run>/eval_results.json: {"1": [{sample_id, compiled, correctness, ...}]};
+level_2_eval_results.json for a further level. results/timing/<hardware>/<baseline>.json: {"level1": {"1_Name.py":
+{mean, std, ...}}}, ms.
 
-Source of the formats: ScalingIntelligence/KernelBench, scripts and src/kernelbench.
+Source: ScalingIntelligence/KernelBench, scripts and src/kernelbench.
 """
 
 from __future__ import annotations
@@ -53,15 +52,11 @@ class Generated:
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """(level, problem, sample)."""
         return self.level, self.problem, self.sample
 
 
 def problems(root: Path, level: int) -> list[Problem]:
-    """The problems of a level, by id; root: a checkout, its KernelBench or the level folder.
-
-    Raises ProfkitError when there is no such level or two files share an id.
-    """
+    """The problems of a level, by id; root: a checkout, its KernelBench or the level folder."""
     tried = [root / f"level{level}", root / "KernelBench" / f"level{level}", root]
     folder = next((path for path in tried if path.name == f"level{level}" and path.is_dir()), None)
     if folder is None:
@@ -131,7 +126,7 @@ def first_sample(results: Results, problem: Problem) -> Record:
 
 
 def level_of(row: Record) -> int | None:
-    """The level a row of results is of; None where nothing says, as in the official script's."""
+    """The level of a row of results; None where it names none, as in the official script's."""
     own = own_of(row)
     if isinstance(own.get("level"), int):
         return int(own["level"])
@@ -195,6 +190,5 @@ def times(seconds: Iterable[float], hardware: str, device: str) -> Record:
 
 
 def write_json(file: Path, data: Any) -> None:
-    """A JSON file, whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(file, (json.dumps(data, indent=4, ensure_ascii=False, allow_nan=False) + "\n").encode())

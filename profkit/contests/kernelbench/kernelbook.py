@@ -28,7 +28,7 @@ _CAVEATS = {
         "calls extern_kernels", "part of its time is in the library, not in its own kernels", code="extern-kernels"
     ),
 }
-"""Word of the Triton code -> what may keep a row from running here, or from meaning what it seems to."""
+"""Text in the Triton code -> caveat about running or comparing it."""
 
 
 def read_rows(file: Path) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What was measured of a pair of reference and candidate, in KernelBench's words."""
+"""Measurements of a pair of reference and candidate, in KernelBench's form."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def own(run: Study, impl: Impl) -> Record:
 
 
 def _reference_trouble(impl: Impl, reference: Impl | None) -> Record:
-    """That the reference is to blame when a candidate's turn never came."""
+    """The reference's failure, when a candidate never had its turn."""
     if impl.status != "skipped" or reference is None or reference.ok:
         return {}
     return {

@@ -1,9 +1,9 @@
-"""Mended JSON files of a KernelBench wrapper (generate_baseline, run_kernelbench_wrapper).
+"""Corrected JSON files of generate_baseline and run_kernelbench_wrapper.
 
-Both of its scripts divide KernelBench's milliseconds by 1000 once too often, so `runtime_mean_us` holds ms and
-`runtime_mean_ms`, `ref_time_ms`, `custom_time_ms` hold seconds. A missing baseline silently becomes the
-candidate's own time (speed-up 1.0), and a baseline of another problem is used without a word. All of that is
-flagged here, and the times come out in seconds.
+Both scripts divide KernelBench's milliseconds by 1000 once too often: `runtime_mean_us` holds ms, and
+`runtime_mean_ms`, `ref_time_ms`, `custom_time_ms` hold seconds. A missing baseline silently becomes the candidate's
+own time, and one of another problem is used without a word. All of that is flagged, and times are converted to
+seconds.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ class WrapperResult:
     caveats: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """As a JSON row, NaN as None."""
         return {k: finite(v) if isinstance(v, float) else v for k, v in asdict(self).items()}
 
 

@@ -53,7 +53,7 @@ class {model}(_torch.nn.Module):
         return {kernel}(_whole(data))
 '''
 _CHECKS = {"match_reference", "make_match_reference", "verbose_allclose", "verbose_allequal"}
-"""Functions of the contest that compare values, in whatever type they are."""
+"""The contest's functions that compare values in any type."""
 _GETTERS = '''
 
 _CASES = {cases!r}
@@ -78,10 +78,7 @@ def tasks(path: Path) -> list[Path]:
 
 
 def read(folder: Path, device: str) -> Sources:
-    """The sample of a task's folder; on "cpu" the texts' "cuda" becomes "cpu", with a caveat.
-
-    Raises ProfkitError naming the file and what is missing, or what cannot be measured here.
-    """
+    """The sample of a task's folder; on "cpu" with "cuda" replaced. Raises ProfkitError."""
     task = _yaml(folder / TASK)
     if task.get("multi_gpu"):
         raise ProfkitError(f"{folder}: it runs on several GPUs, which is not measured", fix="choose a task of one GPU")
@@ -199,14 +196,13 @@ def _only_written(kernel: ast.FunctionDef, name: str) -> bool:
 
 
 def _whole_store(node: ast.Subscript) -> bool:
-    """x[...] = and x[:] = ."""
     everything = isinstance(node.slice, ast.Constant) and node.slice.value is Ellipsis
     everything |= isinstance(node.slice, ast.Slice) and not any((node.slice.lower, node.slice.upper, node.slice.step))
     return isinstance(node.ctx, ast.Store) and everything
 
 
 def _checked(reference: Source) -> Iterator[Caveat]:
-    """How the task's own check differs from ours, where its source tells."""
+    """Differences of the task's own check from ours, as far as its source shows."""
     node = reference.constants.get("check_implementation")
     own = "" if isinstance(node, ast.Call) and dotted(node.func).split(".")[-1] == "make_match_reference" else "whole"
     if own:

@@ -1,8 +1,7 @@
-"""Extensions that differ in their names alone are one: many a candidate puts its process's number or the time into the name.
+"""Aliasing of extensions that differ in their names alone.
 
-Such a name is another in each process, so what was built ahead is never found and every process compiles for itself. The first
-name under which something was built is kept beside the builds, and whoever builds the same later gets it in the place of its own.
-So is a directory of its own another, where a candidate names one beside its file: one with nothing in it is done without.
+Many candidates put a process id or the time into the name, so every process would compile again. The first name of a
+build is kept beside it and replaces later ones. An empty build directory of its own is ignored.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ _SILENT = ("name", "verbose")
 
 
 def under_one_name(cpp_extension: ModuleType) -> None:
-    """From here on `load` and `load_inline` of torch's build one extension under one name."""
+    """Build one extension under one name in torch's `load` and `load_inline`."""
     taken: dict[str, str] = {}
     for builder in ("load", "load_inline"):
         setattr(cpp_extension, builder, _under_one_name(getattr(cpp_extension, builder), taken))
 
 
 def _under_one_name(build: Callable[..., Any], taken: dict[str, str]) -> Callable[..., Any]:
-    """taken: name under which this process has built -> what it was asked for as."""
+    """taken: name of a build of this process -> the requested name."""
     signature = inspect.signature(build)
 
     @functools.wraps(build)
@@ -51,9 +50,7 @@ def _under_one_name(build: Callable[..., Any], taken: dict[str, str]) -> Callabl
 
 
 def _first_name(name: str, asked: Mapping[str, Any]) -> str:
-    """The name under which this was asked for first, kept where torch builds; its own where it may matter: what registers
-    operators is called by it, and a directory of its own is the candidate's affair.
-    """
+    """The name of the first equal build; its own where operators or a directory depend on it."""
     root = os.environ.get("TORCH_EXTENSIONS_DIR", "")
     text = repr(sorted((key, value) for key, value in asked.items() if key not in _SILENT)) + _texts(
         asked.get("sources")
@@ -69,7 +66,7 @@ def _first_name(name: str, asked: Mapping[str, Any]) -> str:
 
 
 def _is_empty(folder: Any) -> bool:
-    """Whether a directory is named and holds nothing that is asked for there later."""
+    """Whether a directory is named and empty."""
     try:
         return bool(folder) and not os.listdir(folder)
     except OSError:
@@ -77,7 +74,7 @@ def _is_empty(folder: Any) -> bool:
 
 
 def _texts(sources: Any) -> str:
-    """What is in these files; "" for none."""
+    """The contents of these files."""
     found = []
     for one in [sources] if isinstance(sources, str) else sources or ():
         with contextlib.suppress(OSError, TypeError):

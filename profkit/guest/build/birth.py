@@ -1,7 +1,7 @@
-"""Weights that are live from the first: what a constructor makes as ones and zeros has drawn values when it goes on.
+"""Live weights during construction: constant parameters get drawn values at once.
 
-A candidate that folds a norm into a product in its constructor has to find other values there than ones and zeros, or nobody
-could tell it from one that leaves the norm out.
+A constructor may fold a norm into a product. It must find other values than ones and zeros there, or it could not be
+told from one that leaves the norm out.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from profkit.guest.tensors import weights
 
 
 class Values:
-    """Values by the last part of their name and their shape, to be given out in the order they came in. constructed: what
-    they stand for, where that is not one number all over.
-    """
+    """Values by short name and shape, given out in order; constructed: the ones they replace."""
 
     def __init__(self, live: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Tensor]) -> None:
         self._waiting: dict[tuple[str, torch.Size], deque[tuple[torch.Tensor, torch.Tensor | None]]] = {}
@@ -33,7 +31,7 @@ class Values:
             self._waiting.setdefault(_key(name, value), deque()).append((value, varied))
 
     def give(self, holder: Mapping[str, torch.Tensor]) -> None:
-        """Put the next values into those of a holder's tensors that are one number all over, or what they stand for."""
+        """Put the next values into those of a holder's tensors that they replace."""
         for name, tensor in holder.items():
             waiting = self._waiting.get(_key(name, tensor))
             if waiting and _stands(tensor, waiting[0][1]):
@@ -51,9 +49,7 @@ def _key(name: str, tensor: torch.Tensor) -> tuple[str, torch.Size]:
 
 @contextlib.contextmanager
 def live(values: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Tensor]) -> Iterator[None]:
-    """While it lasts, torch's layers have these values for what is `constructed` when their constructor is done, and parameters and buffers of
-    other modules when they are registered.
-    """
+    """Give layers of torch these values when constructed, other tensors when registered."""
     left, making = Values(values, constructed), set[int]()
     kinds = [kind for kind in vars(torch.nn).values() if isinstance(kind, type) and issubclass(kind, torch.nn.Module)]
     own = {kind: vars(kind).get("__init__") for kind in kinds if kind is not torch.nn.Module}
@@ -78,19 +74,17 @@ def live(values: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Ten
             delattr(kind, "__init__") if init is None else _put(kind, init)
 
 
-def construct(module: ModuleType, told: Mapping[str, Any], seed: int, device: torch.device, dtype: torch.dtype) -> Any:
-    """A candidate's model from the arguments `init`, with the values `live`, where told, for what is constant as constructed;
-    it is given `weights`, unless None.
-    """
-    with live(told["live"], told["constructed"]) if told.get("live") else contextlib.nullcontext():
-        model = loading.instance(module, "ModelNew", told["init"], seed, device, dtype, told["mode"])
-    if told["weights"] is not None and isinstance(model, torch.nn.Module):
-        loading.take_weights(model, told["weights"])
+def construct(module: ModuleType, spec: Mapping[str, Any], seed: int, device: torch.device, dtype: torch.dtype) -> Any:
+    """A candidate's model from `init`, with `live` values if given; then load `weights`, if any."""
+    with live(spec["live"], spec["constructed"]) if spec.get("live") else contextlib.nullcontext():
+        model = loading.instance(module, "ModelNew", spec["init"], seed, device, dtype, spec["mode"])
+    if spec["weights"] is not None and isinstance(model, torch.nn.Module):
+        loading.take_weights(model, spec["weights"])
     return model
 
 
 def _init(kind: type) -> Callable[..., None]:
-    """What constructs an instance, of its own or inherited."""
+    """The constructor of a class, its own or inherited."""
     found: Callable[..., None] = next(vars(base)["__init__"] for base in kind.__mro__ if "__init__" in vars(base))
     return found
 
@@ -100,7 +94,7 @@ def _put(kind: type, init: Callable[..., None]) -> None:
 
 
 def _made(init: Callable[..., None], left: Values, making: set[int]) -> Callable[..., None]:
-    """A constructor that gives values when it is done; one that another constructor of the same layer calls does not."""
+    """A constructor that gives values at its end, unless another one called it."""
 
     def constructed(self: torch.nn.Module, *arguments: Any, **keywords: Any) -> None:
         outermost = id(self) not in making

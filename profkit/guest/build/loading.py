@@ -1,4 +1,4 @@
-"""Bring the user's modules in, each in a namespace and a build directory of its own."""
+"""Import the user's modules, each in a namespace and a build directory of its own."""
 
 from __future__ import annotations
 
@@ -34,15 +34,14 @@ _CACHES = {
     "TILELANG_CACHE_DIR": "tilelang",
     "CUDA_CACHE_PATH": "driver",
 }
-"""Variables by which compilers are told where they keep what they made, and the folder there."""
+"""Compilers' cache variables -> subdirectory of the build directory."""
 
 
 class BuildLock:
     """Exclusive use of a build directory, held until the process ends.
 
-    The lock is the kernel's (flock), so it dies with its owner and is never stale. Whoever cannot have
-    the shared directory of this source at once gets a private one: two runs never share, none waits. wait: who
-    builds ahead has the time, and gains nothing by building beside somebody who builds the same.
+    The lock is the kernel's (flock), so it dies with its owner and is never stale. Without the shared directory of
+    this source a private one is used: two runs never share. wait: for builds ahead, which have the time.
     """
 
     def __init__(self, root: Path, key: str, *, wait: bool = False) -> None:
@@ -58,7 +57,7 @@ class BuildLock:
             _private.append(self.path)
             self.shared = False
         self.path.mkdir(parents=True, exist_ok=True)
-        # We own the directory: a lock file of torch's build in it was left by somebody who died.
+        # The lock is ours, so torch's own lock files in the directory are stale.
         for stale in self.path.rglob("lock"):
             with contextlib.suppress(OSError):
                 stale.unlink()
@@ -83,11 +82,10 @@ def build_key(file: Path) -> str:
 
 
 def enter(file: Path, cache: Path, campaign: str = "") -> BuildLock:
-    """From here on, extensions and Triton kernels of this process are built in the directory of this source.
+    """Build extensions and Triton kernels of this process in the directory of this source.
 
-    Triton compiles at the first call and some samples build in `__init__`, so this is called again before
-    an implementation's turn, not only round its import. Raises refused.BuildFailedError for what the compiler has refused in
-    the same campaign.
+    Triton compiles at the first call and some samples in `__init__`, so `use` precedes each turn. Raises
+    refused.BuildFailedError for what the compiler refused in the same campaign.
     """
     key = build_key(file)
     if campaign:
@@ -98,14 +96,14 @@ def enter(file: Path, cache: Path, campaign: str = "") -> BuildLock:
 
 
 def use(lock: BuildLock) -> None:
-    """Point the caches of compilers to a build directory: what one compiles no other finds half done."""
+    """Point the compilers' caches to a build directory."""
     os.environ["TORCH_EXTENSIONS_DIR"] = str(lock.path)
     for name, folder in _CACHES.items():
         os.environ[name] = str(lock.path / folder)
 
 
 def release_all() -> None:
-    """Remove the private build directories of this process; what is loaded from them stays mapped."""
+    """Remove this process's private build directories; loaded libraries stay mapped."""
     while _private:
         shutil.rmtree(_private.pop(), ignore_errors=True)
 
@@ -117,14 +115,14 @@ def one_architecture(device: torch.device) -> None:
 
 
 def with_line_tables() -> None:
-    """Have nvcc put line tables beside the code, which stays as it is. Triton does so by itself."""
+    """Have nvcc add line tables, which leave the code unchanged. Triton adds them by itself."""
     said = os.environ.get("NVCC_APPEND_FLAGS", "")
     if "-lineinfo" not in said.split():
         os.environ["NVCC_APPEND_FLAGS"] = f"{said} -lineinfo".strip()
 
 
 class _AsItWas(importlib.machinery.SourceFileLoader):
-    """Loads a file from its source alone, as it was: what lies compiled beside it anybody may have put there."""
+    """Loads a file from source alone, as it was when the run began."""
 
     def __init__(self, name: str, file: Path, sha256: str, content: bytes) -> None:
         super().__init__(name, str(file))
@@ -142,8 +140,9 @@ class _AsItWas(importlib.machinery.SourceFileLoader):
 
 
 def import_file(file: Path, name: str, sha256: str = "", content: bytes = b"") -> ModuleType:
-    """Import an implementation's file under a name made of its own. Its folder is importable while it loads. sha256: of
-    the file as it has to be; where it is another, `content` is run in its place. Raises ImportError when that is another too.
+    """Import an implementation's file under its own name; its folder is importable meanwhile.
+
+    sha256: expected digest; if the file differs `content` is run, and ImportError raised if that differs too.
     """
     name = f"profkit_sample_{name.replace('-', '_')}"
     spec = importlib.util.spec_from_file_location(name, file, loader=_AsItWas(name, file, sha256, content))
@@ -151,7 +150,7 @@ def import_file(file: Path, name: str, sha256: str = "", content: bytes = b"") -
         raise ImportError(f"{file} is not importable")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    # Behind Python's own library, so that a statistics.py beside the sample is not taken for that of Python.
+    # After the standard library, so a statistics.py beside the sample does not shadow it.
     at = next((n for n, place in enumerate(sys.path) if place.endswith("-packages")), len(sys.path))
     sys.path.insert(at, str(file.parent))
     try:
@@ -162,7 +161,7 @@ def import_file(file: Path, name: str, sha256: str = "", content: bytes = b"") -
 
 
 def is_compile_error(error: BaseException) -> bool:
-    """Whether an exception came from the compiler and not from the code around it."""
+    """Whether an exception came from a compiler."""
     text = f"{type(error).__module__}.{type(error).__name__}: {error}"
     return any(
         mark in text
@@ -190,11 +189,7 @@ def instance(
     dtype: torch.dtype | None = None,
     mode: str = EVAL,
 ) -> torch.nn.Module:
-    """Construct `class_name(*init)` with torch's generator at `seed` on the device; floating weights as `dtype`, if given. mode: "eval", or
-    "train" for as it is constructed.
-
-    KernelBook's `[args, kwargs]` form of init inputs is understood as well.
-    """
+    """Construct `class_name(*init)` at this seed on the device, floating weights as `dtype`."""
     inputs.torch_seed(seed)
     arguments, keywords = split_init(init)
     model = getattr(module, class_name)(*arguments, **keywords)
@@ -205,7 +200,7 @@ def instance(
 
 
 def mode_of(module: ModuleType, asked: str) -> str:
-    """The mode of a sample's modules: what was asked for, else `mode` of its reference, else eval. Raises ValueError."""
+    """The mode of a sample: option, else `mode` of its reference, else eval. Raises ValueError."""
     mode = asked or str(getattr(module, "mode", EVAL))
     if mode not in (TRAIN, EVAL):
         raise ValueError(f"mode = {mode!r}: it is {TRAIN!r} or {EVAL!r}")
@@ -220,9 +215,7 @@ def split_init(init: list[Any]) -> tuple[list[Any], dict[str, Any]]:
 
 
 def take_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
-    """Give a model these weights where it has all of these names with these shapes, and maybe more; else leave it alone. What
-    a lazy layer has not made yet takes any shape. What holds the same numbers in another order is its own way to store them.
-    """
+    """Load weights into a model that has all these names and shapes; else leave it unchanged."""
     own = model.state_dict()
     if all(name in own and (is_lazy(own[name]) or own[name].shape == one.shape) for name, one in weights.items()):
         model.load_state_dict({k: v for k, v in weights.items() if not _rearranged(own[k], v)}, strict=False)
@@ -232,7 +225,7 @@ def _rearranged(own: torch.Tensor, given: torch.Tensor) -> bool:
     """Whether a tensor holds the numbers of another one in another order."""
     if is_lazy(own) or own.dtype != given.dtype or own.layout is not torch.strided or given.layout is not torch.strided:
         return False
-    # Complex numbers and the smallest floats have no order.
+    # Not sortable.
     if own.is_complex() or (own.is_floating_point() and own.element_size() < 2):
         return False
     mine, other = own.detach().reshape(-1), given.detach().reshape(-1).to(own.device)

@@ -1,4 +1,4 @@
-"""What a compiler was asked: in one campaign it is not asked the same again, whatever it said."""
+"""Results of compilers, kept so that a campaign never repeats a build."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from profkit.guest.whole import CannotWriteError, whole_file
 
 
 class BuildFailedError(RuntimeError):
-    """The compiler has refused this very source in this campaign; the message is what it said."""
+    """The compiler refused this source earlier in the campaign; the message is its output."""
 
 
 _TRANSIENT = re.compile(
@@ -28,9 +28,7 @@ _ASKS = re.compile(r"cuda\.(is_available|device_count|get_device|current_device)
 
 
 def remember(file: Path, cache: Path, key: str, campaign: str, error: Exception) -> None:
-    """Keep a compiler's error about a build for the rest of a campaign, unless it may not come again: the machine was
-    short of something, or the source asks what GPU there is.
-    """
+    """Keep a compiler's error for a campaign; not if transient or if the source queries the GPU."""
     text = str(error)
     if not _ASKS.search(file.read_text("utf-8", "replace")):
         _keep(_failure(cache, key), campaign, text)
@@ -43,56 +41,51 @@ def _failure(cache: Path, key: str) -> Path:
 def known(cache: Path, key: str, campaign: str) -> None:
     """Raise BuildFailedError when the compiler has refused this build in this campaign."""
     with contextlib.suppress(OSError, ValueError, KeyError):
-        told = json.loads(_failure(cache, key).read_text("utf-8"))
-        if campaign and told["campaign"] == campaign:
-            raise BuildFailedError(told["error"])
+        kept = json.loads(_failure(cache, key).read_text("utf-8"))
+        if campaign and kept["campaign"] == campaign:
+            raise BuildFailedError(kept["error"])
 
 
-def unbuilt(told: Mapping[str, str]) -> str:
-    """What the compiler said, in a line, where it has refused every build of this process so far; "" where it has not.
-    told: of `extensions`.
-    """
-    said = [text for text in told.values() if text]
-    if not said or len(said) < len(told):
+def unbuilt(errors: Mapping[str, str]) -> str:
+    """One line of the compiler's output where it refused every build so far; "" otherwise."""
+    said = [text for text in errors.values() if text]
+    if not said or len(said) < len(errors):
         return ""
     found = re.search(r"\berror: *(.+)", said[0])
     return (found[1] if found else said[0].partition("\n")[0]).strip()[:200]
 
 
 def extensions(file: Path, campaign: str) -> Mapping[str, str]:
-    """From here on builds of torch's are looked at. One that was refused in this campaign is refused at once, with what
-    was said then; one that went well is not made again, though a source was written anew; and one extension under two names
-    is one (see alias.under_one_name).
+    """Intercept torch's builds; returns the last error of each by directory, "" for success.
 
-    A candidate that catches the error and goes on without its kernels is built ahead like any other; without this it would
-    ask the compiler again while it holds the GPU. Returned is what was said last of each build, by the name of its directory: ""
-    where it went well. It grows with the builds.
+    A build refused in this campaign fails at once, and a finished one is not repeated. So a candidate that catches
+    the error does not compile while it holds the GPU.
     """
-    told: dict[str, str] = {}
+    errors: dict[str, str] = {}
     if "cpp_extension" not in file.read_text("utf-8", "replace"):
-        return told
+        return errors
     from torch.utils import cpp_extension
 
-    cpp_extension._run_ninja_build = _asked_once(cpp_extension._run_ninja_build, campaign, told)
+    cpp_extension._run_ninja_build = _asked_once(cpp_extension._run_ninja_build, campaign, errors)
     alias.under_one_name(cpp_extension)
-    return told
+    return errors
 
 
-def _asked_once(build: Callable[..., Any], campaign: str, told: dict[str, str]) -> Callable[..., Any]:
+def _asked_once(build: Callable[..., Any], campaign: str, errors: dict[str, str]) -> Callable[..., Any]:
     def asked(build_directory: str, *rest: Any, **more: Any) -> Any:
         place, key = Path(build_directory), ""
         try:
             known(place, key := _digest(place), campaign)
             if (there := _libraries(place)) and _built(place) == {"campaign": campaign, "key": key, "libraries": there}:
-                told[place.name] = ""
+                errors[place.name] = ""
                 return None
             found = build(build_directory, *rest, **more)
         except RuntimeError as error:
-            told[place.name] = str(error) or "refused"
+            errors[place.name] = str(error) or "refused"
             if not isinstance(error, BuildFailedError):
                 _keep(_failure(place, key), campaign, str(error))
             raise
-        told[place.name] = ""
+        errors[place.name] = ""
         if campaign and _libraries(place):
             with contextlib.suppress(CannotWriteError), whole_file(place / _BUILT) as stream:
                 json.dump({"campaign": campaign, "key": key, "libraries": _libraries(place)}, stream)
@@ -102,7 +95,7 @@ def _asked_once(build: Callable[..., Any], campaign: str, told: dict[str, str]) 
 
 
 def _built(place: Path) -> Any:
-    """What was built last in a directory; None where that is not known."""
+    """The last build of a directory; None where unknown."""
     with contextlib.suppress(OSError, ValueError):
         return json.loads((place / _BUILT).read_text("utf-8"))
     return None
@@ -115,15 +108,13 @@ def _libraries(place: Path) -> dict[str, list[int]]:
 
 
 def _digest(place: Path) -> str:
-    """Of what is built in a directory and how, wherever relative sources lie, in folders with spaces too; of nothing that is
-    the same again where it cannot be read.
-    """
+    """Digest of a build directory's sources and commands; random where unreadable."""
     found = hashlib.sha256()
     try:
         inside = [one for one in sorted(place.iterdir()) if one.suffix in (".ninja", ".cpp", ".cu", ".cuh", ".h")]
         steps = re.findall(r"^build .*: *\w*compile (.+)$", _steps(place / "build.ninja"), re.M)
         sources = [Path(step.strip()) for step in steps]
-        # A source may include what lies beside it.
+        # Sources may include neighbouring headers.
         folders = sorted({one.parent for one in sources} - {place})
         beside = [one for folder in folders for one in sorted(folder.iterdir()) if one.suffix in _HEADERS]
         for one in [*inside, *sources, *beside]:
@@ -140,7 +131,7 @@ def _digest(place: Path) -> str:
 
 
 def _steps(file: Path) -> str:
-    """What ninja is told, with paths as they are: "$ " stands for a space in one."""
+    """A ninja file with its escapes resolved."""
     return re.sub(r"\$([ :$])", r"\1", file.read_text("utf-8", "replace")) if file.is_file() else ""
 
 

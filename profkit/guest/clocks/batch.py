@@ -1,4 +1,4 @@
-"""Calls back to back, as the clock of another process sees them."""
+"""Calls back to back, for the clock of another process."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ _CYCLES = 2.0e9
 
 
 def batch(call: Any, count: int, hold: float, device: torch.device) -> None:
-    """Make `count` calls back to back, or none.
-
-    The last one takes other inputs than those before it, so that their output does not pass for its own.
-    """
+    """Make `count` calls back to back, or none; the last one with other inputs."""
     call.turn()
     call.prepare()
     if device.type == "cuda":
@@ -30,7 +27,7 @@ def batch(call: Any, count: int, hold: float, device: torch.device) -> None:
 
 
 def place(index: int, shape: torch.Size) -> tuple[int, ...]:
-    """Where element number `index` is in a tensor of this shape."""
+    """The multi-dimensional index of element number `index`."""
     found: list[int] = []
     for size in reversed(shape):
         index, at = divmod(index, size)

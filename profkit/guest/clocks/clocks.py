@@ -1,4 +1,4 @@
-"""The two clocks: CUDA events behind a held queue, and the wall clock of a CPU."""
+"""Clocks: CUDA events behind a held queue, the host's clock, graphs, a CPU's wall clock."""
 
 from __future__ import annotations
 
@@ -13,23 +13,20 @@ from profkit.guest import facts
 from profkit.guest.clocks.timing import Call
 from profkit.vendor.nvidia import nvml
 
-# Held from before any candidate is imported: what one puts in their place later times nothing here.
+# Bound before any candidate is imported, so a monkeypatch has no effect here.
 _Event, _synchronize, _sleep = torch.cuda.Event, torch.cuda.synchronize, torch.cuda._sleep
 _record, _ended, _elapsed = _Event.record, _Event.query, _Event.elapsed_time
 
 _WARM_SECONDS = {"cuda": 0.03, "cpu": 0.1}
-"""Of a call that was checked before: a GPU was at work for that."""
 _MAX_HOLD = 0.02
 
 
 class CudaClock:
-    """Event pairs round one call, with the queue held full so that launching costs no device time.
+    """Event pairs round one call, with the queue held so that launching costs no device time.
 
-    Per sample: read a buffer of twice the L2 (what the call needs is then cold, and nothing dirty is left to
-    write back), start a spin kernel, queue event, call, event. The GPU comes to the first event only
-    after the host has queued the last one; if it came earlier, the sample is unsound and the spin is made
-    longer. A call that waits for the device itself can never be held: after `_TRIES` the samples are
-    taken as they come, and `method` says so.
+    A read of twice the L2 makes the call cold and leaves nothing dirty. A spin kernel holds the queue until event,
+    call and event are queued. If the device reaches the first event too early, the sample is unsound and the spin
+    grows. Calls that synchronize cannot be held: after `_TRIES` misses `note` says so.
     """
 
     _TRIES = 8
@@ -85,7 +82,7 @@ class CudaClock:
         if self._buffer is not None:
             self._reset_persisting()
             self._buffer.max()
-        # A call that cannot be held gets a spin of one cycle, so that CUPTI sees where it begins.
+        # The spin marks the begin for CUPTI, even where nothing can be held.
         _sleep(int(self._hold.get(hold, 100e-6) * self._rate) if hold is not None else 1)
 
     def _longer(self, key: int) -> None:
@@ -99,7 +96,7 @@ class CudaClock:
 
 
 def _persisting_reset() -> Callable[[], object]:
-    """The driver's call that ends every persisting-L2 window; does nothing where it cannot be had."""
+    """The driver's call that ends every persisting-L2 window; a no-op without it."""
     try:
         function = ctypes.CDLL("libcuda.so.1").cuCtxResetPersistingL2Cache
     except (OSError, AttributeError):
@@ -108,7 +105,7 @@ def _persisting_reset() -> Callable[[], object]:
 
 
 class HostClock:
-    """What a caller sees: wall clock from an idle device to an idle device, launch and wait included."""
+    """The caller's view: wall clock from idle to idle device, launch and wait included."""
 
     method = "host"
     note = "perf_counter from idle to idle device"
@@ -135,10 +132,7 @@ class HostClock:
 
 
 class GraphClock:
-    """A CUDA graph of CALLS calls, for kernels so short that an event pair weighs as much as they do.
-
-    No launch gaps and a warm L2: the lowest time a caller could reach, not the verdict.
-    """
+    """A CUDA graph of CALLS short calls: no launch gaps and a warm L2, so not the verdict."""
 
     CALLS = 20
     method = "graph"
@@ -151,7 +145,7 @@ class GraphClock:
         self._graphs: dict[int, Any] = {}
 
     def warm_up(self, call: Call) -> int:
-        """Capture the call; raises RuntimeError when it cannot be captured."""
+        """Capture the call. Raises RuntimeError when it cannot be captured."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             for _ in range(self.CALLS):
@@ -176,7 +170,7 @@ class GraphClock:
 
 
 def telemetry(device: torch.device) -> dict[str, Any]:
-    """SM and memory clock [Hz], power [W], temperature [C], throttle reasons; empty where NVML will not say."""
+    """Clock rates [Hz], power [W], temperature [C], throttle reasons; empty without NVML."""
     with nvml.Unsaid():
         pynvml, handle = facts.nvml(device)
         return {
@@ -190,7 +184,7 @@ def telemetry(device: torch.device) -> dict[str, Any]:
 
 
 class CpuClock:
-    """The wall clock round one call, after pushing the inputs out of the last-level cache."""
+    """The wall clock round one call, after evicting the inputs from the last-level cache."""
 
     def __init__(self, *, cold: bool = True) -> None:
         self.method = "wall"
@@ -221,7 +215,7 @@ class CpuClock:
 
 
 def witness(call: Call) -> None:
-    """Have a call that can do so copy its output as it is at this moment."""
+    """Let a call that supports it copy its output."""
     look = getattr(call, "witness", None)
     if look is not None:
         look()

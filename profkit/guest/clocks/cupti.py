@@ -1,8 +1,8 @@
-"""The judge: device activity as CUPTI records it, through torch's profiler.
+"""Device activity as CUPTI records it, through torch's profiler; this clock decides.
 
-Every timed call stands between two spin kernels. The first holds the queue, so that launching costs no
-device time; the second comes after the device is idle. What the device did in between, on whatever
-stream, is the call: `span` from its first start to its last end, `busy` the time anything ran.
+Every call stands between two spin kernels. The first holds the queue, so launching costs no device time; the second
+follows when the device is idle. Activity between them, on any stream, is the call: `span` from first start to last
+end, `busy` the time anything ran.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from profkit.guest.clocks.timing import DECIDING, Call, Sample, known_to, trials
 from profkit.guest.whole import whole_file
 
 LEAST, ROUNDS = 12, 24
-"""Rounds of a recording: at least, at most."""
+"""Least and most rounds of a recording."""
 PER_ROUND = 2
 NOTE = "CUPTI activity: from the first start to the last end on the device, behind a held queue"
 MARK = "spin_kernel"
@@ -49,7 +49,7 @@ class Activity:
 
 
 class Recording:
-    """Activities of the calls of this process while it is open; other processes may record at the same time."""
+    """Activities of this process's calls while it is open; others may record meanwhile."""
 
     def __init__(self, clock: CudaClock) -> None:
         self._clock = clock
@@ -57,7 +57,7 @@ class Recording:
         self._profiler: Any = None
 
     def ask(self, question: str) -> None:
-        """Others may be asked to begin, and to end, before this one does."""
+        """See RemoteRecording.ask: other processes begin and end before this one."""
 
     def begin(self) -> None:
         _set_up()
@@ -65,7 +65,7 @@ class Recording:
         self._profiler.__enter__()
 
     def take(self, name: str, call: Call, number: int, trial: int) -> tuple[float, bool]:
-        """One call between two marks; what its event pair reads [s], and whether soundly."""
+        """One call between two marks: its event pair's time [s], and whether that is sound."""
         seconds, _, sound = self._clock.sample(call, look=False)
         torch.cuda._sleep(1)
         self._plan.append((name, number, trial))
@@ -74,7 +74,7 @@ class Recording:
         return seconds, sound
 
     def end(self) -> tuple[list[Sample], dict[str, list[Activity]]]:
-        """(samples, the activities of a middling call of each implementation). Raises CuptiError."""
+        """(samples, activities of a median call of each implementation). Raises CuptiError."""
         torch.cuda.synchronize()
         profiler = self._profiler
         self.close()
@@ -82,7 +82,6 @@ class Recording:
         return _attributed(calls, self._clock.l2)
 
     def close(self) -> None:
-        """Stop recording, if it goes on."""
         open_, self._profiler = self._profiler, None
         if open_ is not None:
             open_.__exit__(None, None, None)
@@ -90,7 +89,7 @@ class Recording:
 
 @functools.cache
 def _set_up() -> None:
-    """CUPTI does that when it is first started: a tenth of a second in which launches are slow."""
+    """Start CUPTI once: it takes a tenth of a second in which launches are slow."""
     with recorder(cpu=False, cuda=True):
         torch.cuda._sleep(1)
         torch.cuda.synchronize()
@@ -107,10 +106,11 @@ def sample(
     after: Callable[[str, int], None] = lambda _name, _round: None,
     pairs: dict[str, list[float]] | None = None,
 ) -> tuple[list[Sample], dict[str, list[Activity]]]:
-    """(samples by method "cupti", the activities of a middling call of each implementation).
+    """Samples by method "cupti", and the activities of one median call per implementation.
 
-    It ends as soon as event pairs round the very same launches have medians known to `target`; after `end` [s, monotonic]
-    DECIDING rounds are enough. `pairs` receives what those read [s]. A call of another process brings a `recording` of its own. Raises CuptiError when records are missing, or another tool holds CUPTI.
+    It ends when event pairs round the same launches have medians known to `target`. After `end` [s, monotonic]
+    DECIDING rounds suffice. `pairs` receives the pairs' times [s]. Calls in another process have their own
+    `recording`. Raises CuptiError when records are missing or another tool holds CUPTI.
     """
     recordings = _recordings(calls, clock)
     order, shuffle = list(calls), random.Random(seed)
@@ -141,7 +141,7 @@ def sample(
 
 
 def set_up(calls: Mapping[str, Call], clock: CudaClock) -> None:
-    """Have CUPTI ready in the processes of all calls. Raises CuptiError."""
+    """Start CUPTI in the processes of all calls. Raises CuptiError."""
     with _begun(_recordings(calls, clock)):
         pass
 
@@ -153,7 +153,7 @@ def _recordings(calls: Mapping[str, Call], clock: CudaClock) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _begun(recordings: Mapping[str, Any]) -> Iterator[None]:
-    """Begun beside each other, and closed afterwards."""
+    """Begin all recordings in parallel; close them afterwards."""
     with contextlib.ExitStack() as stack:
         for recording in _each(recordings):
             stack.callback(recording.close)
@@ -169,11 +169,7 @@ def _each(recordings: Mapping[str, Any]) -> list[Any]:
 
 
 def event_offset(clock: CudaClock, device: torch.device) -> float:
-    """Seconds an event pair reads too much: the same tiny kernel by events and by CUPTI, medians of 24.
-
-    The device needs a moment from the first time stamp to the kernel and from the kernel to the second.
-    It does not depend on the kernel, so one that does nothing else shows it.
-    """
+    """Seconds an event pair reads too much: one tiny kernel by events and CUPTI, medians of 24."""
     cell = torch.zeros(32, device=device)
 
     def tiny() -> Any:
@@ -211,7 +207,7 @@ def _activity(event: Any, start: int) -> Activity:
 
 @dataclass(frozen=True)
 class _Recorded:
-    """A call of the plan, and what the device did between its marks, in order of start."""
+    """A planned call, and the device activities between its marks, in order of start."""
 
     name: str
     number: int
@@ -257,7 +253,7 @@ def union(activities: Sequence[Activity]) -> float:
 
 
 def write(calls: Mapping[str, Sequence[Activity]], path: Path) -> None:
-    """cupti.csv: one row a device activity of one middling call of each implementation."""
+    """Write cupti.csv: a row per device activity of a median call of each implementation."""
     with whole_file(path) as stream:
         writer = csv.writer(stream)
         writer.writerow(["impl", "kernel", "launch", "start", "time", "stream", "kind"])

@@ -1,6 +1,6 @@
-"""What records by kineto, and which of its GPU records are work: kernels, copies and fills, not waits and not echoes of ranges.
+"""Kineto recording, and the kinds of its GPU records: kernels, copies and fills.
 
-Kineto says it by the type of the record where torch hands that on; older ones leave the name alone to tell by.
+Newer torch reports the type of a record; older ones only its name.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def kind_of(event: Any) -> str:
     if said_by_user(event):
         return ""
     name = event.name()
-    # A demangled kernel has its parameters behind its name.
+    # Demangled kernels have a parameter list.
     if name.startswith(_NO_WORK) and "(" not in name:
         return ""
     return next((kind for kind in ("memcpy", "memset") if name.lower().startswith(kind)), "kernel")
 
 
 def said_by_user(event: Any) -> bool:
-    """Whether a record is a range of record_function (on the GPU: its echo), where torch tells."""
+    """Whether a record is a range of record_function, or its echo on the GPU."""
     return bool(hasattr(event, "is_user_annotation") and event.is_user_annotation())

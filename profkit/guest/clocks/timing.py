@@ -1,9 +1,7 @@
-"""How long does a call take? The seam between the engine and everything else.
+"""Sampling in rounds: how long does a call take?
 
-A `Clock` takes one sample of one call. `measure` asks it in rounds: every round visits every
-implementation in a fresh random order, so that a drifting clock frequency meets all of them alike and a
-round is a block for the statistics. It stops when the interval of every median is narrow enough, or when
-the time budget is spent; which of the two it was is part of the result.
+Every round visits every implementation in a random order, so a drifting clock frequency meets all alike. A round is a
+block for the statistics. `measure` stops when every median is known well enough, or when the budget is spent.
 """
 
 from __future__ import annotations
@@ -26,22 +24,22 @@ Call = Callable[[], Any]
 MIN_ROUNDS = 12
 MAX_ROUNDS = 400
 DECIDING = 6
-"""Fewer rounds than these decide nothing, however far apart the two are (analyzers/verdicts/statistics.py)."""
+"""Least rounds for a verdict (analyzers/verdicts/statistics.py)."""
 _PATIENCE, _MOST_PATIENCE = 40, 60.0
-"""Budgets beyond the first that those may take on a machine that is busy, and the seconds at most."""
+"""Extra budgets, and at most these seconds, for DECIDING rounds on a busy machine."""
 PER_ROUND = 3
 RETRIES = 3
-"""An unsound sample is taken again so often before it is kept as dropped."""
+"""Repetitions of an unsound sample."""
 CLOCK_SHARE = 0.75
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One timed call. `seconds` by the method, `host` [s] the caller spent in the call, `busy` [s] in which
-    the device ran anything (CUPTI only; `seconds` is then the span, gaps included); `kept` 0 = dropped.
+    """One timed call; the fields are the columns of timings.csv.
 
-    `sm_clock`, `mem_clock` [Hz], `power` [W], `temperature` [C], `throttle` (NVML bit mask) are those of
-    the round; NaN or 0 where unknown.
+    `seconds` by the method; `host` [s] in the call; `busy` [s] of the device, by CUPTI alone, which has the span in
+    `seconds`. `kept` 0 = dropped. `sm_clock`, `mem_clock` [Hz], `power` [W], `temperature` [C] and `throttle` (NVML
+    bit mask) are the round's; NaN or 0 where unknown.
     """
 
     impl: str
@@ -61,7 +59,7 @@ class Sample:
 
 
 class Clock(Protocol):
-    """Takes samples of one device. `method` and `note` say how, `l2` the state of the cache."""
+    """Takes samples of one device. `note`: how; `l2`: state of the cache."""
 
     method: str
     note: str
@@ -69,24 +67,23 @@ class Clock(Protocol):
     flush_bytes: int
 
     def warm_up(self, call: Call) -> int:
-        """Run the call until it is warm; returns how many calls that took."""
+        """Run the call until it is warm; returns the number of calls."""
 
     def sample(self, call: Call) -> tuple[float, float, bool]:
         """(device seconds, host seconds, whether the sample is sound)."""
 
     def state(self) -> Mapping[str, float]:
-        """Clocks, power, temperature and throttle reasons now."""
+        """Clock rates, power, temperature and throttle reasons now."""
 
 
 @dataclass
 class Result:
-    """All samples, and how the measuring ended. `reached`: the worst relative half-width of a median."""
+    """All samples. `reached`: the worst relative half-width of a median."""
 
     samples: list[Sample]
     rounds: int
     warmup: int
     reached: float
-    dropped: int
 
 
 def measure(
@@ -102,9 +99,10 @@ def measure(
     trials: int = PER_ROUND,
     seed: int = 0,
 ) -> Result:
-    """Time the calls side by side. `before(impl)` is told whose turn it is (for time limits, blame and other data),
-    `after(impl, round)` that a sample of it was taken; at least `least` and at most `most` rounds of so many `trials` are made,
-    of one trial beyond the budget.
+    """Time the calls in interleaved rounds.
+
+    `before(impl)` precedes each sample of it, `after(impl, round)` follows. At least `least` and at most `most`
+    rounds of `trials` trials are made, of one trial beyond the budget.
     """
     order = list(calls)
     shuffle = random.Random(seed)
@@ -126,11 +124,11 @@ def measure(
             break
         if number >= 3 and time.monotonic() > end + (budget if number >= DECIDING else patience):
             break
-    return Result(samples, number, warmup, precision(samples), sum(not sample.kept for sample in samples))
+    return Result(samples, number, warmup, precision(samples))
 
 
 def trials_of(number: int, trials: int, end: float) -> int:
-    """Trials of a round: one once `end` [s, monotonic] is past, as medians need eight samples in DECIDING rounds."""
+    """Trials of a round: one after `end` [s, monotonic]; medians need eight in DECIDING rounds."""
     return trials if number < 2 or time.monotonic() < end else 1
 
 
@@ -145,7 +143,7 @@ def _visit(
 ) -> Iterator[Sample]:
     for trial in range(trials):
         for _ in range(1 + RETRIES):
-            # Other data for every sample: an answer kept from the last one is wrong.
+            # Fresh data for every sample: stale answers are wrong.
             before(name)
             seconds, host, sound = clock.sample(call)
             if sound:
@@ -156,10 +154,9 @@ def _visit(
 
 
 def drop_slow_rounds(samples: list[Sample], full_clock: float) -> list[Sample]:
-    """Mark the samples of rounds whose SM clock was below CLOCK_SHARE of `full_clock` [Hz] as dropped.
+    """Drop samples of rounds with an SM clock below CLOCK_SHARE of `full_clock` [Hz].
 
-    Unless that is most of them: then the slow clock is the state of the machine, and what is left after
-    dropping would be the exception. Rounds without a reading are kept.
+    If most rounds are slow, that is the state of the machine and none is dropped.
     """
     slow = {s.round for s in samples if s.sm_clock < CLOCK_SHARE * full_clock}
     if len(slow) * 2 > len({s.round for s in samples}):
@@ -168,7 +165,7 @@ def drop_slow_rounds(samples: list[Sample], full_clock: float) -> list[Sample]:
 
 
 def precision(samples: list[Sample]) -> float:
-    """The largest relative half-width of the 95 % interval of an implementation's median; inf when too few."""
+    """The largest relative half-width of a median's 95 % interval; inf for too few samples."""
     kept: dict[str, list[float]] = {sample.impl: [] for sample in samples}
     for sample in samples:
         if sample.kept:
@@ -177,7 +174,7 @@ def precision(samples: list[Sample]) -> float:
 
 
 def known_to(sides: Iterable[Collection[float]]) -> float:
-    """The same of the seconds of each side."""
+    """The largest relative half-width of the medians of these seconds."""
     worst = 0.0
     for side in sides:
         values = np.sort(np.asarray(side))
@@ -191,7 +188,7 @@ def known_to(sides: Iterable[Collection[float]]) -> float:
 
 
 def write(samples: list[Sample], path: Path) -> None:
-    """timings.csv: one row a sample, fields as in `Sample`, seconds with nanosecond digits and more."""
+    """Write timings.csv: a row per sample, fields as in `Sample`."""
     names = [field.name for field in fields(Sample)]
     with whole_file(path) as stream:
         writer = csv.writer(stream)
@@ -201,7 +198,7 @@ def write(samples: list[Sample], path: Path) -> None:
 
 
 def remove(name: str, path: Path) -> None:
-    """Take the rows of one implementation out of timings.csv. Raises CannotWriteError."""
+    """Remove the rows of one implementation from timings.csv. Raises CannotWriteError."""
     with path.open(newline="", encoding="utf-8") as stream:
         rows = list(csv.reader(stream))
     with whole_file(path) as stream:
@@ -209,7 +206,7 @@ def remove(name: str, path: Path) -> None:
 
 
 def digest(path: Path) -> str:
-    """Of timings.csv as it was written; "" when nothing was timed."""
+    """SHA-256 of timings.csv; "" when nothing was timed."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
 
 

@@ -1,7 +1,7 @@
-"""What all draws of an input have in common: whole numbers, zeros in the same places, symmetry, an order, sums of one.
+"""Common properties of all draws of an input: integers, zeros, symmetry, order, unit sums.
 
-Labels, masks, triangular and symmetrical matrices, edges of bins, chances: with other values that do not have it a task is another
-one, and who makes use of it is right. What draws have the same sign or size is no such thing: `input_domain()` says so.
+Labels, masks, triangular matrices, bin edges and probabilities are part of a task, so unusual inputs keep them. Sign
+and size are not; `input_domain()` declares those.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import identical, numbers, tensors, thin
 
 _FEW = 16
-"""Whole numbers of so many different values are names of kinds: no other number is one."""
+"""Distinct integers up to which they are categories, with no others allowed."""
 _LEAST = 8
-"""Elements from which an order is no chance."""
+"""Elements from which an order is not accidental."""
 _SUM = 1e-3
 Has = Callable[[torch.Tensor], bool]
 
 
 class Common:
-    """What the floating tensors of these two draws have in common, each with its counterpart."""
+    """Common properties of the floating tensors of two draws."""
 
     def __init__(self, drawn: list[Any], other: list[Any]) -> None:
         self._drawn = drawn
         pairs = list(zip(tensors(drawn), tensors(other), strict=False))
-        self._told = {n: Leaf(a, b) for n, ((_, a), (_, b)) in enumerate(pairs) if _comparable(a, b)}
+        self._leaves = {n: Leaf(a, b) for n, ((_, a), (_, b)) in enumerate(pairs) if _comparable(a, b)}
 
     def kept(self, changed: list[Any]) -> list[Any] | None:
-        """Changed inputs that have it too: what is lost and can be put back is; else a tensor stays as drawn. None where all do."""
+        """Changed inputs with these properties restored, or as drawn; None where all are as drawn."""
         leaves = [leaf for _, leaf in tensors(self._drawn)]
 
         def mended(number: int, leaf: Any) -> Any:
-            told = self._told.get(number)
-            return leaf if told is None or torch.equal(leaf, leaves[number]) else told.mended(leaf, leaves[number])
+            known = self._leaves.get(number)
+            return leaf if known is None or torch.equal(leaf, leaves[number]) else known.mended(leaf, leaves[number])
 
         found: list[Any] = inputs.numbered(changed, mended)
         after = (leaf for _, leaf in tensors(found))
@@ -45,13 +45,13 @@ class Common:
 
 
 def whole(leaf: torch.Tensor) -> bool:
-    """Whether it holds whole numbers alone."""
+    """Whether it holds integers only."""
     leaf = numbers(leaf)
     return bool((leaf == leaf.round()).all())
 
 
 class Leaf:
-    """What two draws of one tensor have in common."""
+    """Common properties of two draws of one tensor."""
 
     def __init__(self, one: torch.Tensor, other: torch.Tensor) -> None:
         both = whole(one) and whole(other)
@@ -59,7 +59,7 @@ class Leaf:
         self._zeros: torch.Tensor | None = None
         self._symmetrical = False
         self._has: list[Has] = [lambda leaf: _among(leaf, few)] if both else []
-        # Of what is the same every time nobody knows what of it has to be.
+        # Properties of a constant tensor are unknown.
         if torch.equal(one, other):
             return
         zeros = one == 0
@@ -69,7 +69,7 @@ class Leaf:
         self._has += [has for has in (_ordered, *_sums(one.dim())) if has(one) and has(other)]
 
     def mended(self, leaf: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
-        """A changed tensor with what can be put back, as drawn where that is not enough."""
+        """A changed tensor with its properties restored; as drawn where that fails."""
         if leaf.shape == drawn.shape and (self._zeros is not None or self._symmetrical):
             leaf = leaf.clone() if self._zeros is None else leaf.masked_fill(self._zeros, 0.0)
             leaf = (leaf + leaf.mT) / 2 if self._symmetrical else leaf
@@ -80,7 +80,7 @@ def _comparable(one: Any, other: Any) -> bool:
     pair = one, other
     if not all(isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.numel() > 1 for leaf in pair):
         return False
-    # What is not finite is a filling, whose own form is not known; narrow types compare as they are.
+    # Non-finite elements are padding of unknown form; one-byte types are not compared.
     return one.shape == other.shape and all(leaf.dtype.itemsize > 1 and bool(leaf.isfinite().all()) for leaf in pair)
 
 
@@ -91,7 +91,7 @@ def _unchanged(one: Any, other: Any) -> bool:
 
 
 def _among(leaf: torch.Tensor, few: torch.Tensor) -> bool:
-    """Whether all of it are whole numbers as they were drawn."""
+    """Whether all elements are integers that may be drawn."""
     if len(few) <= _FEW:
         return bool(torch.isin(leaf, few).all())
     return bool(whole(leaf) and leaf.min() >= few[0] and leaf.max() <= few[-1])

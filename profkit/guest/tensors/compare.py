@@ -1,4 +1,4 @@
-"""Compare two outputs leaf by leaf: form, what is not finite, exact equality, distance in units of size."""
+"""Compare two outputs leaf by leaf: form, non-finite elements, equality, distance."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ import torch
 
 FIGURES = ("max_abs", "max_rel", "mean_abs", "median_abs", "mean_rel", "median_rel")
 CHUNK = 1 << 26
-"""Elements compared at once: the comparison is made in float64 and must fit beside the outputs."""
+"""Elements compared at once: float64 copies must fit beside the outputs."""
 ELEMENTS = 1 << 20
-"""Elements of a tensor that are looked at where a sample is enough."""
+"""Elements of a sample of a tensor."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Result of one comparison. `status`: "ok" or what is wrong; `bits`: bits that are right, over all outputs, None for exact ones;
-    figures over all outputs, relative ones to |reference| + rms(reference); means and medians of the output where each is largest.
+    """Result of one comparison. `status`: "ok" or what is wrong; `bits`: None for exact outputs.
+
+    Figures are over all outputs, relative to |reference| + rms(reference). Means and medians are of the output where
+    each is largest.
     """
 
     status: str
@@ -36,29 +38,29 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Left:
-    """What a call leaves in place of what was there: what is judged is what it added. Both are nestings of one form."""
+    """State before and after a call, in one form: the difference is compared."""
 
     before: Any
     after: Any
 
 
 def inexact(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor holds floating or complex numbers."""
+    """Whether a tensor holds floating or complex numbers."""
     return bool(tensor.is_floating_point() or tensor.is_complex())
 
 
 def coded(tensor: torch.Tensor) -> bool:
-    """Return whether it holds floating numbers of one byte: torch only converts them."""
+    """Whether it holds one-byte floats, which torch can only convert."""
     return bool(tensor.is_floating_point() and tensor.element_size() == 1)
 
 
 def packed(tensor: torch.Tensor) -> bool:
-    """Return whether it holds two floating numbers in a byte (torch 2.8 on)."""
+    """Whether it holds two floating numbers in a byte (torch 2.8 on)."""
     return str(tensor.dtype) == "torch.float4_e2m1fn_x2"
 
 
 def numbers(tensor: torch.Tensor) -> torch.Tensor:
-    """Convert one-byte floats to float32; packed ones, which nothing converts, to bytes."""
+    """One-byte floats as float32; packed ones, which torch cannot convert, as bytes."""
     if packed(tensor):
         return tensor.view(torch.uint8)
     return tensor.to(torch.float32) if coded(tensor) else tensor
@@ -96,7 +98,7 @@ def tensors(output: Any, path: str = "output") -> Iterator[tuple[str, Any]]:
 
 
 def thin(tensor: torch.Tensor, most: int = ELEMENTS) -> torch.Tensor:
-    """Copy at most `most` elements, flat: every n-th, n odd so that no column is favoured."""
+    """At most `most` elements, flat: every n-th, n odd so that no column is favoured."""
     flat = tensor.detach().reshape(-1)
     return flat[:: step(flat.numel(), most)].clone()
 
@@ -107,10 +109,7 @@ def step(count: int, most: int = ELEMENTS) -> int:
 
 
 def form(candidate: Any, reference: Any, *, any_dtype: bool = False) -> Verdict | None:
-    """Return what differs in nesting, keys, types, shapes, dtypes or devices; None for nothing.
-
-    any_dtype: accept another dtype of the same kind (integer, floating, complex).
-    """
+    """Difference in nesting, keys, types, shapes, dtypes (any_dtype: kinds) or devices, or None."""
     got, want = list(tensors(candidate)), list(tensors(reference))
     if len(got) != len(want):
         return Verdict("wrong-type", f"{len(got)} outputs, the reference has {len(want)}")
@@ -129,7 +128,7 @@ def form(candidate: Any, reference: Any, *, any_dtype: bool = False) -> Verdict 
 
 
 def _other_names(got: Any, want: Any, where: str = "output") -> str:
-    """Say where a dict has other keys. Keys are compared as strings because they arrive serialized."""
+    """Difference in keys, compared as strings because they arrive serialized."""
     if isinstance(got, Mapping) and isinstance(want, Mapping):
         theirs, own = ({str(key): value for key, value in one.items()} for one in (got, want))
         if theirs.keys() != own.keys():
@@ -153,7 +152,7 @@ def _kind(dtype: torch.dtype) -> str:
 
 
 def close(candidate: Any, reference: Any, bits: float) -> bool:
-    """Whether two outputs of one form agree within 2**-bits of |reference| + rms(reference); integers exactly."""
+    """Whether outputs agree within 2**-bits of |reference| + rms(reference); integers exactly."""
     if form(candidate, reference, any_dtype=True) is not None:
         return False
     pairs = zip(tensors(candidate), tensors(reference), strict=True)
@@ -178,26 +177,22 @@ _STRANGE: Mapping[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "finite where the reference is infinite": lambda a, b: a.isfinite() & b.isinf(),
     "infinite with the other sign": lambda a, b: a.isinf() & b.isinf() & (a != b),
 }
-"""What an element that is not finite on one side can be; the first found is told."""
+"""Kinds of non-finite elements on one side; the first found is reported."""
 
 
-def strange(got: torch.Tensor, want: torch.Tensor, but: torch.Tensor | None = None) -> str:
-    """Say how many elements are not finite on one side alone; "" for none. but: elements, flat, that do not count."""
+def strange(got: torch.Tensor, want: torch.Tensor) -> str:
+    """Count of elements that are not finite on one side alone, in words; "" for none."""
     found: dict[str, int] = dict.fromkeys(_STRANGE, 0)
-    at = 0
     for a, b in chunks(got, want):
         odd = ~(a.isfinite() & b.isfinite())
-        if but is not None:
-            odd &= ~but[at : at + len(a)]
         if bool(odd.any()):
             for name, holds in _STRANGE.items():
                 found[name] += int((odd & holds(a, b)).sum())
-        at += len(a)
     return next((f"{n} of {want.numel()} elements are {name}" for name, n in found.items() if n), "")
 
 
 def figures(candidate: Any, reference: Any, *, middle: bool = True) -> dict[str, float]:
-    """The figures of `Verdict` of two outputs of one form; means and medians, which take longer, with `middle`."""
+    """The figures of `Verdict`; with `middle` also means and medians, which take longer."""
     names = FIGURES if middle else FIGURES[:2]
     largest = dict.fromkeys(names, 0.0)
     for (_, a), (_, b) in zip(tensors(candidate), tensors(reference), strict=True):
@@ -212,7 +207,7 @@ def _leaf_figures(got: torch.Tensor, want: torch.Tensor, middle: bool) -> dict[s
     absolute, shares = [], []
     for error, size in _errors(got, want, scale):
         share = error / size.clamp_min(1e-300)
-        here, there = told(error.max(), share.max())
+        here, there = scalars(error.max(), share.max())
         most, relative = max(most, here), max(relative, there)
         if middle:
             absolute.append(thin(error.to(torch.float32)))
@@ -221,7 +216,7 @@ def _leaf_figures(got: torch.Tensor, want: torch.Tensor, middle: bool) -> dict[s
         return {"max_abs": most, "max_rel": relative}
     a, s = (torch.cat(one).sort().values for one in (absolute, shares))
     mid = (len(a) - 1) // 2
-    values = told(a.mean(dtype=torch.float64), a[mid], s.mean(dtype=torch.float64), s[mid])
+    values = scalars(a.mean(dtype=torch.float64), a[mid], s.mean(dtype=torch.float64), s[mid])
     return dict(zip(FIGURES, (most, relative, *values), strict=True))
 
 
@@ -236,13 +231,13 @@ def _rms(tensor: torch.Tensor) -> float:
     squares, count = 0.0, 0.0
     for _, b in chunks(tensor, tensor):
         finite = b.isfinite()
-        square, real = told(torch.where(finite, b.abs().square(), 0.0).sum(), finite.sum())
+        square, real = scalars(torch.where(finite, b.abs().square(), 0.0).sum(), finite.sum())
         squares, count = squares + square, count + real
     return math.sqrt(squares / count) if count else 0.0
 
 
-def told(*values: torch.Tensor) -> list[float]:
-    """Read several numbers from the device at once: a shared GPU makes each reading wait for its turn."""
+def scalars(*values: torch.Tensor) -> list[float]:
+    """Read several numbers from the device at once: each transfer on a shared GPU has to wait."""
     found: list[float] = torch.stack([value.to(torch.float64) for value in values]).tolist()
     return found
 

@@ -1,9 +1,8 @@
-"""Tensors from process to process: a file each in a private directory, deleted once read.
+"""Tensors between processes: a file each in a private directory, deleted once read.
 
-A file is a head, which says how tensors are nested, and their bytes; what has another form than a head says is saved as
-torch does it, and what comes from a candidate then read with torch's weights-only loader: data, never code. What comes from the judge, who
-writes a file once, is mapped and not copied; what comes from a candidate is copied before anything looks at it, because it
-may still hold the file open. Where both see memory of the device (staging.py), the file says where in it a tensor lies.
+A file has a head, which describes the nesting, and bytes. Other forms are saved by torch, and read back from a
+candidate with the weights-only loader: data, never code. The judge's files are mapped. A candidate's are copied
+first, because it may still hold them open. With shared device memory (staging.py) the file holds addresses.
 """
 
 from __future__ import annotations
@@ -26,14 +25,12 @@ from profkit.guest.whole import CannotWriteError
 
 _SLACK = 1 << 20
 _ALIEN = "__not_a_tensor__"
-# Nobody reads a file that was not just written here: summing it up is half of the time of writing it. (torch 2.6 on.)
+# Checksums take half of the time of writing and protect nothing here (torch 2.6 on).
 getattr(torch.serialization, "set_crc32_options", lambda _: None)(False)
 
 
 def write(value: Any, file: Path, area: Area | None = None) -> None:
-    """Save tensors in any nesting, as copies on the CPU; those on the device go into the area, where there is one, with room
-    for them all. Raises CannotWriteError when there is no room.
-    """
+    """Save tensors, those on the device to the area if any. Raises CannotWriteError."""
     if area is not None:
         value = area.put(value)
     size = sum(
@@ -52,21 +49,22 @@ def write(value: Any, file: Path, area: Area | None = None) -> None:
     except OSError as error:
         raise CannotWriteError(file, error) from error
     except RuntimeError as error:
-        # torch's writer says no more than this when the disk fills up.
+        # torch's only message for a full disk.
         if "PytorchStreamWriter" not in str(error):
             raise
         raise CannotWriteError(file, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from error
 
 
 def read(file: Path, device: torch.device, *, trusted: bool, area: Area | None = None) -> Any:
-    """Load what `write` saved, onto the device, and delete the file; what lies in the area is copied out of it and stays on
-    its device. What is `trusted` and stays on the CPU lies in the file's own pages, from which they are private copies where
-    they are written to. Raises ValueError for anything else.
+    """Load what `write` saved, onto the device, and delete the file.
+
+    Tensors in the area are copied out. `trusted` files are mapped copy-on-write on the CPU. Raises ValueError for
+    anything else.
     """
     try:
         if not stat.S_ISREG(os.lstat(file).st_mode):
             raise ValueError(f"{file.name} is no file")
-        # What goes to a GPU is copied there once; what stays must not change when its writer changes the file.
+        # Mapped data are copied to the GPU; on the CPU a candidate could still change its file.
         mapped = trusted or device.type == "cuda"
         with file.open("rb") as stream:
             if stream.read(len(_MARK)) == _MARK:
@@ -90,13 +88,11 @@ _TENSOR, _TUPLE, _DICT = "tensor", "tuple", "dict"
 
 
 class _OtherFormError(Exception):
-    """Something is in it that no head can say."""
+    """A value that no head can describe."""
 
 
 def _laid_out(value: Any, file: Path) -> bool:
-    """Write plain tensors in plain lists, tuples and dicts: in a quarter of torch's time, as most are small. False where there
-    is anything else. Tensors that share memory do so when they are read.
-    """
+    """Write plain tensors and containers, four times as fast as torch; False for other values."""
     held: dict[int, torch.UntypedStorage] = {}
     numbers: dict[int, int] = {}
 
@@ -138,7 +134,7 @@ def _bytes(storage: torch.UntypedStorage) -> memoryview:
 
 
 def _picked_up(stream: BinaryIO, file: Path, *, mapped: bool) -> Any:
-    """What `_laid_out` wrote, read behind its mark. Raises ValueError where it says what cannot be."""
+    """Read what `_laid_out` wrote, behind its mark. Raises ValueError for an invalid head."""
     size = os.fstat(stream.fileno()).st_size
     try:
         head = stream.read(int.from_bytes(stream.read(_LENGTH), "little"))
@@ -166,13 +162,13 @@ def _picked_up(stream: BinaryIO, file: Path, *, mapped: bool) -> Any:
             return [meant(part) for part in item]
         if not isinstance(item, dict):
             return item
-        ((what, told),) = item.items()
+        ((what, content),) = item.items()
         if what == _TENSOR:
-            return _tensor(storages, *told)
+            return _tensor(storages, *content)
         if what == _TUPLE:
-            return tuple(meant(part) for part in told)
+            return tuple(meant(part) for part in content)
         if what == _DICT:
-            return {meant(key): meant(part) for key, part in told}
+            return {meant(key): meant(part) for key, part in content}
         raise ValueError(f"no {what!r} is known")
 
     try:
@@ -184,7 +180,7 @@ def _picked_up(stream: BinaryIO, file: Path, *, mapped: bool) -> Any:
 def _tensor(
     storages: list[torch.UntypedStorage], number: int, name: str, offset: int, shape: list[int], stride: list[int]
 ) -> torch.Tensor:
-    """A view of bytes that were read. Raises IndexError, KeyError, TypeError or ValueError where it lies elsewhere."""
+    """A view of bytes that were read. Raises IndexError, KeyError, TypeError or ValueError."""
     numbers = (number, offset, *shape, *stride)
     if any(type(one) is not int or one < 0 for one in numbers) or len(shape) != len(stride):
         raise ValueError("no tensor")
@@ -195,7 +191,7 @@ def _tensor(
 
 
 def describe(output: Any) -> dict[str, Any]:
-    """An output as plain data for `write`: its tensors, the device each is on, and the names of other things."""
+    """An output as plain data for `write`: tensors, their devices, names of other types."""
     devices: list[str] = []
     return {"value": _plain(output, devices), "devices": devices}
 
@@ -217,7 +213,7 @@ def _plain(item: Any, devices: list[str]) -> Any:
 
 
 def restore(described: Any, device: torch.device) -> Any:
-    """The output that was described, its tensors where they were. Raises ValueError when it is nothing such."""
+    """The described output, its tensors on their devices. Raises ValueError for another form."""
     if not isinstance(described, dict) or not isinstance(described.get("devices"), list):
         raise ValueError("not a described output")
     return _back(described.get("value"), iter(described["devices"]), device)

@@ -1,8 +1,8 @@
 """Fresh input data for every call: element-wise random mixes of a few drawn sets.
 
-A mix of two draws is a draw of the same kind for whatever is drawn element by element, and takes a fraction of the time of
-drawing. What all draws have in common is kept: a tensor that would lose it is mixed slice by slice, or taken whole.
-A memoized answer is wrong for the next call's data: this is where memoization is caught.
+A mix of two draws is a draw of the same kind, where elements are independent, and much faster. Properties that all
+draws share are kept: such a tensor is mixed by slices or taken whole. A memoized answer is wrong for the next call's
+data: this is where memoization is caught.
 """
 
 from __future__ import annotations
@@ -19,17 +19,15 @@ from profkit.guest.tensors import alike, inputs
 from profkit.guest.tensors.compare import coded, identical, packed, tensors
 
 _MOST, _MOST_BYTES, _SECONDS = 4, 512 << 20, 0.25
-"""Sets that are drawn to mix from, their bytes, and the seconds that drawing more than two may take."""
+"""Sets to mix from, their bytes, and seconds for drawing more than two."""
 _BITS = 32
-"""Binary choices in a mix below which two of them might be the same."""
+"""Fewest binary choices in a mix, so that no two are the same."""
 _LEAST = 8
-"""Elements along an axis from which an order, or that all differ, is no chance."""
+"""Elements along an axis from which order and distinctness are not accidental."""
 _FILLED = 0.01
-"""Share of zeros from which a tensor is padded, or sparse: where they lie may be told by another one."""
+"""Share of zeros in padded or sparse tensors; another tensor may hold their places."""
 ELEMENTS, SLICES, WHOLE, JOINT = "elements", "slices", "whole", "joint"
-"""How a tensor is mixed: its elements, its slices along the first axis, it alone from one of the two, or from the same
-one as all others that are taken so.
-"""
+"""Ways to mix: by elements, by slices along the first axis, alone, or with all other joint tensors."""
 
 
 class Stock:
@@ -38,7 +36,7 @@ class Stock:
     def __init__(
         self, draw: Callable[[], list[Any]], usable: Callable[[Any, Any], bool] = lambda _drawn, _mixed: True
     ) -> None:
-        """usable: whether the task bears a mix, second, as it does a drawn set, first."""
+        """usable(drawn, mixed): whether the task accepts the mix as it does the draw."""
         self._draw = draw
         self._chance = random.SystemRandom()
         began = time.monotonic()
@@ -57,7 +55,7 @@ class Stock:
             self._sets.append(more)
 
     def fresh(self, into: list[Any] | None = None) -> list[Any]:
-        """A new set; `into`: an earlier one whose memory may be used again."""
+        """A new set; `into`: an earlier one that may be overwritten."""
         return self._mix(into) if self._ways else self._draw()
 
     def _mix(self, into: list[Any] | None) -> list[Any]:
@@ -80,14 +78,14 @@ def _leaves(item: Any) -> list[torch.Tensor]:
 
 
 def _mixed(target: torch.Tensor, one: torch.Tensor, other: torch.Tensor, way: str) -> None:
-    """Put elements, or slices, of either of two tensors into a third, by chance."""
+    """Put elements, or slices, of either of two tensors into a third, at random."""
     a, b, into = (inputs.memory(leaf) for leaf in (one, other, target))
     shape = a.shape if way == ELEMENTS else (a.shape[0], *[1] * (a.dim() - 1))
     into.copy_(torch.where(_coins(shape, a.device), a, b))
 
 
 def _coins(shape: torch.Size | tuple[int, ...], device: torch.device) -> torch.Tensor:
-    """True or False for each place, from no generator that anybody knows the state of."""
+    """Random booleans from a generator of unknown state."""
     count = int(numpy.prod(shape, dtype=numpy.int64))
     if device.type != "cpu":
         made = torch.Generator(device)
@@ -104,7 +102,7 @@ def _ways(one: list[Any], other: list[Any]) -> list[str]:
     pairs = list(zip(_leaves(one), _leaves(other), strict=True))
     ways = [_way(a, b) for a, b in pairs]
     if JOINT in ways:
-        # What one of them says of places, the others may be laid out by.
+        # Integers may describe the layout of the others.
         padded = (not a.is_floating_point() or _padded(a, b) for a, b in pairs)
         ways = [JOINT if bound and way != WHOLE else way for way, bound in zip(ways, padded, strict=True)]
     coins = 0
@@ -136,18 +134,18 @@ def _way(one: torch.Tensor, other: torch.Tensor) -> str:
 
 
 def _padded(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether zeros, no few, lie in other places in the two."""
+    """Whether many zeros lie in different places in the two."""
     zeros = one == 0
     return bool(zeros.to(torch.float32).mean() > _FILLED) and not torch.equal(zeros, other == 0)
 
 
 def _common(one: torch.Tensor, other: torch.Tensor) -> Iterator[Callable[[torch.Tensor], bool]]:
-    """What two draws may have in common, and another set then has to have as well."""
+    """Properties that two draws may share, and another set then has to have."""
     if one.is_complex():
         return
     if one.is_floating_point():
-        told = alike.Leaf(one, other)
-        yield lambda leaf: torch.equal(told.mended(leaf, one), leaf)
+        shared = alike.Leaf(one, other)
+        yield lambda leaf: torch.equal(shared.mended(leaf, one), leaf)
         for axis in range(one.dim()):
             yield lambda leaf, axis=axis: _unit(leaf, axis)  # type: ignore[misc]
         return

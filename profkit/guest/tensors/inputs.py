@@ -14,34 +14,29 @@ from profkit.guest.tensors.compare import coded, identical, inexact, numbers, pa
 
 _CHANCE = torch.default_generator
 STIRRED = 64.0
-"""Units in the last place by which rounding is taken to move what whole numbers are made of."""
+"""Ulps of rounding to assume in values that are rounded to integers."""
 
 
 def seed_all(seed: int) -> None:
-    """Put the generators of torch, of Python and of numpy to `seed`."""
+    """Seed the generators of torch, Python and numpy."""
     torch_seed(seed)
     random.seed(seed)
     numpy.random.seed(seed % 2**32)
 
 
 def torch_seed(seed: int) -> None:
-    """Put torch's generators to `seed`, those of the CPU and of CUDA: the numbers are torch.manual_seed's.
-
-    torch.manual_seed loads the compiler, and writes down the stack for each kind of device that was not used yet, on
-    every call: 3 ms, a hundred times and more in a job.
-    """
+    """Seed torch's generators as torch.manual_seed, which loads the compiler and takes 3 ms."""
     _CHANCE.manual_seed(seed)
     if torch.backends.cuda.is_built():
         torch.cuda.manual_seed_all(seed)
 
 
 def on_gpu(drawn: Any) -> bool:
-    """Whether any of these tensors lies on a GPU."""
     return any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for _, leaf in tensors(drawn))
 
 
 def scalable(arguments: Any) -> list[bool]:
-    """Of each leaf whether it may be multiplied: floating numbers that are not all whole, as masks are, nor of one byte."""
+    """Whether each leaf may be multiplied: floating, not integral as masks are, not of one byte."""
     return [
         isinstance(leaf, torch.Tensor)
         and leaf.is_floating_point()
@@ -52,7 +47,7 @@ def scalable(arguments: Any) -> list[bool]:
 
 
 def repeated(one: Any, other: Any) -> bool:
-    """Whether two draws have the same in every tensor, and one of them could be multiplied."""
+    """Whether two draws are equal in every tensor, and one of them could be multiplied."""
     pairs = [
         (a, b) for (_, a), (_, b) in zip(tensors(one), tensors(other), strict=False) if isinstance(a, torch.Tensor)
     ]
@@ -61,7 +56,7 @@ def repeated(one: Any, other: Any) -> bool:
 
 
 def vary(arguments: Any, seed: int, *, move: bool) -> None:
-    """Make other data of these, in place, by chance: what is `scalable` smaller, and moved along its longest dimension."""
+    """Scale the `scalable` tensors at random, in place, and roll their longest dimension."""
     chance = random.Random(seed)
     for (_, leaf), wanted in zip(tensors(arguments), scalable(arguments), strict=True):
         factor, share = chance.uniform(0.55, 0.95), chance.random()
@@ -73,20 +68,17 @@ def vary(arguments: Any, seed: int, *, move: bool) -> None:
 
 
 def floating(item: Any) -> list[torch.Tensor]:
-    """The tensors of floating numbers in any nesting."""
+    """The floating tensors in any nesting."""
     return [leaf for _, leaf in tensors(item) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
 
 
 def to_device(item: Any, device: torch.device) -> Any:
-    """Tensors in any nesting of lists, tuples and dicts go to the device; nothing is cast.
-
-    A view keeps its layout: strides are what a strided-copy kernel is about.
-    """
+    """Move tensors in any nesting to the device, without a cast; views keep their strides."""
     return mapped(item, lambda tensor: _move(tensor, device))
 
 
 def mapped(item: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """The same nesting of lists, tuples and dicts with every tensor changed, the rest left alone."""
+    """The same nesting of lists, tuples and dicts with every tensor changed."""
     if isinstance(item, torch.Tensor):
         return change(item)
     if isinstance(item, (list, tuple)):
@@ -97,7 +89,7 @@ def mapped(item: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
 
 
 def numbered(item: Any, change: Callable[[int, Any], Any]) -> Any:
-    """A copy with every leaf changed, told its number in the order of `tensors`."""
+    """A copy with every leaf changed, by its number in the order of `tensors`."""
     numbers = itertools.count()
 
     def copied(part: Any) -> Any:
@@ -118,11 +110,11 @@ def _move(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 LINE = 64
-"""Elements: where a tensor begins within this many is kept, for kernels that load several at once."""
+"""Alignment to keep, in elements, for vectorized loads."""
 
 
 def changed(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """A tensor after a change of its elements, with the layout and the alignment it had."""
+    """A tensor after a change of its elements, with its layout and alignment."""
     if tensor.numel() == 0 or (tensor.is_contiguous() and tensor.storage_offset() % LINE == 0):
         return change(tensor)
     ahead = tensor.storage_offset() % LINE
@@ -136,15 +128,8 @@ def span(shape: Sequence[int], stride: Sequence[int]) -> int:
     return 1 + int(sum((size - 1) * step for size, step in zip(shape, stride, strict=True) if size))
 
 
-def real(tensor: torch.Tensor) -> torch.Tensor:
-    """Of complex numbers the real ones that they are made of, in the same memory, two in a row; others as they are."""
-    return torch.view_as_real(tensor) if tensor.is_complex() and not tensor.is_conj() else tensor
-
-
 def through(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """A tensor after a change of its numbers that may be more than its type can be computed with, of complex ones of their parts; what
-    holds two in a byte stays.
-    """
+    """A tensor changed in a type that torch can compute with; packed types are kept."""
     if packed(tensor):
         return tensor
     if tensor.is_complex():
@@ -158,7 +143,7 @@ def clone(item: Any) -> Any:
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Whether `refill` can put one's data into the other: same nesting, layouts and types, same other values."""
+    """Whether `refill` can copy one into the other: same nesting, layouts, types, other values."""
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
         return (one.shape, one.stride(), one.dtype, one.device) == (
             other.shape,
@@ -193,25 +178,22 @@ def memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def rolled(tensor: torch.Tensor, places: int) -> torch.Tensor:
-    """Whole numbers moved along their longest axis, so that pairs of places stay pairs; those in order, as bounds are, as they were.
-    Floating numbers of one byte are moved as the bytes that they are.
-    """
+    """Integers, or one-byte floats, rolled along their longest axis; sorted ones unchanged."""
     if coded(tensor):
         return rolled(tensor.view(torch.uint8), places).view(tensor.dtype)
     if not tensor.dim():
         return tensor
     axis = max(range(tensor.dim()), key=tensor.shape.__getitem__)
-    # One step down, the last to the first, is what an order has, wherever it is moved.
+    # A sorted axis, rolled or not, falls once at most.
     falls = (tensor.roll(-1, axis) < tensor).sum(axis)
     return tensor.roll(places, axis) if bool((falls > 1).any()) else tensor
 
 
 def stirred(tensor: torch.Tensor, units: float = STIRRED) -> torch.Tensor:
-    """Every element so many units in the last place of the largest ones off, each by another number, in place; what has one byte is
-    no computed number, and stays.
-    """
+    """Perturb every element in place by up to so many ulps of the largest; not one-byte types."""
     if inexact(tensor) and tensor.numel() and not coded(tensor):
-        flat = real(memory(tensor))
+        flat = memory(tensor)
+        flat = torch.view_as_real(flat) if flat.is_complex() and not flat.is_conj() else flat
         size = flat.nan_to_num(0.0, 0.0, 0.0).abs().max() * torch.finfo(flat.dtype).eps * units
         noise = torch.linspace(0.0, 7919.0, flat.numel(), dtype=torch.float64).frac().sub_(0.5).view(flat.shape)
         flat.add_(noise.to(flat) * size)
@@ -222,9 +204,7 @@ _COMPARED = (torch.Tensor, bool, int, float, complex, str, type(None))
 
 
 def refuse_layouts(arguments: Any, output: Any) -> None:
-    """Raise TypeError for a task whose tensors are sparse, nested or quantized, for they are not compared element by element,
-    and for an answer that is made of something else.
-    """
+    """Raise TypeError for sparse, nested or quantized tensors, or other types in the answer."""
     for where, leaf in (*tensors(arguments, "inputs"), *tensors(output)):
         if isinstance(leaf, torch.Tensor) and (leaf.layout is not torch.strided or leaf.is_quantized or leaf.is_nested):
             kind = "nested" if leaf.is_nested else str(leaf.dtype if leaf.is_quantized else leaf.layout)
@@ -237,7 +217,7 @@ def refuse_layouts(arguments: Any, output: Any) -> None:
 
 
 def described(arguments: Any) -> list[str]:
-    """Each input in words: "float32 [16, 1024]", a view with its strides, anything else as it prints, cut short."""
+    """Each input in words: "float32 [16, 1024]", strides of a view, other values cut short."""
     return [_described(leaf) for _, leaf in tensors(arguments)]
 
 

@@ -1,4 +1,4 @@
-"""The precision of a task: what both sides are cast to, and torch's own switches kept where the reference has them."""
+"""The precision of a task: casts of both sides, and torch's switches of precision."""
 
 from __future__ import annotations
 
@@ -16,40 +16,28 @@ from profkit.guest.tensors.compare import tensors
 
 TYPES = {"": None, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 _HAS_TF32 = (8, 0)
-"""Compute capability from which on tensor cores take TF32."""
 KINDS = {"matmul": "cuda.matmul", "convolution": "cudnn.conv", "recurrence": "cudnn.rnn"}
-"""The operations that have a switch of their own on a GPU, and where it is in torch.backends."""
+"""Operations with a switch of their own on a GPU, and its place in torch.backends."""
 _WIDER = {"": "", "on a CPU": "mkldnn", "by oneDNN, convolution": "mkldnn.conv"} | {
     f"by oneDNN, {name}": f"mkldnn.{path}" for name, path in (("matmul", "matmul"), ("recurrence", "rnn"))
 }
-"""Switches of the same kind that a GPU's follow or a CPU has; what is for all of them comes first."""
+"""Parent switches, and those of a CPU; the most general first."""
 
 
 def cast(item: Any, dtype: torch.dtype) -> Any:
-    """Floating tensors in any nesting of lists, tuples and dicts as `dtype`, layout kept, complex ones as `widened` has them; the
-    rest untouched.
-
-    Integers and booleans stay what they are: indices and masks mean nothing as floating numbers.
-    """
+    """Floating tensors in any nesting as `dtype`, layout kept; integers and masks unchanged."""
     return inputs.mapped(item, lambda tensor: inputs.changed(tensor, lambda base: base.to(_as(base, dtype))))
 
 
 def _as(tensor: torch.Tensor, dtype: torch.dtype) -> torch.dtype:
-    """The type of a tensor where floating numbers are of this one."""
+    """The type of a tensor where floating numbers have this one."""
     if tensor.is_complex():
         return torch.complex128 if dtype is torch.float64 else tensor.dtype
     return dtype if tensor.is_floating_point() else tensor.dtype
 
 
-def widened(module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
-    """A module with its floating tensors as `dtype`, in place; complex ones in float64 as complex128, else as they are, for torch
-    makes real numbers of them.
-    """
-    return module._apply(lambda tensor: tensor.to(_as(tensor, dtype)))
-
-
 def apply(module: ModuleType, precision: str) -> None:
-    """Let a reference's getters give their tensors in this precision; "" leaves them alone."""
+    """Cast the tensors of a reference's getters to this precision; "" leaves them unchanged."""
     dtype = TYPES[precision]
     if dtype is None:
         return
@@ -63,7 +51,7 @@ def _got(getter: Callable[[], Any], dtype: torch.dtype) -> Any:
 
 
 def types(model: Any, arguments: Any, output: Any) -> dict[str, Any]:
-    """The types of a task's inputs, weights and outputs by torch's names, each once, sorted."""
+    """The types of a task's inputs, weights and outputs, sorted."""
     weights = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     parts = {"inputs": arguments, "weights": weights, "outputs": output}
     return {name: sorted(set(_names(part))) for name, part in parts.items()}
@@ -76,10 +64,10 @@ def _names(part: Any) -> Iterator[str]:
 
 
 def switches() -> dict[str, Any]:
-    """The process-wide settings of torch that decide in which precision its own operators compute."""
+    """Process-wide settings of torch that decide the precision of its operators."""
     found: dict[str, Any] = {}
     for name, (holder, attribute) in _places().items():
-        # torch refuses to read an old switch once a new one was set, and has the new ones only from 2.9 on.
+        # torch refuses to read an old switch once a new one (2.9 on) was set.
         with contextlib.suppress(RuntimeError, AttributeError):
             found[name] = getattr(holder, attribute)
     with contextlib.suppress(RuntimeError):
@@ -88,18 +76,14 @@ def switches() -> dict[str, Any]:
 
 
 def narrowed(device: torch.device) -> frozenset[str]:
-    """The kinds of operations (convolution, matmul, recurrence) in which torch's switches, as they are, let it take TF32
-    for float32 on this device; none on a CPU, nor on a GPU that has no TF32.
-    """
+    """Kinds of operations that torch's switches let use TF32 for float32 on this device."""
     if device.type != "cuda" or torch.cuda.get_device_capability(device) < _HAS_TF32:
         return frozenset()
     return _switched(switches())
 
 
 def _switched(now: Mapping[str, Any]) -> frozenset[str]:
-    """The kinds that these switches let take TF32. Before torch 2.9 cuDNN has one switch for all it does; from then on
-    torch refuses to read that one where it says less than the others.
-    """
+    """Kinds that these switches let use TF32; before torch 2.9 cuDNN has one switch for all."""
     found = {kind for kind in KINDS if now.get(f"float32 {kind}") == "tf32"}
     if now.get("TF32 in cuDNN"):
         found |= {"convolution", "recurrence"}
@@ -128,13 +112,13 @@ def _restore(before: Mapping[str, Any]) -> None:
 
 
 class Listener(Protocol):
-    """Whoever takes events: the file the parent follows, or the process that drives a candidate."""
+    """Receiver of events."""
 
     def send(self, kind: str, impl: str = "", **data: Any) -> None: ...
 
 
 def keep(before: Mapping[str, Any], name: str, events: Listener) -> None:
-    """Undo what a candidate switched for the whole process, the reference included, and say so."""
+    """Undo and report changes of the precision by a candidate, which affect the reference too."""
     now = switches()
     changed = [f"{key}: {old} -> {now[key]}" for key, old in before.items() if now.get(key, old) != old]
     if not changed:
@@ -147,6 +131,3 @@ def keep(before: Mapping[str, Any], name: str, events: Listener) -> None:
         how_much=f"{'; '.join(changed)}; switched back before the reference ran again",
         fix="compute in the task's own precision, or evaluate all in the other one (--precision)",
     )
-
-
-__all__ = ["KINDS", "TYPES", "apply", "cast", "keep", "narrowed", "switches", "types"]

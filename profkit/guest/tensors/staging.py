@@ -1,9 +1,7 @@
-"""Memory of the device that a judge and a candidate's process both see: tensors go over without passing the host.
+"""Device memory shared by the judge and a candidate: tensors bypass the host.
 
-The judge allocates it, and frees it when the other process is gone, which opens it by CUDA's interprocess handles: to free
-what somebody has open is undefined.
-Nobody works in it: who writes copies in, who reads copies out before anything looks, so that what the other side does to it
-later changes nothing. What goes over beside it is plain data that says where in it a tensor lies.
+The judge allocates it, and frees it when the other process, which opens it by CUDA IPC, has ended: freeing open
+memory is undefined. Data are copied in and copied out before use, so later writes change nothing.
 """
 
 from __future__ import annotations
@@ -25,11 +23,11 @@ _LIES = "__lies_at__"
 _ALIGNED = 512
 _LEAST = 32 << 20
 _MOST, _PART, _BLOCK = 8 << 30, 4, 2 << 20
-"""Bytes of an area at most, the part of the device's free memory that one stretch may take, and what the driver shares whole."""
+"""Most bytes of an area, divisor of the free memory per stretch, and granularity of sharing."""
 
 
 class Area:
-    """What goes one way, as one of the two processes sees it: stretches of bytes, the last of which is being filled."""
+    """One direction of transfer as one process sees it: stretches of bytes, the last one in use."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -38,36 +36,36 @@ class Area:
 
     @property
     def left(self) -> int:
-        """Bytes that `put` has room for."""
+        """Bytes of room for `put`."""
         return self._stretches[-1].numel() - self._used if self._stretches else 0
 
     @property
     def size(self) -> int:
-        """Bytes of all its stretches."""
+        """Bytes of all stretches."""
         return sum(one.numel() for one in self._stretches)
 
     def add(self, memory: torch.Tensor) -> None:
-        """Go on in this stretch (bytes on the device); the others stay readable."""
+        """Continue in this stretch (bytes on the device); the others stay readable."""
         self._stretches.append(memory)
         self._used = 0
 
     def rewind(self) -> None:
-        """What was put here has been read: its memory may be used again."""
+        """Use the memory again: its contents have been read."""
         self._used = 0
 
     def let_go(self) -> list[torch.Tensor]:
-        """Its stretches, which are its no longer."""
+        """Give up all stretches, and return them."""
         stretches, self._stretches, self._used = self._stretches, [], 0
         return stretches
 
     def larger(self, wanted: int, free: int) -> int:
-        """Bytes of the next stretch that has room for so many; 0 where the device has too few free."""
+        """Bytes of the next stretch for so many bytes; 0 where the device has too few free."""
         good = max(wanted, _LEAST, 2 * self._stretches[-1].numel() if self._stretches else 0)
         most = min(free // _PART, _MOST - self.size) // _BLOCK * _BLOCK
         return min(-(-good // _BLOCK) * _BLOCK, most) if wanted <= most else 0
 
     def put(self, value: Any) -> Any:
-        """The value with its tensors copied here. `left` has to be at least `size(value, device)`."""
+        """The value with its tensors copied here; needs `size(value, device)` bytes of room."""
         placed = inputs.mapped(value, self._placed)
         facts.settle(self.device)
         return placed
@@ -85,7 +83,7 @@ class Area:
         return {_LIES: [*where, str(tensor.dtype), list(tensor.shape), list(tensor.stride())]}
 
     def take(self, value: Any) -> Any:
-        """The value with copies of the tensors that lie here. Raises ValueError for what lies nowhere."""
+        """The value with copies of the tensors here. Raises ValueError for invalid addresses."""
         taken = self._taken(value)
         facts.settle(self.device)
         return taken
@@ -119,18 +117,17 @@ class Area:
 
 
 _left: deque[tuple[int, list[torch.Tensor]]] = deque()
-"""No list: the contents of those are sealed."""
 
 
 def leave(process: int, areas: Iterable[Area]) -> None:
-    """Note that this memory, made by `allocate`, is of no more use when that process, which has it open, is gone."""
+    """Note memory made by `allocate` for release once that process has ended."""
     stretches = [one for area in areas for one in area.let_go()]
     if stretches and process:
         _left.append((process, stretches))
 
 
 def give_back(free: Callable[[torch.Tensor], None]) -> int:
-    """Free what processes have left that are gone by now; the bytes of it."""
+    """Free the memory of ended processes; returns the bytes."""
     freed = 0
     for _ in range(len(_left)):
         process, stretches = _left.popleft()
@@ -145,7 +142,7 @@ def give_back(free: Callable[[torch.Tensor], None]) -> int:
 
 
 def size(value: Any, device: torch.device) -> int:
-    """Bytes that `put` takes of a value; 0 where nothing of it can go this way, or not all as it is."""
+    """Bytes that `put` needs for a value; 0 where it cannot go this way."""
     leaves = [leaf for _, leaf in tensors(value) if isinstance(leaf, torch.Tensor) and leaf.device.type == device.type]
     if not all(_plain(leaf) for leaf in leaves):
         return 0
@@ -158,7 +155,7 @@ def _plain(tensor: torch.Tensor) -> bool:
 
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:
-    """(elements before the first that keep its alignment, all up to the last)."""
+    """(elements ahead that keep its alignment, all elements to the last)."""
     if not tensor.numel():
         return 0, 0
     ahead = tensor.storage_offset() % inputs.LINE
@@ -187,14 +184,14 @@ class NotSharedError(RuntimeError):
 
 
 def allocate(bytes_: int, device: torch.device) -> tuple[torch.Tensor, bytes]:
-    """(that many bytes of the device, the handle by which another process opens them). Raises NotSharedError."""
+    """(device memory, its IPC handle). Raises NotSharedError."""
     driver = _driver()
     pointer, handle = ctypes.c_uint64(), _Handle()
     _done("cuMemAlloc", driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(bytes_)))
     try:
         _done("cuIpcGetMemHandle", driver.cuIpcGetMemHandle(ctypes.byref(handle), pointer))
         memory = _bytes_at(int(pointer.value), bytes_, device)
-        # It may be memory that held somebody's answers before.
+        # It may hold another process's old answers.
         memory.zero_()
         facts.settle(device)
         return memory, bytes(handle)
@@ -204,14 +201,14 @@ def allocate(bytes_: int, device: torch.device) -> tuple[torch.Tensor, bytes]:
 
 
 def free(memory: torch.Tensor) -> None:
-    """Give memory back that `allocate` made; it is not to be looked at any more."""
+    """Free memory from `allocate`."""
     facts.settle(memory.device)
     _done("cuMemFree", _driver().cuMemFree_v2(ctypes.c_uint64(memory.data_ptr())))
 
 
 def opened(handle: bytes, bytes_: int, device: torch.device) -> torch.Tensor:
-    """The bytes that another process allocated. Raises NotSharedError."""
-    # The context is there once something was asked of it.
+    """Memory that another process allocated. Raises NotSharedError."""
+    # Creates the context.
     facts.settle(device)
     pointer = ctypes.c_uint64()
     enable_peers = ctypes.c_uint(1)
@@ -233,7 +230,7 @@ def _done(what: str, code: int) -> None:
 
 
 class _Bytes:
-    """Memory as torch takes it from other libraries, without a copy."""
+    """Memory in the form torch takes without a copy."""
 
     def __init__(self, pointer: int, bytes_: int) -> None:
         self.__cuda_array_interface__ = {

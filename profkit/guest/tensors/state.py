@@ -1,7 +1,7 @@
-"""What a model keeps from call to call: buffers, and tensors among its modules' attributes, that a call changes.
+"""State of a model between calls: buffers and tensor attributes that a call changes.
 
-What the reference keeps in its buffers is part of its work: a candidate has to leave the same in its own. Where the next
-answer depends on what it keeps, both sides begin every call that is compared with the same.
+Changes of the reference's buffers are part of its work: a candidate has to make the same. Where answers depend on
+state, both sides begin every compared call with the same.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ _TELLS = 13.0
 
 @dataclass(frozen=True)
 class State:
-    """What the reference changes in a call: `values` before it, by name; `tells`: whether its answer is another one with what
-    a call has left; `binding`: names of what a candidate has to leave as well: all of it then, else what is registered.
+    """State that the reference changes in a call.
+
+    `values` before it, by name; `tells`: its answer depends on them; `binding`: names a candidate must change as
+    well, all if it `tells`, else the registered ones.
     """
 
     values: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -30,7 +32,7 @@ class State:
 
 
 def changed(model: Any, call: Callable[[], Any]) -> State:
-    """What a call changes; it is asked twice, and what it changed put back."""
+    """State changed by a call; makes two calls and restores it."""
     before = {name: tensor.clone() for name, tensor in held(model)}
     first = inputs.clone(call()) if before else None
     now = dict(held(model))
@@ -44,7 +46,7 @@ def changed(model: Any, call: Callable[[], Any]) -> State:
 
 
 def put(model: Any, values: Mapping[str, torch.Tensor]) -> None:
-    """Give a model copies of these values, under the names that it has; what it has handed out stays as it is."""
+    """Set copies of these values under the names that a model has; aliases are not changed."""
     modules = dict(model.named_modules()) if values and isinstance(model, torch.nn.Module) else {}
     for name, value in values.items():
         path, _, leaf = name.rpartition(".")
@@ -55,14 +57,14 @@ def put(model: Any, values: Mapping[str, torch.Tensor]) -> None:
 
 
 def left(model: Any, values: Mapping[str, torch.Tensor], call: Callable[[], object]) -> dict[str, torch.Tensor]:
-    """Copies of what a model holds under these names, where it does, after a call that began with these values."""
+    """Copies of these names' values after a call that began with these values."""
     put(model, values)
     call()
     return {name: tensor.clone() for name, tensor in held(model) if name in values}
 
 
 def keeping(names: Collection[str]) -> Callable[[Any, list[Any]], Left]:
-    """The view of what a call of a model leaves under these names in it."""
+    """The view of a model's state under these names."""
 
     def view(model: Any, arguments: list[Any]) -> Left:
         def kept() -> dict[str, torch.Tensor]:

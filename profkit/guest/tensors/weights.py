@@ -1,9 +1,8 @@
-"""Live weights: whatever is constant as constructed gets fresh values, the same on both sides.
+"""Live weights: constants of construction get drawn values, the same on both sides.
 
-A LayerNorm as constructed multiplies by one and adds zero, a BatchNorm in eval mode does next to nothing: a candidate
-that leaves them out would be right. So weights, biases and statistics that are all one number, and parameters that
-every construction gives the same numbers (the identity, a range), are drawn anew before anything is compared. What is random
-as constructed stays: its seed is drawn for the run.
+A new LayerNorm multiplies by one and adds zero, so a candidate that leaves it out would be right. Constant weights,
+biases and statistics, and parameters that every construction repeats (the identity, a range), are redrawn before any
+comparison. Random ones stay: their seed is drawn for the run.
 """
 
 from __future__ import annotations
@@ -22,43 +21,37 @@ from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import coded, identical, numbers, tensors
 
 _SHARES = (1.0, 0.25, 0.0625)
-"""How far from the constructed values the drawn ones are, as long as the answer does not bear it."""
+"""Shares of the change to try, until the answer stays steady."""
 _CALM = 1e3
-"""Times by which the size of the answer may change."""
+"""Largest change of the answer's size."""
 _TINY = 0.1
-"""A parameter below it, all of one number, scales what would be lost in rounding: it is drawn larger."""
+"""A constant parameter below it is enlarged: it scales what rounding would lose."""
 _LOOKED_AT, _AGAIN = 4096, 0.9
 _LARGEST = 1 << 27
-"""Numbers that a model may hold to be constructed twice."""
+"""Largest model to construct twice."""
 _MOST_NAMED = 4
 _DEPTH = 3
 
 
 @dataclass(frozen=True)
 class Weights:
-    """`constructed` and `live`: the values of those tensors of the reference that were drawn anew, by name;
-    `owners`: what each is, in words. All empty when there is none, or the answer bears none.
-    """
+    """`constructed` and `live` values of the redrawn tensors, by name; `unsteady`: none fits."""
 
     constructed: dict[str, torch.Tensor] = field(default_factory=dict)
     live: dict[str, torch.Tensor] = field(default_factory=dict)
-    owners: dict[str, str] = field(default_factory=dict)
     unsteady: bool = False
 
     def mixed(self, alive: Collection[str]) -> dict[str, torch.Tensor]:
         """Every value, live for these names and as constructed for the others."""
         return {name: self.live[name] if name in alive else value for name, value in self.constructed.items()}
 
-    def named(self, names: Collection[str]) -> str:
-        """ "weight, bias of LayerNorm (ln)" and so on, one part an owner."""
-        return _said({name: self.owners[name] for name in names})
-
 
 @dataclass(frozen=True)
 class Match:
-    """Which tensors of a candidate stand for those of the reference. `pairs`: the reference's name -> the candidate's;
-    `missing`: names without a counterpart; `bare`: those of them that nothing the candidate holds could be;
-    `ordered`: whether some were told apart by their order alone.
+    """Counterparts of the reference's tensors in a candidate.
+
+    `pairs`: the reference's name -> the candidate's; `missing`: names without one; `bare`: of these, those nothing in
+    the candidate could hold. `ordered`: some were told apart by order alone.
     """
 
     pairs: dict[str, str]
@@ -68,16 +61,15 @@ class Match:
 
 
 def draw(model: Any, ask: Callable[[], Any], seed: int, fixed: Collection[str] = ()) -> Weights:
-    """Draw values for what is constant in a model, and leave them in it. fixed: see `fixed`.
+    """Redraw the constants of a model, in place. fixed: see `fixed`.
 
-    `ask` gives an answer; it must stay finite, and of about the size it had. Where no share of the change leaves it so
-    these and what is tiny stay as they are; where that does not help, all do, and `unsteady` is set.
+    The answer of `ask` must stay finite and of about its size. Otherwise the change is made smaller, then left out,
+    and `unsteady` is set.
     """
     state = constants(model, fixed)
     if not state:
         return Weights()
     constructed = {name: tensor.clone() for name, tensor in state.items()}
-    owners = {name: _owner(model, name) for name in state}
     trained = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     before = ask()
     for bold, share in itertools.product((True, False), _SHARES):
@@ -85,71 +77,64 @@ def draw(model: Any, ask: Callable[[], Any], seed: int, fixed: Collection[str] =
         live = _drawn(state, constructed, share, chance, trained if bold else ())
         put(model, live)
         if steady(before, ask()):
-            return Weights(constructed, live, owners)
+            return Weights(constructed, live)
         put(model, constructed)
     return Weights(unsteady=True)
 
 
 def constants(model: Any, fixed: Collection[str] = ()) -> dict[str, torch.Tensor]:
-    """The floating parameters and kept buffers of a model whose elements are all one finite number, by name; and those of
-    these names.
-    """
+    """Floating parameters and kept buffers that are one finite number, or named in `fixed`."""
     if not isinstance(model, torch.nn.Module):
         return {}
     return {name: tensor for name, tensor in model.state_dict().items() if name in fixed or constant(tensor)}
 
 
 def fixed(model: Any, again: Callable[[], Any]) -> frozenset[str]:
-    """Names of the trained parameters of a model that are not one number and yet the same in another construction from another
-    seed. It is constructed again only where one of them looks so, and none where that fails.
-    """
+    """Names of trained parameters, not constant, that another seed's construction repeats."""
     if not isinstance(model, torch.nn.Module):
         return frozenset()
     own = dict(model.named_parameters(remove_duplicate=False))
-    if not any(_regular(one) for one in own.values()) or too_many(model):
-        return frozenset()
-    try:
-        other = dict(again().named_parameters(remove_duplicate=False))
-    except Exception:
-        traceback.print_exc()
-        return frozenset()
+    other = _other(model, again) if any(_regular(one) for one in own.values()) else {}
     return frozenset(name for name, one in own.items() if _regular(one) and name in other and alike(other[name], one))
 
 
 def drawn(model: Any, again: Callable[[], Any]) -> frozenset[str]:
-    """Names of the kept buffers of a model that another construction from another seed gives other values: weights that nobody
-    trains, as codes of four bits and their scales are. What comes out the same is a table, a mask or a count.
-    """
+    """Names of kept buffers that another seed's construction changes, as quantized weights."""
     if not isinstance(model, torch.nn.Module):
         return frozenset()
     trained = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     own = {name: one for name, one in model.state_dict().items() if name not in trained and _dense(one)}
     own = {name: one for name, one in own.items() if bool((one != one.reshape(-1)[0]).any())}
-    if not own or too_many(model):
-        return frozenset()
-    try:
-        other = again().state_dict()
-    except Exception:
-        traceback.print_exc()
-        return frozenset()
+    other = _other(model, again) if own else {}
     return frozenset(name for name, one in own.items() if name in other and not alike(other[name], one))
 
 
+def _other(model: torch.nn.Module, again: Callable[[], Any]) -> dict[str, torch.Tensor]:
+    """State of another construction; {} where the model is too large or its construction fails."""
+    if too_many(model):
+        return {}
+    try:
+        return dict(again().state_dict())
+    except Exception:
+        traceback.print_exc()
+        return {}
+
+
 def _dense(tensor: Any) -> bool:
-    """Whether it holds real numbers, whole ones or truths that can be looked at."""
+    """Whether it holds real numbers, integers or booleans that can be read."""
     if not isinstance(tensor, torch.Tensor) or is_lazy(tensor) or tensor.layout is not torch.strided:
         return False
     return not tensor.is_quantized and not tensor.is_complex() and tensor.numel() > 0
 
 
 def too_many(model: torch.nn.Module) -> bool:
-    """Whether a model holds more numbers than are to be held twice."""
+    """Whether a model is too large to be held twice."""
     held = (one for one in model.state_dict().values() if isinstance(one, torch.Tensor) and not is_lazy(one))
     return int(sum(one.numel() for one in held)) > _LARGEST
 
 
 def _regular(tensor: torch.Tensor) -> bool:
-    """Whether numbers come again, or in order: those that are drawn seldom do."""
+    """Whether numbers repeat or are sorted, which drawn ones seldom are."""
     if is_lazy(tensor) or not tensor.requires_grad or not tensor.is_floating_point() or constant(tensor):
         return False
     few = tensor.detach().reshape(-1)[:_LOOKED_AT].double()
@@ -159,7 +144,7 @@ def _regular(tensor: torch.Tensor) -> bool:
 
 
 def constant(tensor: Any) -> bool:
-    """Whether all elements of a floating tensor are one finite number; not of an empty one, or one that is not made yet."""
+    """Whether a floating tensor, neither empty nor lazy, holds one finite number throughout."""
     if not _plain(tensor):
         return False
     tensor = numbers(tensor)
@@ -174,9 +159,7 @@ def _drawn(
     chance: torch.Generator,
     bold: Collection[str],
 ) -> dict[str, torch.Tensor]:
-    """Fresh values; tensors that are one and the same in memory get one and the same. bold: names of those that may be made
-    larger than they are, or of numbers that are not one.
-    """
+    """Fresh values, one for tensors that alias each other. bold: names that may be enlarged."""
     found: dict[str, torch.Tensor] = {}
     at: dict[tuple[int, torch.Size], torch.Tensor] = {}
     for name, tensor in state.items():
@@ -191,7 +174,7 @@ def _drawn(
 
 
 def _values(name: str, old: torch.Tensor, chance: torch.Generator, bold: bool) -> torch.Tensor:
-    """What to put for these: variances positive, what is zero about zero, what is not about its value."""
+    """Values to put: variances positive, zeros drawn about zero, others about their value."""
     draw, size = torch.rand(old.shape, generator=chance), float(old.square().mean().sqrt())
     if "var" in name.rpartition(".")[2]:
         return torch.where(old == 0, 1.0, old) * (0.5 + 1.5 * draw)
@@ -201,17 +184,13 @@ def _values(name: str, old: torch.Tensor, chance: torch.Generator, bold: bool) -
 
 
 def said(model: torch.nn.Module, names: Collection[str]) -> str:
-    """What these tensors of a model are, in words, as Weights.named."""
-    return _said({name: _owner(model, name) for name in names})
-
-
-def _said(owners: Mapping[str, str]) -> str:
+    """These tensors by layer: "weight, bias of LayerNorm (ln)"."""
     parts: dict[str, list[str]] = {}
-    for name, owner in owners.items():
-        parts.setdefault(owner, []).append(name.rpartition(".")[2])
-    told = [f"{', '.join(leaves)} of {owner}" for owner, leaves in parts.items()]
-    more = f" and of {len(told) - _MOST_NAMED} more" if len(told) > _MOST_NAMED else ""
-    return "; ".join(told[:_MOST_NAMED]) + more
+    for name in names:
+        parts.setdefault(_owner(model, name), []).append(name.rpartition(".")[2])
+    listed = [f"{', '.join(leaves)} of {owner}" for owner, leaves in parts.items()]
+    more = f" and of {len(listed) - _MOST_NAMED} more" if len(listed) > _MOST_NAMED else ""
+    return "; ".join(listed[:_MOST_NAMED]) + more
 
 
 def _owner(model: torch.nn.Module, name: str) -> str:
@@ -221,7 +200,7 @@ def _owner(model: torch.nn.Module, name: str) -> str:
 
 
 def steady(before: Any, after: Any) -> bool:
-    """Whether an answer is finite where it was, and its size what it was within a factor of _CALM."""
+    """Whether an answer is finite where it was, and its size within a factor of _CALM."""
     for (_, old), (_, new) in zip(tensors(before), tensors(after), strict=True):
         if not isinstance(old, torch.Tensor) or not old.is_floating_point():
             continue
@@ -237,13 +216,13 @@ def _rms(tensor: torch.Tensor) -> float:
     tensor = numbers(tensor)
     finite = tensor.isfinite()
     count = int(finite.sum())
-    # Picking them out would take many times their memory.
+    # Indexing would take many times their memory.
     total = float(torch.where(finite, tensor, 0.0).to(torch.float64).square().sum())
     return math.sqrt(total / count) if count else 0.0
 
 
 def put(model: Any, values: Mapping[str, torch.Tensor], pairs: Mapping[str, str] | None = None) -> None:
-    """Write values into a model's own tensors. pairs: the names they have there, where those are others."""
+    """Write values into a model's own tensors. pairs: its names, where those differ."""
     if not values:
         return
     state = model.state_dict()
@@ -255,9 +234,7 @@ def put(model: Any, values: Mapping[str, torch.Tensor], pairs: Mapping[str, str]
 
 
 def match(model: Any, constructed: Mapping[str, torch.Tensor], known: Collection[str]) -> Match:
-    """Find the candidate's tensors for these of the reference's, both as constructed: by name, else by shape and
-    contents, where there are as many of them on both sides in the order they come. known: all names the reference has.
-    """
+    """Find the reference's constants in a candidate: by name, else by shape and contents."""
     state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     own = {name: one for name, one in state.items() if _plain(one)}
     pairs = {name: name for name, value in constructed.items() if name in own and alike(own[name], value)}
@@ -270,7 +247,7 @@ def match(model: Any, constructed: Mapping[str, torch.Tensor], known: Collection
         free = [name for name, one in own.items() if name not in pairs.values() and alike(one, value)]
         if len(free) == len(names):
             pairs |= dict(zip(names, free, strict=True))
-            # Under another name the identity may be what it is as well the other way round.
+            # Without a name the identity may also be transposed.
             ordered |= len(names) > 1 or not constant(value)
         else:
             missing += names
@@ -278,28 +255,28 @@ def match(model: Any, constructed: Mapping[str, torch.Tensor], known: Collection
 
 
 def _plain(tensor: Any) -> bool:
-    """Whether it holds floating numbers that can be looked at."""
+    """Whether it holds floating numbers that can be read."""
     return (
         isinstance(tensor, torch.Tensor) and not is_lazy(tensor) and tensor.is_floating_point() and tensor.numel() > 0
     )
 
 
 def alike(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors have the same shape and numbers, in whatever type and place."""
+    """Whether two tensors have the same shape and numbers, in any type and place."""
     return one.shape == other.shape and bool(torch.equal(one.detach().double().cpu(), other.detach().double().cpu()))
 
 
 def _bare(
     model: Any, taken: Collection[str], missing: Collection[str], constructed: Mapping[str, torch.Tensor]
 ) -> tuple[str, ...]:
-    """Names for which the candidate has no tensor left that holds as many numbers."""
+    """Names for which the candidate has no free tensor with as many numbers."""
     held = ((name, tensor) for name, tensor in _held(model) if isinstance(tensor, torch.Tensor))
     sizes = [tensor.numel() for name, tensor in held if name not in taken and not is_lazy(tensor)]
     return tuple(name for name in missing if not any(size >= constructed[name].numel() for size in sizes))
 
 
 def _held(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """(name, tensor) of a model's state and of whatever lies in its modules' attributes, lists, tuples and dicts too."""
+    """(name, tensor) of a model's state, attributes, and lists, tuples and dicts in these."""
     if isinstance(model, torch.nn.Module):
         yield from model.state_dict().items()
         for path, module in model.named_modules():
@@ -315,7 +292,7 @@ def _within(item: Any, depth: int) -> Iterator[torch.Tensor]:
         yield item
     elif isinstance(item, dict):
         for key, part in item.items():
-            # What is registered is in the state already.
+            # Registered tensors are in the state already.
             if key not in ("_parameters", "_buffers", "_modules"):
                 yield from _within(part, depth - 1)
     elif isinstance(item, (list, tuple)):
@@ -324,7 +301,7 @@ def _within(item: Any, depth: int) -> Iterator[torch.Tensor]:
 
 
 def changeable(model: Any, live: Collection[str]) -> list[str]:
-    """Names of a model's floating parameters, and of what else was drawn anew; of what is one tensor every name."""
+    """Names, aliases included, of a model's floating parameters and redrawn tensors."""
     if not isinstance(model, torch.nn.Module):
         return []
     found = []
@@ -336,9 +313,7 @@ def changeable(model: Any, live: Collection[str]) -> list[str]:
 
 
 def unlike(model: Any, names: Collection[str], seed: int, *, signs: bool) -> dict[str, torch.Tensor]:
-    """Other values for the trained ones of these: every element smaller or larger by up to a half and, with `signs`, half of them
-    with the other sign. What is symmetrical, positive, orthogonal or the same as another as constructed no longer is.
-    """
+    """Trained weights scaled at random by 0.5 to 1.5, and with `signs` half of them negated."""
     trained = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     state = {name: value for name, value in model.state_dict().items() if name in names and name in trained}
     chance, at = torch.Generator().manual_seed(seed), dict[tuple[int, torch.Size], torch.Tensor]()
@@ -351,12 +326,9 @@ def unlike(model: Any, names: Collection[str], seed: int, *, signs: bool) -> dic
 
 
 def counterparts(model: Any, known: Mapping[str, torch.Tensor], pairs: Mapping[str, str]) -> dict[str, str]:
-    """The candidate's names for the reference's tensors: of `pairs`, the same with these numbers as near as its type has them,
-    or the one that holds the same numbers in the same order.
-    """
-    if not isinstance(model, torch.nn.Module):
-        return dict(pairs)
-    state = {name: one for name, one in model.state_dict().items() if isinstance(one, torch.Tensor)}
+    """The candidate's names for the reference's tensors: by `pairs`, name, or equal numbers."""
+    held = model.state_dict() if isinstance(model, torch.nn.Module) else {}
+    state = {name: one for name, one in held.items() if isinstance(one, torch.Tensor)}
     own = {name: one for name, one in state.items() if one.layout is torch.strided and not is_lazy(one)}
     same = {name: name for name, value in known.items() if name in own and _near(own[name], value)}
     found = {**same, **pairs}
@@ -369,7 +341,7 @@ def counterparts(model: Any, known: Mapping[str, torch.Tensor], pairs: Mapping[s
 
 
 def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors of one shape differ by no more than a narrow type does; what is lower than 8 bits is not known."""
+    """Whether two tensors differ by no more than the rounding to 8 bits or more."""
     if one.shape != other.shape:
         return False
     a, b = one.detach().to(other.device, torch.float64), other.detach().to(torch.float64)
@@ -384,12 +356,12 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def padded(model: Any) -> list[str]:
-    """Names of the tables that have a row of zeros for padding, which nothing that trains or loads them changes."""
+    """Names of embedding tables with a zero row for padding, which training does not change."""
     return tables(model, lambda one: one.padding_idx is not None and not one.weight[one.padding_idx].any())
 
 
 def tables(model: Any, wanted: Callable[[Any], bool] = lambda one: True) -> list[str]:
-    """Names of the tables of those embeddings of a model that are wanted; of what is one tensor every name."""
+    """Names, aliases included, of the wanted embedding tables of a model."""
     if not isinstance(model, torch.nn.Module):
         return []
     kinds = torch.nn.Embedding, torch.nn.EmbeddingBag
@@ -399,9 +371,7 @@ def tables(model: Any, wanted: Callable[[Any], bool] = lambda one: True) -> list
 
 
 def shift(model: Any, names: Collection[str], *, still: Collection[str] = (), back: bool = False) -> None:
-    """Give these tensors of a model other numbers, in place: half of what they were and one place on, of those that are to hold
-    `still` where they were, whole numbers, truths and floating numbers of one byte one place on alone; or take that back. Tensors that are one in memory are changed once.
-    """
+    """Halve and roll these tensors in place (`still`: halve alone), or take that `back`."""
     state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     chosen = {(state[name].data_ptr(), state[name].shape): name for name in sorted(names, key=lambda n: n in still)}
     with torch.no_grad():
@@ -416,10 +386,10 @@ def shift(model: Any, names: Collection[str], *, still: Collection[str] = (), ba
 def shift_counterparts(
     model: Any, names: Collection[str], counterparts: Mapping[str, str], still: Collection[str] = ()
 ) -> list[str]:
-    """`shift` those of a candidate's tensors that stand for these of the reference's; the names that it has not."""
-    # What was there as it was constructed may have gone by another name since.
+    """`shift` the candidate's counterparts of these weights; returns the names without one."""
+    # Names may have changed since construction.
     state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     there = [name for name in names if counterparts.get(name) in state]
     shift(model, [counterparts[name] for name in there], still={counterparts[name] for name in there if name in still})
-    # Another name with the same numbers may stand for something else.
+    # An equal tensor of another name may mean something else.
     return [name for name in names if name not in there or counterparts[name] != name]

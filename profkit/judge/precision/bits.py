@@ -1,18 +1,17 @@
-"""Bits: borders of types, quantiles of errors over responses, and what is known of a task's precision."""
+"""Precision in bits: borders of types, quantiles, and the known precision of a task."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from profkit.guest.tensors.compare import inexact, numbers, told
+from profkit.guest.tensors.compare import inexact, numbers, scalars
 
 BORDERS = {"fp64": 26.0, "fp32": 13.0, "tf32": 9.3, "fp16": 9.3, "bf16": 6.8, "fp8": 3.0}
-"""Bits from which on an answer counts as computed in a type; as measured on work of known precision (benchmarks/measured_precision.py)."""
+"""Bits from which an answer counts as computed in a type, by benchmarks/measured_precision.py."""
 COARSER = {
     "fp64": ("fp32",),
     "fp32": ("tf32", "bf16"),
@@ -21,16 +20,14 @@ COARSER = {
     "bf16": ("fp8",),
     "fp8": (),
 }
-"""Types that people use in place of a task's own."""
+"""Types in common use instead of a task's own."""
 UNITS = {"fp64": 2.0**-53, "fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8, "fp8": 2.0**-4}
 QUANTILES = (0.5, 0.9, 0.99, 0.9999)
 
 
 @dataclass
 class Profile:
-    """Response of one output to drawn inputs: quantiles, then the largest, over all elements and over the smaller half; `edge`: the size
-    below which an element belongs to that half.
-    """
+    """Response to drawn inputs: quantiles and maximum, of all elements and those below `edge`."""
 
     every: list[float]
     small: list[float]
@@ -39,8 +36,10 @@ class Profile:
 
 @dataclass
 class Precision:
-    """What is known of a task's precision. `type`: of its inputs, weights and arithmetic; `own`: bits of the reference; `noise`: outputs that
-    are rounding alone; `profiles`: by output.
+    """Known precision of a task.
+
+    `type`: of its inputs, weights and arithmetic; `own`: bits of the reference; `noise`: outputs of rounding noise;
+    `profiles`: by output.
     """
 
     type: str = "fp32"
@@ -50,16 +49,16 @@ class Precision:
 
     @property
     def required(self) -> float:
-        """Bits that a right answer has: those of the type, or one less than the reference where it has fewer."""
+        """Bits of a right answer: the type's, or one less than the reference where it has fewer."""
         return min(BORDERS[self.type], self.own - 1.0)
 
     @property
     def least(self) -> float:
-        """Bits below which an answer is wrong: those of the coarsest type that people use in its place."""
+        """Bits below which an answer is wrong: those of the coarsest accepted type."""
         return min(self.required, *(BORDERS[one] for one in COARSER[self.type]), BORDERS[self.type])
 
     def named(self, bits: float) -> str:
-        """The type that so many bits are worth in this task."""
+        """The type that corresponds to so many bits in this task."""
         if bits >= self.required:
             return self.type
         return next((one for one in COARSER[self.type] if bits >= BORDERS[one]), "")
@@ -70,7 +69,6 @@ def is_float(leaf: Any) -> bool:
 
 
 def as_tensor(leaf: Any) -> Any:
-    """A Python float as a tensor: it was one before."""
     return torch.tensor(leaf, dtype=torch.float32) if isinstance(leaf, float) else leaf
 
 
@@ -81,14 +79,8 @@ def flat(tensor: torch.Tensor, *, narrow: bool = False) -> torch.Tensor:
     return tensor.to(torch.float32 if narrow else torch.float64)
 
 
-def pieces(have: torch.Tensor, want: torch.Tensor, size: int = 1 << 24) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    a, b = numbers(have.detach()).reshape(-1), numbers(want.detach()).reshape(-1)
-    for start in range(0, b.numel(), size):
-        yield flat(a[start : start + size]), flat(b[start : start + size])
-
-
 def half_unit(dtype: torch.dtype) -> float:
-    """Half a unit in the last place of a type, relative."""
+    """Half an ulp of a type, relative."""
     return float(torch.finfo(dtype).eps) / 2
 
 
@@ -98,12 +90,12 @@ def less_rounding(a: torch.Tensor, b: torch.Tensor, unit: float) -> torch.Tensor
 
 
 def quantiles(values: torch.Tensor) -> list[float]:
-    """The quantiles of QUANTILES and the largest; nothing of nothing."""
+    """The QUANTILES and the maximum; [] of an empty tensor."""
     if not values.numel():
         return []
     ordered = values.to(torch.float64).sort().values
     places = [min(len(ordered) - 1, math.ceil(q * (len(ordered) - 1))) for q in QUANTILES]
-    return told(*(ordered[place] for place in places), ordered[-1])
+    return scalars(*(ordered[place] for place in places), ordered[-1])
 
 
 def over(errors: list[float], responses: list[float]) -> float:

@@ -1,6 +1,6 @@
-"""Weights with which a model remembers longer: gates that keep, matrices that turn, decays near one, terms of one size.
+"""Weights with a longer memory: open gates, rotation matrices, decays near one, even terms.
 
-A gated unit forgets and a sum's terms decay: with weights as constructed the last steps alone may be right to the last digit.
+With weights as constructed a recurrence forgets, so its last steps alone may be right to the last digit.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 import torch
 
 LONG = 16
-"""Elements from which an axis is long."""
+"""Elements of a long axis."""
 _SMALL = 1 << 16
-"""Elements of a parameter that may be a decay, a bias or a table of terms."""
+"""Largest parameter that counts as a decay, a bias or a table of terms."""
 _FADED = 1 / 16
 
 
 def remembering(model: Any, state: Mapping[str, torch.Tensor], length: int) -> Iterator[dict[str, torch.Tensor]]:
-    """Values for some of these tensors of a model, by name, with which it may remember so many steps."""
+    """Values for some of these tensors, by name, with which a model may remember so many steps."""
     together = {name: value for name, value in _layers(model, state, length) if name in state}
     if together:
         yield together
@@ -38,12 +38,12 @@ def remembering(model: Any, state: Mapping[str, torch.Tensor], length: int) -> I
 
 
 def _random(value: torch.Tensor) -> bool:
-    """Whether a matrix looks drawn with a mean of zero, as what is multiplied by does."""
+    """Whether a matrix looks drawn with a mean of zero."""
     return bool((value > 0).any() and (value < 0).any())
 
 
 def _fading(value: torch.Tensor) -> bool:
-    """Whether the numbers at one end of a long axis are far smaller than those at the other."""
+    """Whether the numbers at one end of a long axis are far smaller than at the other."""
     for axis, size in enumerate(value.shape):
         if size >= LONG:
             ends = (value.narrow(axis, at, size // 4).to(torch.float64).square().mean() for at in (0, size - size // 4))
@@ -59,7 +59,7 @@ def _square(value: torch.Tensor) -> bool:
 
 
 def _layers(model: Any, state: Mapping[str, torch.Tensor], length: int) -> Iterator[tuple[str, torch.Tensor]]:
-    """Of torch's recurrent layers (name, value): gates that keep for about so many steps, matrices that turn."""
+    """(name, value) of torch's recurrent layers: gates that keep for `length` steps, rotations."""
     keeps = {torch.nn.GRU: (3, {1: 1.0}), torch.nn.LSTM: (4, {1: 1.0, 0: -0.5})}
     keeps |= {torch.nn.GRUCell: keeps[torch.nn.GRU], torch.nn.LSTMCell: keeps[torch.nn.LSTM]}
     for path, module in model.named_modules():
@@ -78,7 +78,7 @@ def _layers(model: Any, state: Mapping[str, torch.Tensor], length: int) -> Itera
 
 
 def _slower(value: torch.Tensor, length: int) -> Iterator[torch.Tensor]:
-    """What may make a decay of these numbers last for so many steps."""
+    """Candidates for a decay that lasts `length` steps."""
     if bool(((value >= 0) & (value <= 1)).all()):
         yield 1 - (1 - value) / length
     yield value / length
@@ -87,14 +87,14 @@ def _slower(value: torch.Tensor, length: int) -> Iterator[torch.Tensor]:
 
 
 def _even(value: torch.Tensor) -> torch.Tensor:
-    """Numbers of one size, with the signs they have."""
+    """Numbers of one size, with their signs."""
     size = value.to(torch.float64).square().mean().sqrt().to(value)
     steps = torch.linspace(0.75, 1.25, value.numel(), dtype=torch.float64).to(value).view(value.shape)
     return torch.where(value < 0, -size, size) * steps
 
 
 def _gates(value: torch.Tensor, length: int) -> Iterator[torch.Tensor]:
-    """A bias with one of two, three or four parts of it much larger or smaller."""
+    """A bias with one of two, three or four parts much larger or smaller."""
     for parts in (2, 3, 4):
         if value.dim() == 1 and len(value) % parts == 0:
             for at in range(parts):
@@ -105,7 +105,7 @@ def _gates(value: torch.Tensor, length: int) -> Iterator[torch.Tensor]:
 
 
 def _turning(value: torch.Tensor) -> torch.Tensor:
-    """A matrix that passes on what it is given by its last columns, one place on, and a little of what comes before them."""
+    """A matrix that rotates its last columns by one place, with small other weights."""
     rows, columns = value.shape
     new = value / (rows * columns) ** 0.5
     new[:, columns - rows :] = torch.eye(rows, dtype=value.dtype, device=value.device).roll(1, 0)

@@ -1,8 +1,9 @@
 """Measured precision: to how many bits is an answer right?
 
-Truth is the reference in float64. Inputs and weights moved at random by a small relative step give the response of every element, per unit of
-the step. The error of an answer, less the rounding of its own type, over the response, quantile by quantile, over all elements and over the
-smaller half of them, is 2**-bits at the worst. Elements that jump may have any value that a moved run gave.
+Truth is the reference in float64. Small random relative steps in inputs and weights give each element's response, per
+unit of the step. The error, less the answer's own rounding, is divided by the response, quantile by quantile. All
+elements and the smaller half are compared; the worst ratio is 2**-bits. Elements that jump may have the value of any
+moved run.
 """
 
 from __future__ import annotations
@@ -11,22 +12,23 @@ import math
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
 from profkit.guest.tensors.compare import (
     Left,
     Verdict,
+    chunks,
     close,
     figures,
     form,
     identical,
     inexact,
+    scalars,
     step,
     strange,
     tensors,
-    told,
 )
 from profkit.judge.precision import twin
 from profkit.judge.precision.bits import (
@@ -42,7 +44,6 @@ from profkit.judge.precision.bits import (
     is_float,
     less_rounding,
     over,
-    pieces,
     quantiles,
     share,
     to_bits,
@@ -50,24 +51,27 @@ from profkit.judge.precision.bits import (
 )
 
 SMOOTH, KINK = 2.0**-20, 2.0**-11
-"""Relative steps: one that rounding of float64 does not reach, and one as coarse as types that are used in place of others."""
+"""Relative steps: far above float64's rounding, and as coarse as accepted types."""
 _LEAST = 1.0 / 64
-"""Response of an element that hangs on nothing, as a share of itself."""
+"""Least response of an element, relative to its size."""
 _TIMES = 2.0
 _DRAWS, _FEW = 2, 4096
-"""Runs by the smooth step; one more where an output has few elements."""
+"""Runs by the smooth step; one more for outputs with few elements."""
 _MANY = 8
-"""Runs that show which of equals an integer stands for: one of 256 ties is missed."""
+"""Runs that reveal ties among integers: one of 256 ties is missed."""
 _OFFENDERS = 1 << 12
 _STRAY = 8
-"""Of integers that a moved run changes, so many in a row may hide one that none of the runs changed."""
+"""Ratio of integers changed by a moved run to those that only the candidate changed."""
 _SURE, _ROUGH, _RARE = 0.5, 2.0, 3.0
 _NOISE = 0.5
 
 
 @dataclass
 class _Leaf:
-    """One output at some of its elements, flat: truth, response, runs by the coarse step, and what no run agrees on."""
+    """One output at some elements, flat.
+
+    `kinks`: (step, value) of the coarse runs; `smooth`: response to the smooth step; `rounded`: half an ulp.
+    """
 
     truth: torch.Tensor
     response: torch.Tensor
@@ -76,7 +80,6 @@ class _Leaf:
     rounded: float
 
     def joined(self, other: _Leaf) -> _Leaf:
-        """This and the same output at other elements."""
         truth, response, smooth = (
             torch.cat([getattr(self, name), getattr(other, name)]) for name in ("truth", "response", "smooth")
         )
@@ -84,12 +87,8 @@ class _Leaf:
         return _Leaf(truth, response, kinks, smooth, self.rounded)
 
 
-Index: TypeAlias = Any
-"""Indices of elements, or a slice."""
-
-
 class Oracle:
-    """Judges answers by a reference. pause: called before it is asked, where others may have waited."""
+    """Judges answers by a reference. pause: called before each run of the reference."""
 
     def __init__(
         self, model: Any, precision: Precision | None = None, pause: Callable[[], None] = lambda: None
@@ -101,13 +100,13 @@ class Oracle:
         self.any_dtype = False
 
     def case(self, arguments: list[Any], want: Any, view: twin.View = twin.called, *, drawn: bool = False) -> Case:
-        """The answer `want` to these arguments, which stay as they are. drawn: whether they are like those of the profiles."""
+        """The expected answer `want` to these arguments. drawn: the profiles apply to them."""
         return Case(self, arguments, want, view, drawn=drawn)
 
     def runs(
         self, arguments: list[Any], view: twin.View, take: Callable[[Any], Any], draws: int
     ) -> list[tuple[float, Any]]:
-        """What `take` keeps of the truth, of `draws` smooth and of two coarse runs, with their steps. Raises what the reference raises."""
+        """(step, what `take` keeps) of the truth, of `draws` smooth and two coarse runs."""
         plan = [(0.0, 0, 1.0), *((SMOOTH, 1 + n, 1.0) for n in range(draws))]
         coarse = max(KINK, 2 * UNITS[self.precision.type])
         plan += [(coarse, 1 + draws, sign) for sign in (1.0, -1.0)]
@@ -129,7 +128,7 @@ class Oracle:
 
 
 class Case:
-    """Inputs, the reference's answer, and, once it is needed, the truth."""
+    """Inputs, the reference's answer, and the truth, computed when needed."""
 
     def __init__(self, oracle: Oracle, arguments: list[Any], want: Any, view: twin.View, *, drawn: bool) -> None:
         self._oracle, self._arguments, self._view, self._drawn = oracle, arguments, view, drawn
@@ -139,8 +138,10 @@ class Case:
         self._thin: list[_Leaf | None] | None = None
 
     def judged(self, got: Any, *, exact: bool = False, full: bool = False, strict: bool = False) -> Verdict:
-        """The verdict on an answer. exact: measure the bits even where a look at the profile would do; full: with means and medians; strict: a
-        coarser type than the task's is wrong.
+        """The verdict on an answer.
+
+        exact: measure the bits even where the profile would do. full: with means and medians. strict: reject a type
+        coarser than the task's.
         """
         known = self._oracle.precision
         least = known.required if strict else known.least
@@ -165,7 +166,7 @@ class Case:
             found = self._quick(n, have)
             if exact or not found >= known.required + _SURE:
                 found, what = self._measured(n, have)
-                # Of inputs that are not drawn ones the reference itself may have less.
+                # On unusual inputs the reference itself may have fewer bits.
                 if found < least and (self._drawn or found < min(least, self._own(n) - _RARE)):
                     return Verdict("mismatch", f"{where}: {what}", bits=found)
             bits = min(bits, found)
@@ -175,30 +176,30 @@ class Case:
         )
 
     def profiles(self) -> dict[str, Profile]:
-        """The response of every floating output, and whether it is rounding alone as the profile's edge tells nothing of it."""
+        """The response of every floating output."""
         found = {}
         for n, (where, leaf) in enumerate(self._leaves):
-            told_ = self._sampled(n) if is_float(leaf) else None
-            if told_ is not None:
-                edge = float(told_.truth.abs().median())
-                small = told_.truth.abs() < edge
-                found[where] = Profile(quantiles(told_.response), quantiles(told_.response[small]), edge)
+            one = self._sampled(n) if is_float(leaf) else None
+            if one is not None:
+                edge = float(one.truth.abs().median())
+                small = one.truth.abs() < edge
+                found[where] = Profile(quantiles(one.response), quantiles(one.response[small]), edge)
         return found
 
     def noise(self) -> list[str]:
-        """Outputs that rounding alone moves by as much as they are."""
+        """Outputs that rounding alone moves by as much as their size."""
         found = []
         for n, (where, leaf) in enumerate(self._leaves):
             one = self._sampled(n) if is_float(leaf) else None
             if one is not None and one.truth.numel():
-                response, size = told(one.smooth.square().mean(), one.truth.abs().square().mean())
+                response, size = scalars(one.smooth.square().mean(), one.truth.abs().square().mean())
                 moved = math.sqrt(response) * UNITS[self._oracle.precision.type]
                 if (response > 0 and moved >= _NOISE * math.sqrt(size)) or self._own(n) < BORDERS["fp8"]:
                     found.append(where)
         return found
 
     def bits(self, answer: Mapping[str, Any]) -> dict[str, float]:
-        """Bits of thinned answers by output, as `thin` takes them; inf where they are exactly right, -inf where nothing is."""
+        """Bits of thinned answers by output: inf where exact, -inf where nothing is right."""
         found = {}
         for n, (where, leaf) in enumerate(self._leaves):
             got = answer.get(where)
@@ -214,7 +215,6 @@ class Case:
         return found
 
     def own(self) -> float:
-        """Bits of the reference's own answer, over all outputs that are not noise."""
         noise = self._oracle.precision.noise
         each = [self._own(n) for n, (where, leaf) in enumerate(self._leaves) if is_float(leaf) and where not in noise]
         return min(each, default=math.inf)
@@ -229,7 +229,7 @@ class Case:
         return self._ratio(one, flat(want)[index], want.dtype, self._base(n, index))
 
     def _quick(self, n: int, have: torch.Tensor) -> float:
-        """Bits by the profile of drawn inputs, -inf where there is none."""
+        """Bits by the profile of drawn inputs, -inf without one."""
         where, want = self._leaves[n]
         if have.dtype == want.dtype and identical(have, want):
             return math.inf
@@ -243,7 +243,7 @@ class Case:
         a, b = (flat(one)[index] for one in (have, want))
         error = less_rounding(a, b, 2.0 * half_unit(have.dtype))
         top = max(
-            (float(less_rounding(x, y, 2.0 * half_unit(have.dtype)).max()) for x, y in pieces(have, want)),
+            (float(less_rounding(x, y, 2.0 * half_unit(have.dtype)).max()) for x, y in chunks(have, want)),
             default=0.0,
         )
         small = error[b.abs() < profile.edge]
@@ -252,7 +252,7 @@ class Case:
         return to_bits(max(ratios))
 
     def _measured(self, n: int, have: torch.Tensor) -> tuple[float, str]:
-        """(bits, what is wrong in words) by truth, at a sample of the elements and at those that look worst."""
+        """(bits, the mismatch in words) by truth, at a sample and at the worst elements."""
         want = self._leaves[n][1]
         sample = self._sampled(n)
         if sample is None:
@@ -273,22 +273,22 @@ class Case:
         return bits, f"right to {max(bits, 0.0):.1f} bits where {need}: {self._far(n, have)}"
 
     def _far(self, n: int, have: torch.Tensor) -> str:
-        """How far an output is from the reference's, in words."""
+        """Distance of an output from the reference's, in words."""
         want, off, worst, squares = self._leaves[n][1], 0, 0.0, 0.0
-        for a, b in pieces(have, want):
+        for a, b in chunks(have, want):
             both = a.isfinite() & b.isfinite()
             squares += float(torch.where(both, b.abs().square(), 0.0).sum())
         scale = math.sqrt(squares / max(1, want.numel()))
-        for a, b in pieces(have, want):
+        for a, b in chunks(have, want):
             both = a.isfinite() & b.isfinite()
             error = torch.where(both, (a - b).abs(), 0.0)
             size = torch.where(both, b.abs(), 0.0) + scale
-            far, most = told((error > size * 2.0**-self._oracle.precision.required).sum(), error.max())
+            far, most = scalars((error > size * 2.0**-self._oracle.precision.required).sum(), error.max())
             off, worst = off + int(far), max(worst, most)
         return f"{off} of {want.numel()} elements differ, the worst by {worst:.3g} (rms {scale:.3g})"
 
     def _worst(self, n: int, have: torch.Tensor) -> torch.Tensor:
-        """Indices of the elements that differ most for their size."""
+        """Indices of the elements with the largest relative error."""
         want = self._leaves[n][1]
         a, b = flat(have, narrow=True), flat(want, narrow=True)
         scale = b.abs().nan_to_num(0.0, 0.0, 0.0).mean()
@@ -306,7 +306,7 @@ class Case:
     def _parts(
         self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype, base: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """(error, response) of an output at the elements of a leaf."""
+        """(error, response) at the elements of a leaf."""
         y = flat(have)
         value = y if base is None else y - base
         half = half_unit(dtype) * y.abs().nan_to_num(0.0, 0.0, 0.0).clamp_min(torch.finfo(dtype).smallest_normal)
@@ -319,7 +319,7 @@ class Case:
         return torch.where(finite, error, 0.0), torch.where(finite, one.response, 0.0)
 
     def _sampled(self, n: int) -> _Leaf | None:
-        """An output's truth and response at a sample of its elements; None where the reference fails."""
+        """Truth and response at a sample of the elements; None where the reference fails."""
         if self._thin is None:
             index = [
                 slice(None, None, step(leaf.numel())) if isinstance(leaf, torch.Tensor) else None
@@ -331,7 +331,7 @@ class Case:
     def _evaluated(self, n: int, index: torch.Tensor, draws: int = 0) -> _Leaf | None:
         return self._evaluate([index if m == n else None for m in range(len(self._leaves))], draws)[n]
 
-    def _evaluate(self, index: Sequence[Index | None], draws: int = 0) -> list[_Leaf | None]:
+    def _evaluate(self, index: Sequence[Any], draws: int = 0) -> list[_Leaf | None]:
         """Truth and response of the outputs at these elements."""
         least = min((leaf.numel() for _, leaf in self._leaves if isinstance(leaf, torch.Tensor)), default=0)
         draws = draws or _DRAWS + (least < _FEW)
@@ -349,7 +349,7 @@ class Case:
         values = [(size, taken[n]) for size, taken in runs]
         (_, (truth, dtype)), others = values[0], [(size, value) for size, (value, _) in values[1:]]
         if not inexact(want):
-            # Of what a task's own precision does not reach, nothing may be another integer.
+            # Integers are exact at steps below the task's own precision.
             finest = max(SMOOTH, 2 * UNITS[self._oracle.precision.type])
             return _Leaf(truth, truth, [(size, value) for size, value in others if size <= finest], truth, 0.0)
         draws = len(others) - 2
@@ -363,14 +363,14 @@ class Case:
         response = torch.maximum(response, truth.abs() * _LEAST)
         return _Leaf(truth, response, kinks, smooth, half_unit(dtype))
 
-    def _base(self, n: int, index: Index) -> torch.Tensor | None:
+    def _base(self, n: int, index: Any) -> torch.Tensor | None:
         base = self._bases[n]
         return None if base is None else flat(base)[index]
 
     # What is exact
 
     def _whole(self, n: int, have: torch.Tensor) -> str:
-        """What is wrong with integers or booleans: they are exact where no moved run changes them."""
+        """Mismatch of integers or booleans: they are exact where no moved run changes them."""
         want = self._leaves[n][1]
         a, b = have.reshape(-1), want.reshape(-1)
         off = (a != b).nonzero().flatten()
@@ -387,7 +387,7 @@ class Case:
         return f"{len(off)} of {want.numel()} elements differ"
 
     def _strange(self, n: int, have: torch.Tensor) -> str:
-        """What is not finite on one side alone, where truth and all moved runs are on the other."""
+        """Mismatch of non-finite elements, unless truth and all moved runs agree with the answer."""
         want = self._leaves[n][1]
         if not (what := strange(have, want)):
             return ""
@@ -413,8 +413,8 @@ def _bases(value: Any, count: int) -> list[Any]:
     return [leaf if isinstance(leaf, torch.Tensor) and inexact(leaf) else None for _, leaf in tensors(value.before)]
 
 
-def _taken(value: Any, index: Sequence[Index | None]) -> list[Any]:
-    """(elements, dtype) of the outputs that are wanted, less what was there before."""
+def _taken(value: Any, index: Sequence[Any]) -> list[Any]:
+    """(elements, dtype) of the wanted outputs, less the values before the call."""
     leaves = [as_tensor(leaf) for _, leaf in tensors(_after(value))]
     bases = _bases(value, len(leaves))
     found: list[Any] = []

@@ -1,7 +1,8 @@
-"""What is known of a task before any candidate is judged: its precision, and which trivial answers pass.
+"""Probe of a task: its precision, and the trivial answers that pass.
 
-Zeros, ones, the mean, an answer to other inputs, half an answer, the input itself: where one of these is right for the inputs as drawn, unusual
-inputs may still tell it apart (a relu of positive inputs is no copy); where they do not, the task cannot tell right from wrong.
+Trivial answers are zeros, ones, the mean, a stale answer, half an answer, the input itself. Unusual inputs may still
+tell a passing one apart, as a relu of positive inputs from a copy. If they do not, the task cannot tell right from
+wrong.
 """
 
 from __future__ import annotations
@@ -23,26 +24,28 @@ from profkit.judge.precision.oracle import Oracle
 
 AS_IT_CAME, OTHERS = "an input as it came", "the answer to other inputs"
 _COPIED = 3
-"""Unusual inputs that must come back as they are before a task is taken for a copy."""
+"""Unusual inputs to return unchanged before a task counts as a copy."""
 _TYPES = {torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
 _TYPES |= {torch.complex128: "fp64", torch.complex64: "fp32"}
 _HOLES = frozenset({"isnan", "nan_to_num", "isfinite", "isinf", "nansum", "nanmean", "nanmedian", "nanquantile"})
 _DROPPED = 13
-"""Mantissa bits of a float32 that TF32 has not."""
+"""Mantissa bits of float32 beyond TF32's."""
 _FACTORS: dict[str, dict[str, tuple[int, ...]]] = {
     "convolution": {"convolution": (0, 1), "convolution_backward": (0, 1, 2)},
     "matmul": {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2)},
     "recurrence": {"_cudnn_rnn": (0, 1, 3, 4)},
 }
-"""Arguments of torch's operators that a tensor core multiplies, by the kind of operation."""
+"""Operands of tensor cores among torch's arguments, by kind of operation."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """`passing`: trivial answers that pass; `told`: those that pass for drawn inputs alone, and the unusual inputs that tell them apart; `still`:
-    outputs of several that are the same for all inputs; `copies`: whether the answer is the input; `mutates`: whether the reference
-    changes its inputs; `random`: whether it draws random numbers; `keeps`: whether its answer depends on what calls before have left in it;
-    `varied`: how inputs that are drawn the same every time are made other ones; `holes`: whether it looks for NaN.
+    """Properties of a task.
+
+    `passing`: trivial answers that pass; `told`: those for drawn inputs alone, and the unusual inputs that tell them
+    apart. `still`: outputs equal for all inputs; `copies`: the answer is the input; `mutates`: the reference mutates
+    its inputs. `random`: it draws random numbers; `keeps`: its answer depends on earlier calls. `varied`: how
+    repeated draws are changed; `holes`: it looks for NaN.
     """
 
     precision: Precision = field(default_factory=Precision)
@@ -62,11 +65,11 @@ class Probe:
         return not (self.mutates or self.random or self.keeps)
 
     def report(self, events: Events) -> None:
-        """Send what was found, and a caveat for what weakens a verdict."""
+        """Send the findings, and caveats for what weakens a verdict."""
         own = self.precision.own if math.isfinite(self.precision.own) else None
-        told = asdict(self)
-        told["precision"]["own"] = own
-        events.send("probe", **told, required=round(self.precision.required, 2))
+        report = asdict(self)
+        report["precision"]["own"] = own
+        events.send("probe", **report, required=round(self.precision.required, 2))
         for caveat in self._caveats():
             events.send("caveat", **caveat)
 
@@ -110,11 +113,11 @@ def probe(
     other = thinned(model(*draw(seeds[1])))
     arguments = draw(seeds[0])
     kept, generators = inputs.clone(arguments), _generators()
-    with _Watch() as watch:
+    with _OperatorLog() as log:
         answer = inputs.clone(model(*arguments))
     mutates, random = not same(arguments, kept), not same(_generators(), generators)
-    known = Precision(task_type(model, kept, answer, watch.narrowest))
-    found = Probe(known, mutates=mutates, random=random, holes=watch.holes)
+    known = Precision(task_type(model, kept, answer, log.narrowest))
+    found = Probe(known, mutates=mutates, random=random, holes=log.holes)
     if random:
         return found
     if known.type == "fp32" and (operations := precision.narrowed(device or torch.device("cpu"))):
@@ -141,9 +144,8 @@ def probe(
     return replace(found, passing=passing, still=still)
 
 
-def known(told: Mapping[str, Any]) -> Probe:
-    """What another process has reported of this task."""
-    given = {name: value for name, value in told.items() if name != "required"}
+def known(reported: Mapping[str, Any]) -> Probe:
+    given = {name: value for name, value in reported.items() if name != "required"}
     own = dict(given.get("precision") or {})
     own["profiles"] = {where: Profile(**one) for where, one in (own.get("profiles") or {}).items()}
     own["own"] = math.inf if own.get("own") is None else own["own"]
@@ -151,7 +153,7 @@ def known(told: Mapping[str, Any]) -> Probe:
 
 
 def told_apart(found: Probe, asked: Iterable[Trial], other: Any, oracle: Oracle) -> Probe:
-    """The probe without those passing answers that unusual inputs tell from the right one. other: the answer to drawn inputs."""
+    """The probe without trivial answers that fail on unusual inputs."""
     told: dict[str, str] = {}
     copied, still = 0, found.still
     others = thinned(other)
@@ -175,7 +177,7 @@ def told_apart(found: Probe, asked: Iterable[Trial], other: Any, oracle: Oracle)
 
 
 def gives(trial: Trial, got: Any, found: Probe, other: Any) -> str:
-    """Which of the trivial answers that pass for drawn inputs alone this one is; "" for none."""
+    """The trivial answer, passing for drawn inputs alone, that this one is; "" for none."""
     mine = thinned(got)
     for name, given in trivial(thinned(trial.answer), _passed_through(trial.arguments, trial.answer), thinned(other)):
         if (
@@ -197,7 +199,7 @@ def _near(one: Any, other: Any) -> bool:
 def trivial(
     answer: Mapping[str, Any], given: torch.Tensor | None, other: Mapping[str, Any]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """(name, thinned answer) of what costs next to nothing to give. given: an input of the form of the only output."""
+    """(name, thinned answer) of trivial answers. given: an input of the form of the only output."""
     yield "zeros", _each(answer, torch.zeros_like)
     yield "ones", _each(answer, torch.ones_like)
     yield OTHERS, other
@@ -227,12 +229,11 @@ def _cut(leaf: torch.Tensor, parts: int) -> torch.Tensor:
 
 
 def thinned(output: Any) -> dict[str, Any]:
-    """The leaves of an output by path, tensors thinned."""
     return {where: thin(leaf) if isinstance(leaf, torch.Tensor) else leaf for where, leaf in tensors(output)}
 
 
 def _passed_through(arguments: list[Any], answer: Any) -> torch.Tensor | None:
-    """An input of the very form of the only output."""
+    """An input of the form of the only output."""
     (_, only), *more = tensors(answer)
     if more or not isinstance(only, torch.Tensor):
         return None
@@ -241,14 +242,15 @@ def _passed_through(arguments: list[Any], answer: Any) -> torch.Tensor | None:
 
 
 def _generators() -> list[Any]:
-    """The state of torch's generators."""
     found = [torch.get_rng_state()]
     return found + (torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [])
 
 
 def task_type(model: Any, arguments: Any, answer: Any, arithmetic: str = "") -> str:
-    """The precision of a task: the widest floating type of its inputs or of its weights, the narrower of the two; of the answer where neither has
-    any; or that of the reference's own arithmetic where it is less. One-byte floats are codes, made wider before they are used.
+    """The precision of a task, by inputs, weights and the reference's arithmetic.
+
+    It is the narrower of the widest input and widest weight, of the answer without either, and of the arithmetic.
+    One-byte floats are codes and do not count.
     """
     weights = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     sides = [[_TYPES[leaf.dtype] for _, leaf in tensors(side) if _floats(leaf)] for side in (arguments, weights)]
@@ -267,16 +269,16 @@ def _floats(leaf: Any) -> bool:
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[misc]
-    """Sees every operator of torch's that is called."""
+    """Sees every torch operator."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Torch asks: its compiler is not to be loaded to be kept off."""
+        """Called by torch; False avoids importing its compiler."""
         return False
 
 
-class _Watch(_Mode):
-    """Remembers the narrowest floating type that an operator gave, and whether one is about NaN."""
+class _OperatorLog(_Mode):
+    """Records the narrowest floating type of any result, and whether an operator looks for NaN."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -292,7 +294,7 @@ class _Watch(_Mode):
 
 
 class _Narrowed(_Mode):
-    """Rounds to TF32 what comes into the operators of these kinds, as tensor cores do with float32."""
+    """Rounds operands of these kinds of operators to TF32, as tensor cores do with float32."""
 
     def __init__(self, operations: Iterable[str]) -> None:
         super().__init__()

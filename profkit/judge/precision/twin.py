@@ -14,11 +14,11 @@ from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import coded, inexact, tensors
 
 _FINE = 2.0**-16
-"""Step above which codes of one byte are moved too."""
+"""Step above which one-byte codes are moved too."""
 Run = Callable[[float, int, float], tuple[Any, float]]
-"""(step, seed, sign) -> (what a view gives, the step that was taken)."""
+"""(step, seed, sign) -> (result of a view, the step taken)."""
 View = Callable[[Any, list[Any]], Any]
-"""What is looked at of a model called with these arguments, which are used up."""
+"""(model, arguments, used up) -> the values to compare."""
 
 
 def called(model: Any, arguments: list[Any]) -> Any:
@@ -27,9 +27,8 @@ def called(model: Any, arguments: list[Any]) -> Any:
 
 
 def ways(model: Any, arguments: list[Any]) -> Iterator[Callable[[View], Run]]:
-    """How a model can be asked more exactly, the best first: a copy in float64, whatever it converts to, one that converts as it is
-    written, itself in float64 for the while (what closures hold is converted too), a copy in its own types.
-    """
+    """Ways to evaluate a model more exactly, the best first."""
+    # A float64 copy without conversions, one with them, the model itself (closures included), then its own types.
     yield lambda view: _asked(model, arguments, view, _copied, _Widening)
     yield lambda view: _asked(model, arguments, view, _copied, _default)
     if isinstance(model, torch.nn.Module):
@@ -44,9 +43,7 @@ Holder = Callable[[Any, bool], contextlib.AbstractContextManager[tuple[Any, list
 def _asked(
     model: Any, arguments: list[Any], view: View, holder: Holder, within: Callable[[], Any] | None = None
 ) -> Run:
-    """Ask in one way, in float64 `within` a context. One-byte floats, which are codes, are moved by coarse steps, and by fine ones
-    where a task has no other floats.
-    """
+    """Evaluate in float64 `within` a context; one-byte codes move only by coarse steps or alone."""
     wide = within is not None
     floats = [leaf for leaf in inputs.floating(arguments) if not coded(leaf)]
     held = isinstance(model, torch.nn.Module) and any(not coded(one) and inexact(one) for one in _held(model))
@@ -54,19 +51,19 @@ def _asked(
 
     def run(step: float, seed: int, sign: float) -> tuple[Any, float]:
         codes = alone or step > _FINE
-        chance = _Chance(step, seed, sign, wide=wide, codes=codes)
+        perturbation = _Perturbation(step, seed, sign, wide=wide, codes=codes)
         with holder(model, wide) as (own, pairs), (within or contextlib.nullcontext)():
             for target, source in pairs:
                 if inexact(source) and (codes or not coded(source)):
-                    target.copy_(chance.moved(source))
-            moved = inputs.mapped(inputs.clone(arguments), chance.changed)
-            return view(own, moved), chance.taken
+                    target.copy_(perturbation.moved(source))
+            moved = inputs.mapped(inputs.clone(arguments), perturbation.changed)
+            return view(own, moved), perturbation.taken
 
     return run
 
 
-class _Chance:
-    """Moves tensors by up to a relative step. `taken`: the largest step of any tensor, which has at least to show in its type."""
+class _Perturbation:
+    """Moves tensors by up to a relative step. `taken`: the largest step, at least an ulp or two."""
 
     def __init__(self, step: float, seed: int, sign: float, *, wide: bool, codes: bool) -> None:
         self._step, self._seed, self._sign = step, seed, sign
@@ -75,7 +72,7 @@ class _Chance:
         self.taken = step
 
     def changed(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A moved argument, with the layout it had."""
+        """A moved argument, in its layout."""
         if not inexact(tensor) or (coded(tensor) and not (self._codes and self._step)):
             return tensor
         return inputs.changed(tensor, self.moved)
@@ -94,7 +91,7 @@ class _Chance:
         if not keeps:
             return far
         if coded(source):
-            # Codes are scaled to their largest number, beyond which some have no infinity but NaN.
+            # Codes use the full range of their type, beyond which some have NaN.
             most = torch.finfo(source.dtype).max
             far = torch.where(far.isfinite(), far.clamp(-most, most), far)
         return far.to(source.dtype)
@@ -106,7 +103,7 @@ class _Chance:
 
 
 def _held(model: torch.nn.Module) -> list[torch.Tensor]:
-    """Parameters, buffers and tensors among the attributes of a model's modules, each once, in a fixed order."""
+    """Parameters, buffers and tensor attributes of a model, each once, in a fixed order."""
     found: dict[int, torch.Tensor] = {}
     for one in [*model.parameters(), *model.buffers()]:
         found.setdefault(id(one), one)
@@ -127,7 +124,7 @@ def _leaves(item: Any) -> Iterator[torch.Tensor]:
 
 @contextlib.contextmanager
 def _copied(model: Any, wide: bool) -> Iterator[tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]]]:
-    """A deep copy; (its tensor, the model's) of each that may be moved. A function is taken as it is."""
+    """A deep copy, with (its tensor, the model's) of each movable one. A function is not copied."""
     if not isinstance(model, torch.nn.Module):
         yield model, []
         return
@@ -144,7 +141,7 @@ def _copied(model: Any, wide: bool) -> Iterator[tuple[Any, list[tuple[torch.Tens
 
 @contextlib.contextmanager
 def _borrowed(model: Any, wide: bool) -> Iterator[tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]]]:
-    """The model itself, its tensors exchanged for others until the end of the block."""
+    """The model itself, its tensors exchanged until the end of the block."""
     held = _held(model) if isinstance(model, torch.nn.Module) else []
     before = [one.data for one in held]
     try:
@@ -164,7 +161,7 @@ def _widened(tensor: torch.Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def _default() -> Iterator[None]:
-    """What the model makes inside is made in float64 as well."""
+    """Make float64 the default type inside."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -178,7 +175,7 @@ _METHODS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
 
 
 class _Widening(TorchFunctionMode):  # type: ignore[misc]
-    """Keep float64 where a model names a narrower type: an explicit rounding is not part of the truth."""
+    """Keep float64 where a model names a narrower type: rounding is not part of the truth."""
 
     def __enter__(self) -> _Widening:
         self._inside = contextlib.ExitStack()
@@ -196,7 +193,7 @@ class _Widening(TorchFunctionMode):  # type: ignore[misc]
         kwargs = kwargs or {}
         if func in _METHODS and not args[0].is_complex():
             return args[0].to(torch.float64, **kwargs)
-        # A view reads the same bits as another type.
+        # A view reinterprets bits.
         if func is not torch.Tensor.view:
             args = tuple(_wide(one) for one in args)
             kwargs = {name: _wide(one) for name, one in kwargs.items()}

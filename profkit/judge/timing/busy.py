@@ -1,4 +1,4 @@
-"""How busy the machine is with what is not this measurement: what load can explain accuses nobody."""
+"""Contention on this machine: a difference that load explains accuses no candidate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ROUGH = 1.5
 
 
 class Watch:
-    """From its making on: how long tasks waited for a core, and how many wanted one whenever `look` was called."""
+    """Waiting time of tasks and the run queue since construction, sampled by `look`."""
 
     def __init__(self) -> None:
         self._began, self._waited = time.monotonic(), _waited()
@@ -29,7 +29,7 @@ class Watch:
 
     @property
     def slower(self) -> float:
-        """Times by which load may have made something slower; 1 on a free machine."""
+        """Possible slow-down by load; 1 on a free machine."""
         self.look()
         queue = sum(self._queue) / len(self._queue)
         crowded = _ROUGH * queue / _cores()
@@ -39,7 +39,6 @@ class Watch:
         return max(1.0, crowded, 1.0 + pressure if pressure == pressure else 1.0)
 
     def said(self) -> str:
-        """The load in words."""
         pressure = self.pressure
         share = f" {pressure:.0%}" if pressure == pressure else ""
         queue = sum(self._queue) / max(1, len(self._queue))
@@ -47,7 +46,7 @@ class Watch:
 
 
 def unsure(what: str, how_much: str) -> dict[str, str]:
-    """The caveat about what load may explain."""
+    """The caveat about a difference that load may explain."""
     return {"what": what, "how_much": how_much, "fix": "measure again when nothing else runs", "code": "busy"}
 
 
@@ -56,7 +55,7 @@ def _cores() -> int:
 
 
 def _waited() -> float:
-    """Seconds in all in which some task of the machine waited for a core; NaN where the kernel does not say."""
+    """Total seconds in which some task waited for a core; NaN where the kernel does not say."""
     try:
         first = Path("/proc/pressure/cpu").read_text("ascii").splitlines()[0]
         return int(first.rpartition("total=")[2]) * 1e-6
@@ -65,7 +64,7 @@ def _waited() -> float:
 
 
 def _running() -> int:
-    """Tasks that run or want to; 1 where the kernel does not say."""
+    """Runnable tasks; 1 where the kernel does not say."""
     try:
         return max(1, int(Path("/proc/loadavg").read_text("ascii").split()[3].partition("/")[0]))
     except (OSError, ValueError, IndexError):

@@ -1,4 +1,4 @@
-"""Timed calls of a candidate in another process: its claims, and this process's own view."""
+"""Timed calls of a candidate in another process: its claims, and the judge's own view."""
 
 from __future__ import annotations
 
@@ -19,14 +19,11 @@ from profkit.judge.remote import Remote, RemoteError
 
 _PROBES = 8
 _PROBE_RTOL = 0.05
-"""Probes show that a result is there, not how exact it is; the comparison of whole outputs does that."""
+"""Probes show that a result is there; precision is checked on whole outputs."""
 
 
 class RemoteCall:
-    """A timed call in another process, whose clocks are asked through it.
-
-    of, wanted: a pass of backward.PASSES and the gradients it gives, "" for the call itself; alone: see TimedCall.
-    """
+    """A timed call in another process. of, wanted: a pass of backward.PASSES and its gradients."""
 
     def __init__(
         self,
@@ -53,12 +50,11 @@ class RemoteCall:
         self.remote.ask("run", wanted=self.wanted)
 
     def turn(self) -> None:
-        """Queue other data for the next question; the memory of the last output is spoiled there."""
+        """Queue other data for the next request; the last output's memory is overwritten there."""
         self.remote.phase = "time"
         self.remote.turns.append(self._change())
 
     def _change(self) -> dict[str, Any]:
-        """The next turn's change, its data handed over."""
         change = self._data.turn()
         return {"at": change.at, "given": self.remote.hand_over(change.fresh)}
 
@@ -79,20 +75,20 @@ class RemoteCall:
 
     def sample(self, method: str) -> tuple[float, float, bool]:
         """(device seconds, host seconds, sound) as the process claims."""
-        told = self.remote.ask("sample", method=method, wanted=self.wanted)
-        seconds = float(_nan(told["seconds"]))
+        reply = self.remote.ask("sample", method=method, wanted=self.wanted)
+        seconds = float(_nan(reply["seconds"]))
         if not math.isfinite(seconds):
             raise self.remote.nonsense()
-        return seconds, float(_nan(told["host"])), bool(told["sound"])
+        return seconds, float(_nan(reply["host"])), bool(reply["sound"])
 
     def note(self, method: str) -> str:
         return str(self.remote.ask("note", method=method)["note"])[:300]
 
     def batch(self, count: int, hold: float) -> float:
-        """Seconds by this process's clock of `count` calls back to back, of none too.
+        """Seconds of `count` back-to-back calls by the judge's clock; `count` may be 0.
 
-        The answer has to hold elements of the last output that are named with the question, so the work is
-        done when it comes. Raises ChangedResultError when they are wrong.
+        The answer must hold elements of the last output chosen with the request, so the work is done when it comes.
+        Raises ChangedResultError when they are wrong.
         """
         self.remote.phase = "time"
         changes = [self._change(), self._change()]
@@ -100,17 +96,17 @@ class RemoteCall:
         places = [[leaf, index] for leaf, index, _, _ in probes]
         self.remote.ask("expect", changes=changes)
         began = time.perf_counter()
-        told = self.remote.ask("batch", count=count, hold=hold, probes=places)
+        reply = self.remote.ask("batch", count=count, hold=hold, probes=places)
         wall = time.perf_counter() - began
         try:
-            _same_elements(probes, told["values"])
+            _same_elements(probes, reply["values"])
         except ChangedResultError:
-            # An element may jump there, or be less exact: all of the answer says whether it is right.
+            # The element may jump or be less exact: compare the whole answer.
             self.recheck()
         return wall
 
     def _probes(self) -> list[tuple[int, int, float, float]]:
-        """(leaf, element, its value, what it may differ by) of a few elements drawn at random."""
+        """(leaf, element, value, slack) of a few elements drawn at random."""
         leaves = [
             leaf for _, leaf in tensors(None if self._alone or not self._answer else self._answer(self._data.now))
         ]
@@ -143,25 +139,24 @@ class RemoteRecording:
         self._asked = False
 
     def ask(self, question: str) -> None:
-        """Have it do so, "record" or "records", while others do."""
+        """Send "record" or "records"; the answer is fetched later, so processes work in parallel."""
         self._remote.post(question)
         self._asked = True
 
     def begin(self) -> None:
-        """Raises CuptiError."""
         self._cupti("record")
 
     def take(self, name: str, call: Any, number: int, trial: int) -> tuple[float, bool]:
-        told = self._remote.ask("recorded", name=name, number=number, trial=trial, wanted=self._call.wanted)
-        seconds, sound = told["pair"]
+        reply = self._remote.ask("recorded", name=name, number=number, trial=trial, wanted=self._call.wanted)
+        seconds, sound = reply["pair"]
         return float(seconds), bool(sound)
 
     def end(self) -> tuple[list[Sample], dict[str, list[Activity]]]:
-        """Raises CuptiError, also for samples that are not of this candidate's own calls."""
-        told = self._cupti("records")
+        """Raises CuptiError, also for samples of calls that are not this candidate's."""
+        reply = self._cupti("records")
         try:
-            samples = [Sample(**{key: _nan(value) for key, value in row.items()}) for row in told["samples"]]
-            seen = {name: [Activity(**row) for row in rows] for name, rows in told["activities"].items()}
+            samples = [Sample(**{key: _nan(value) for key, value in row.items()}) for row in reply["samples"]]
+            seen = {name: [Activity(**row) for row in rows] for name, rows in reply["activities"].items()}
         except (AttributeError, KeyError, TypeError) as error:
             raise CuptiError(f"{self._name}: its process sent no records") from error
         strange = any(
@@ -178,7 +173,7 @@ class RemoteRecording:
             self._cupti("stop_recording")
 
     def _cupti(self, question: str) -> dict[str, Any]:
-        """The answer, to what was asked before where something was."""
+        """The answer, to the earlier request where one is pending."""
         asked, self._asked = self._asked, False
         try:
             return self._remote.due() if asked else self._remote.ask(question)
@@ -196,16 +191,9 @@ def _same_elements(probes: Sequence[tuple[int, int, float, float]], values: Sequ
         raise ChangedResultError("a timed call gave another number of outputs than the checked one")
     for (leaf, index, want, slack), got in zip(probes, values, strict=True):
         strange = want != want or abs(want) == float("inf")
-        if not strange and not _within(got, want, slack):
+        if not strange and not (isinstance(got, (int, float)) and abs(got - want) <= slack):
             raise ChangedResultError(
                 f"element {index} of output {leaf} was {got} when the timed calls were said to be done; "
                 f"the reference gives {want:.6g}",
                 "stops-computing",
             )
-
-
-def _within(got: Any, want: float, slack: float) -> bool:
-    return isinstance(got, (int, float)) and abs(got - want) <= slack
-
-
-__all__ = ["RemoteCall", "RemoteRecording"]

@@ -1,7 +1,7 @@
-"""The device as a judge shares it with the judges of other samples: beside them while it prepares, alone while it times.
+"""Sharing of the device between judges: beside others while preparing, alone while timing.
 
-It lets go of the device for one who waits to time between any two calls, when nothing of its own is at work there, and has no
-part in it before its candidates are imported, while the host draws data, and when it is done.
+Between calls, with the device idle, a judge yields to one that waits to time. It gives up its share before candidates
+are imported, while the host draws data, and at the end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from profkit.launch.alone import Door
 
 
 class Company:
-    """door: of the device, none where it is this judge's all along: then nothing here waits."""
+    """This judge's share of the device. door: of the device; without one nothing waits."""
 
     def __init__(self, door: Sequence[int], device: torch.device, events: Events) -> None:
         self._door = Door(*door) if door else None
@@ -27,35 +27,35 @@ class Company:
         self.leave()
 
     def clock(self) -> float:
-        """Seconds that pass but for those in which others were waited for."""
+        """Seconds without waiting for others."""
         return time.monotonic() - self._waited
 
     def join(self) -> None:
-        """Use the device beside others from now on."""
+        """Share the device with others from now on."""
         if self._door is not None:
             self._wait_at(self._door.share)
             self._here = True
 
     def leave(self) -> None:
-        """Use it no more. Whoever stood for this measurement before may have fallen while it had it alone."""
+        """Give up the share of the device."""
         if self._door is not None:
             self._here = False
             self._door.leave()
 
     @property
     def wanted(self) -> bool:
-        """Whether somebody waits to have the device alone while this one shares it."""
+        """Whether another judge waits to have the device alone."""
         return self._here and self._door is not None and self._door.wanted
 
     def step_aside(self) -> None:
-        """Let those time who wait for it: here nothing runs, and candidates stand still."""
+        """Let a waiting judge time; nothing runs here meanwhile."""
         if self.wanted and self._door is not None:
             facts.settle(self._device)
             self._wait_at(self._door.share)
 
     @contextlib.contextmanager
     def apart(self) -> Iterator[None]:
-        """Have no part in it in the block, in which this measurement is at work on the host alone: others may time meanwhile."""
+        """Give up the share inside the block, which uses the host alone."""
         if not self._here:
             yield
             return
@@ -68,7 +68,7 @@ class Company:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Have the device alone in the block. When that begins and ends is told, in seconds since 1970."""
+        """Have the device alone inside the block, reported by its begin and end [s since 1970]."""
         if self._door is None:
             yield
             return
@@ -83,7 +83,7 @@ class Company:
             self.join()
 
     def _wait_at(self, go: Callable[[Callable[[], None]], None]) -> None:
-        """What was being done is told again after a wait."""
+        """Wait, then announce the interrupted phase again."""
         before, began = self._events.doing, time.monotonic()
         go(lambda: self._events.phase("wait"))
         self._waited += time.monotonic() - began

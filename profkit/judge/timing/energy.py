@@ -1,4 +1,4 @@
-"""Energy of a call, by the GPU's own counter over a batch of at least a second."""
+"""Energy per call, by the GPU's own counter over a batch of at least a second."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _MOST_CALLS = 1_000_000
 def per_call(
     calls: Mapping[str, Any], samples: Sequence[Sample], device: torch.device, before: Callable[[str], None]
 ) -> dict[str, float]:
-    """Joules of a call of each implementation, called again and again, the GPU's idle power included.
+    """Joules per call of each implementation in a loop, the GPU's idle power included.
 
-    Empty where the GPU counts no energy. The counter is the whole board's, and moves about ten times a second.
+    Empty where the GPU counts no energy. The counter is the whole board's and moves about ten times a second.
     """
     if counter(device) is None:
         return {}
@@ -43,7 +43,7 @@ def per_call(
 
 
 def _enough(samples: Sequence[Sample]) -> int:
-    """Calls that last SECONDS, by what they take of the device or of the host, whichever is longer."""
+    """Number of calls that last SECONDS on device or host, whichever is longer."""
     longest = max(
         (
             statistics.median(values)
@@ -56,7 +56,7 @@ def _enough(samples: Sequence[Sample]) -> int:
 
 
 def counter(device: torch.device) -> float | None:
-    """Joules that the GPU has taken since its driver was loaded; None where it does not count."""
+    """Joules since the driver was loaded; None where the GPU does not count."""
     if device.type != "cuda":
         return None
     with nvml.Unsaid():

@@ -1,8 +1,8 @@
-"""The time of a call bounded from below, by the clock of another process.
+"""Lower bounds of call times, by the clock of another process.
 
-A candidate's process can say of a call what it likes, for it could have replaced every timer in it. From outside
-two things are seen: a batch of N + 1 calls and one of a single call, each behind the same spin kernel, so that
-launching is hidden in both. What the first takes longer, divided by N, is a call; start, hold, and answer cancel.
+A candidate's process may replace every timer in it. From outside, batches of N + 1 calls and of one are timed. Each
+stands behind the same spin kernel, which hides launching. The difference divided by N is one call; start, hold, and
+answer cancel.
 """
 
 from __future__ import annotations
@@ -26,29 +26,24 @@ NOTE = "another process's clock: what N more calls take, divided by N; warm cach
 DECIDING = ("cupti", "event", "wall")
 ROUNDS = 7
 MARGIN = {"cuda": 1.35, "cpu": 1.1}
-"""Times by which a call may be slower in a batch, seen from outside, than its process reports: gaps between launches."""
+"""Slow-down accepted in a batch over the claimed time: gaps between launches."""
 RESOLUTION = 20e-6
-"""Seconds by which two batches may differ from outside without meaning anything."""
+"""Insignificant difference of two batches [s]."""
 TICK = {"cuda": 1e-6, "cpu": 0.0}
-"""Seconds below which no timer of a device tells two calls apart: an event's time is half of that to either side, and what is
-taken off for the pair is measured likewise.
-"""
+"""Resolution of a device's timer [s], half of it to either side of a claim and its offset."""
 _WORK = {"cuda": 1e-3, "cpu": 20e-3}
-"""Seconds of calls in a batch. On a GPU it is bounded by the launches that fit into the queue."""
+"""Seconds of calls in a batch, on a GPU limited by the launch queue."""
 _MOST_CALLS = {"cuda": 200, "cpu": 10_000}
 _FEW = 10
 _MOST_HOLD = 0.2
 _HOLDS = (2.0, 8.0)
-"""How long the queue is held for one call alone, in times of what launching it took."""
+"""Hold of the queue for a single call, in multiples of its launch time."""
 _BUDGET = 2.0
 
 
 @dataclass(frozen=True)
 class Exam:
-    """Seconds per call of one implementation: `claimed` in its samples, `least` from outside.
-
-    `tick`: resolution of the device's timer [s].
-    """
+    """Seconds per call: `claimed` by the process, `least` from outside; `tick`: resolution."""
 
     impl: str
     claimed: float
@@ -60,9 +55,7 @@ class Exam:
 def examine(
     calls: Mapping[str, Any], samples: list[Sample], device: torch.device, before: Callable[[str], None]
 ) -> list[Exam]:
-    """Batches of every implementation in random order, ROUNDS times, fewer when calls are long or nothing is to be said of them:
-    more rounds only make the least less.
-    """
+    """Time batches of all implementations in random order until no claim is violated."""
     claims = {name: _claim(samples, name) for name in calls}
     plans = {}
     for name in calls:
@@ -86,14 +79,12 @@ def examine(
 
 
 def _claim(samples: list[Sample], name: str) -> tuple[float, float]:
-    """(least median seconds of a method that may decide, NaN where none tells, median seconds of the caller), as it claims
-    itself.
-    """
+    """(least median seconds of a deciding method, NaN without; median host seconds), as claimed."""
     mine = [s for s in samples if s.impl == name and s.method in DECIDING]
     mine = [s for s in mine if s.kept] or mine
     hosts = [s.host for s in mine if s.host == s.host]
-    told = [s for s in mine if s.seconds == s.seconds]
-    by_method = [[s.seconds for s in told if s.method == method] for method in {s.method for s in told}]
+    known = [s for s in mine if s.seconds == s.seconds]
+    by_method = [[s.seconds for s in known if s.method == method] for method in {s.method for s in known}]
     least = min(map(statistics.median, by_method), default=math.nan)
     return least, statistics.median(hosts) if hosts else 0.0
 
@@ -106,9 +97,7 @@ def _plan(claim: tuple[float, float], device: torch.device) -> tuple[int, float]
 
 
 def _enough(call: Any, count: int, hold: float, device: torch.device) -> tuple[int, float]:
-    """(count, hold) with a count that fills the time wanted, found from below: warm calls are faster than the cold ones
-    of samples, and a call that is said to take nothing would be made ten thousand times.
-    """
+    """(count, hold); on a CPU the count grows from below, because claims may be zero."""
     if device.type == "cuda":
         return count, hold
     count = min(count, _FEW)
@@ -141,10 +130,10 @@ def _exam(
 
 
 def bounds(exams: list[Exam], suspects: Mapping[str, Any], margin: float) -> dict[str, float]:
-    """Lower bounds of seconds per call, by name, of the implementations that report less.
+    """Lower bounds of seconds per call, by name, of implementations that claim less.
 
-    The reference is timed in the judge's own process: by as much as its batches are slower than its samples, because the
-    machine is busy, those of the others may be.
+    The reference runs in the judge's process. Load slows its batches too, so the others' bounds are divided by its
+    ratio.
     """
     usual = max([1.0, *(e.least / e.claimed for e in exams if e.impl not in suspects and e.claimed > 0)])
     least = {exam.impl: exam.least / (margin * usual) for exam in exams if exam.impl in suspects}
@@ -185,9 +174,10 @@ def caveat(exam: Exam, least: float, load: str) -> dict[str, str]:
 def launching(
     exam: Exam, call: Any, samples: list[Sample], device: torch.device, before: Callable[[str], None]
 ) -> bool:
-    """Whether launching explains what its batches took: the queue need not hold two calls of many kernels, nor is every hold as
-    long as launching takes on a busy machine. By its own word such a call launches for longer than the device works; behind a
-    hold that is long enough one alone then takes what it claims beyond what none at all takes.
+    """Whether launching explains the batches' time.
+
+    The queue need not hold two calls of many kernels, and a hold may be shorter than launching on a busy machine.
+    Then one call behind a longer hold takes its claimed time more than an empty batch.
     """
     claimed, host = _claim(samples, exam.impl)
     if device.type != "cuda" or not host > claimed:

@@ -1,7 +1,6 @@
-"""Clocks over processes: one asks, the others wait; the device is idle when the turn passes.
+"""Clocks over processes: one call at a time, with the device idle between them.
 
-The judge draws the order. A call of this process is timed by its own clock; a call in a candidate's process by
-the same kind of clock there, in answer to a question, while everybody else waits for one.
+The judge draws the order. Each call is timed by a clock of its own process while the others wait.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from profkit.judge.timing.claims import RemoteCall
 
 
 class TurnsClock:
-    """A clock that asks the process in which a call lives. Clocks and temperatures are read here."""
+    """A clock that asks the process of the call. Clock rates and temperatures are read here."""
 
     def __init__(self, local: Clock) -> None:
         self.local = local
@@ -37,7 +36,7 @@ class TurnsClock:
 
 
 def over(clock: Clock, calls: Mapping[str, Any]) -> Clock:
-    """The clock itself, or one that takes turns where some of the calls are in other processes."""
+    """The clock itself, or a TurnsClock where some calls live in other processes."""
     return cast(Clock, TurnsClock(clock)) if suspects(calls) else clock
 
 
@@ -47,6 +46,6 @@ def suspects(calls: Mapping[str, Any]) -> dict[str, RemoteCall]:
 
 
 def notes(calls: Mapping[str, Any], clock: Clock) -> str:
-    """How the clock works; of other processes what they say beyond that."""
+    """The clock's note; the longer one of another process where it adds to it."""
     said = [call.note(clock.method) for call in suspects(calls).values()]
     return next((note for note in said if len(note) > len(clock.note)), clock.note)

@@ -1,4 +1,4 @@
-"""The fastest of several candidates, timed again: it was picked for its times, so they flatter it."""
+"""The fastest of several candidates, timed again to remove selection bias."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from profkit.guest.clocks.timing import Sample
+from profkit.judge.timing.outside import DECIDING
 
 FIELD = 3
-"""Candidates from which on the luck of the best is worth a second look."""
+"""Candidates from which selection bias matters."""
 FIRST = "-first"
-"""What the method of its first samples is called with, once there are others."""
-_DECIDING = ("cupti", "event", "wall")
+"""Suffix of the first samples' method."""
 
 
 def fastest(samples: Iterable[Sample], candidates: Collection[str]) -> str:
-    """The candidate with the smallest median by the method that decides; "" when fewer than FIELD were timed."""
+    """The candidate with the least median by the deciding method; "" for fewer than FIELD."""
     kept = [sample for sample in samples if sample.kept and sample.impl in candidates]
-    for method in _DECIDING:
+    for method in DECIDING:
         seconds = {name: [s.seconds for s in kept if s.impl == name and s.method == method] for name in candidates}
         medians = {name: statistics.median(values) for name, values in seconds.items() if values}
         if len(medians) >= FIELD:
@@ -27,7 +27,7 @@ def fastest(samples: Iterable[Sample], candidates: Collection[str]) -> str:
 
 
 def replaced(samples: Iterable[Sample], fresh: Collection[Sample], name: str) -> list[Sample]:
-    """All samples, `fresh` in rounds after all others; of `name` the earlier ones become the method's first look."""
+    """All samples, `fresh` ones in later rounds; earlier ones of `name` marked as FIRST."""
     earlier = list(samples)
     methods = {sample.method for sample in fresh}
     beyond = 1 + max((sample.round for sample in earlier), default=-1)
