@@ -101,9 +101,11 @@ def measure(
     most: int = MAX_ROUNDS,
     trials: int = PER_ROUND,
     seed: int = 0,
+    enough: Callable[[list[Sample]], bool] = lambda _: False,
 ) -> Result:
     """Time the calls side by side. `before(impl)` is told whose turn it is (for time limits, blame and other data),
-    `after(impl, round)` that a sample of it was taken; at least `least` and at most `most` rounds of so many `trials` are made.
+    `after(impl, round)` that a sample of it was taken; at least `least` and at most `most` rounds of so many `trials` are made,
+    from DECIDING on no more than are `enough`.
     """
     order = list(calls)
     shuffle = random.Random(seed)
@@ -120,6 +122,8 @@ def measure(
         for name in order:
             samples += list(_visit(name, calls[name], clock, number, before, after, trials))
         number += 1
+        if number >= DECIDING and enough(samples):
+            break
         if number >= least and number % 4 == 0 and precision(samples) <= target:
             break
         if number >= 3 and time.monotonic() > end + (budget if number >= DECIDING else patience):
@@ -146,6 +150,21 @@ def _visit(
         after(name, number)
         state: dict[str, Any] = dict(clock.state()) if trial == 0 else {}
         yield Sample(name, clock.method, number, trial, seconds, host, l2=clock.l2, kept=int(sound), **state)
+
+
+def apart(samples: list[Sample], reference: str, by: float) -> bool:
+    """Whether in every round each other implementation is `by` (a share) faster or slower than the reference, always the same
+    way.
+    """
+    seconds: dict[str, dict[int, list[float]]] = {}
+    for one in samples:
+        seconds.setdefault(one.impl, {}).setdefault(one.round, []).append(one.seconds)
+    base = {number: float(np.median(values)) for number, values in seconds.pop(reference, {}).items()}
+    for rounds in seconds.values():
+        ratios = [base[number] / float(np.median(values)) for number, values in rounds.items() if number in base]
+        if not (ratios and (min(ratios) > 1 + by or max(ratios) < 1 / (1 + by))):
+            return False
+    return bool(base and seconds)
 
 
 def drop_slow_rounds(samples: list[Sample], full_clock: float) -> list[Sample]:
