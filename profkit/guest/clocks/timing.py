@@ -154,7 +154,7 @@ def _visit(
 
 def apart(samples: list[Sample], reference: str, by: float) -> bool:
     """Whether in every round each other implementation is `by` (a share) faster or slower than the reference, always the same
-    way.
+    way and about as much.
     """
     seconds: dict[str, dict[int, list[float]]] = {}
     for one in samples:
@@ -162,7 +162,8 @@ def apart(samples: list[Sample], reference: str, by: float) -> bool:
     base = {number: float(np.median(values)) for number, values in seconds.pop(reference, {}).items()}
     for rounds in seconds.values():
         ratios = [base[number] / float(np.median(values)) for number, values in rounds.items() if number in base]
-        if not (ratios and (min(ratios) > 1 + by or max(ratios) < 1 / (1 + by))):
+        far = bool(ratios) and (min(ratios) > 1 + by or max(ratios) < 1 / (1 + by))
+        if not (far and max(ratios) <= (1 + by) * min(ratios)):
             return False
     return bool(base and seconds)
 
