@@ -69,7 +69,7 @@ class Measure:
         sparing = many > 1 and not wanted.processes
         first = msgspec.structs.replace(made, budget=wanted.budget / many, probe=_known(session))
         if sparing and "target" not in wanted.given:
-            first.target = max(first.target, settled.TARGET)
+            first.target, first.clear = max(first.target, settled.TARGET), 2 * settled.SPREAD[session.device]
         spread = settled.SPREAD[session.device] if sparing else 0.0
         outcome = _start(session, first, self.name, absorb, spread)
         took = _took(outcome) - max((impl.build_seconds or 0.0 for impl in run.manifest.impls), default=0.0)

@@ -52,8 +52,10 @@ def test_what_is_amended_is_told_again_and_nothing_else(folder, tmp_path, capsys
     # Its lower bound comes with the ceilings, which are measured last.
     assert len({line.removeprefix("amended: ").partition(",")[0] for line in lines if "honest: correct" in line}) == 1
     capsys.readouterr()
-    assert invoke(["profile", str(folder), *QUICK, "--events", "-q", "--json", "--runs", str(tmp_path / "runs")]) == 1
-    assert capsys.readouterr().out.startswith("{")
+    assert invoke(["profile", str(folder), *QUICK, "--events", "--json", "--runs", str(tmp_path / "runs")]) == 1
+    said = capsys.readouterr()
+    assert said.out.startswith("{")
+    assert "  amended: late: " in said.err
 
 
 def test_wrong_alone_is_told_before_anything_is_timed(tmp_path):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+import click
+
 from profkit.cli.terminal.progress import Progress
 from profkit.cli.terminal.screen import show
 from profkit.errors import ProfkitError
@@ -53,4 +55,4 @@ class Answer:
                     show("\n".join(lines))
             for line in [] if self._people else lines:
                 if line:
-                    self._now(line)
+                    self._now(click.unstyle(line))

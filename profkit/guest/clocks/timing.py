@@ -98,11 +98,13 @@ def measure(
     most: int = MAX_ROUNDS,
     trials: int = PER_ROUND,
     seed: int = 0,
+    enough: Callable[[list[Sample]], bool] = lambda _: False,
 ) -> Result:
     """Time the calls in interleaved rounds.
 
     `before(impl)` precedes each sample of it, `after(impl, round)` follows. At least `least` and at most `most`
-    rounds of `trials` trials are made, of one trial beyond the budget.
+    rounds of `trials` trials are made, of one trial beyond the budget;
+    after DECIDING rounds no more than are `enough`.
     """
     order = list(calls)
     shuffle = random.Random(seed)
@@ -120,6 +122,8 @@ def measure(
             some = trials_of(number, trials, end)
             samples += list(_visit(name, calls[name], clock, number, before, after, some))
         number += 1
+        if number >= DECIDING and enough(samples):
+            break
         if number >= least and number % 4 == 0 and precision(samples) <= target:
             break
         if number >= 3 and time.monotonic() > end + (budget if number >= DECIDING else patience):
@@ -151,6 +155,22 @@ def _visit(
         after(name, number)
         state: dict[str, Any] = dict(clock.state()) if trial == 0 else {}
         yield Sample(name, clock.method, number, trial, seconds, host, l2=clock.l2, kept=int(sound), **state)
+
+
+def apart(samples: list[Sample], reference: str, by: float) -> bool:
+    """Whether in every round each other implementation is `by` (a share) faster or slower than the reference, always the same
+    way and about as much.
+    """
+    seconds: dict[str, dict[int, list[float]]] = {}
+    for one in samples:
+        seconds.setdefault(one.impl, {}).setdefault(one.round, []).append(one.seconds)
+    base = {number: float(np.median(values)) for number, values in seconds.pop(reference, {}).items()}
+    for rounds in seconds.values():
+        ratios = [base[number] / float(np.median(values)) for number, values in rounds.items() if number in base]
+        far = bool(ratios) and (min(ratios) > 1 + by or max(ratios) < 1 / (1 + by))
+        if not (far and max(ratios) <= (1 + by) * min(ratios)):
+            return False
+    return bool(base and seconds)
 
 
 def drop_slow_rounds(samples: list[Sample], full_clock: float) -> list[Sample]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import statistics
 import time
@@ -33,7 +34,8 @@ _PRESSED = 0.3
 _WORTH_A_WORD = 0.01
 _AGREEING, _AGREED = 0.3, 0.01
 """Share of the budget for event pairs, and the precision that suffices, where CUPTI decides."""
-_FEW, _FEWER = {"least": 8, "trials": 2}, {"least": timing.DECIDING, "most": timing.DECIDING, "trials": 1}
+_FEW: Mapping[str, Any] = {"least": 8, "trials": 2}
+_FEWER: Mapping[str, Any] = {"least": timing.DECIDING, "most": timing.DECIDING, "trials": 1}
 """Rounds of event pairs then; fewer in repeated jobs, which only need the launch time."""
 _COMPARING = 0.5
 """Share of the time for comparisons after the first rounds."""
@@ -54,7 +56,9 @@ def time_all(
     if isinstance(timed.own, CudaClock):
         timed.by_events(timed.own)
     else:
-        timed.measure(job.budget, job.target)
+        reference = next((one.name for one in job.subjects if one.role == "reference"), "")
+        apart = functools.partial(timing.apart, reference=reference, by=job.clear)
+        timed.measure(job.budget, job.target, enough=apart if job.clear else None)
     timed.write()
     if not job.again:
         timed.best_again()
@@ -113,10 +117,19 @@ class _Timed:
         self._watch.look()
         self.before(name)
 
-    def measure(self, budget: float, target: float, **rounds: int) -> None:
+    def measure(
+        self, budget: float, target: float, enough: Callable[[list[timing.Sample]], bool] | None = None, **rounds: Any
+    ) -> None:
         """Take samples by the clock; all outputs are compared once at the end."""
         self.result = timing.measure(
-            self._calls, self.clock, budget=budget, target=target, before=self._visit, after=self._after, **rounds
+            self._calls,
+            self.clock,
+            budget=budget,
+            target=target,
+            before=self._visit,
+            after=self._after,
+            enough=enough or (lambda _: False),
+            **rounds,
         )
         _say_load(self._watch, self._events)
         for name, call in self._after.compared.items():
