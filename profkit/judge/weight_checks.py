@@ -68,12 +68,12 @@ class WeightChecks:
         if unknown and self._matter(unknown):
             if self.born(candidate):
                 return
-            unmatched(self._events, candidate, f"no counterpart for {self._said(sorted(unknown))}")
+            unmatched(self._events, candidate, f"no counterpart for {self._by_layer(sorted(unknown))}")
         if candidate.alive:
             candidate.take(live.mixed(candidate.alive))
 
-    def _said(self, names: Collection[str]) -> str:
-        return weights.said(self._session.reference.model, names)
+    def _by_layer(self, names: Collection[str]) -> str:
+        return weights.by_layer(self._session.reference.model, names)
 
     def _matter(self, names: frozenset[str]) -> bool:
         """Whether the reference's answer depends on these weights."""
@@ -98,7 +98,7 @@ class WeightChecks:
             return verdict
         if self.born(candidate):
             return session.compared(candidate)
-        named = self._said(ignored)
+        named = self._by_layer(ignored)
         if self._uses(candidate, frozenset(ignored)):
             return Verdict("mismatch", f"right only for the values that {named} is constructed with: {verdict.what}")
         return Verdict("mismatch", f"ignores {named}: right only for the initial values")
@@ -237,7 +237,7 @@ class WeightChecks:
                 candidate.forgive(False)
             if verdict.status == "ok":
                 continue
-            where = f"{one.like} ({self._said(one.values)})"
+            where = f"{one.like} ({self._by_layer(one.values)})"
             candidate.take(held, every=True)
             if session.usual(candidate, session.live.live.keys()).status != "ok":
                 session.note(name, "weights are folded at the first update")

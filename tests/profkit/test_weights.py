@@ -39,7 +39,7 @@ def test_what_is_constant_is_drawn_and_the_rest_is_left():
     assert bool((model[1].running_var > 0).all())
     assert all(len(value.unique()) == 8 for value in found.live.values())
     assert model[1].num_batches_tracked.item() == 0
-    assert weights.said(model, ["1.weight", "1.bias"]) == "weight, bias of BatchNorm1d (1)"
+    assert weights.by_layer(model, ["1.weight", "1.bias"]) == "weight, bias of BatchNorm1d (1)"
 
 
 class Made(nn.Module):

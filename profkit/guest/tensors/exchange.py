@@ -96,7 +96,7 @@ def _laid_out(value: Any, file: Path) -> bool:
     held: dict[int, torch.UntypedStorage] = {}
     numbers: dict[int, int] = {}
 
-    def said(item: Any) -> Any:
+    def encoded(item: Any) -> Any:
         kind = type(item)
         if kind is torch.Tensor:
             odd = item.is_conj() or item.is_neg() or item.is_quantized or item.requires_grad or vars(item)
@@ -107,17 +107,17 @@ def _laid_out(value: Any, file: Path) -> bool:
             held[number] = storage
             return {_TENSOR: [number, _NAMES[item.dtype], item.storage_offset(), [*item.shape], [*item.stride()]]}
         if kind is list:
-            return [said(part) for part in item]
+            return [encoded(part) for part in item]
         if kind is tuple:
-            return {_TUPLE: [said(part) for part in item]}
+            return {_TUPLE: [encoded(part) for part in item]}
         if kind is dict:
-            return {_DICT: [[said(key), said(part)] for key, part in item.items()]}
+            return {_DICT: [[encoded(key), encoded(part)] for key, part in item.items()]}
         if item is None or kind in (bool, int, float, str):
             return item
         raise _OtherFormError
 
     try:
-        nesting = said(value)
+        nesting = encoded(value)
         head = msgspec.msgpack.encode([nesting, [one.nbytes() for one in held.values()]])
     except (_OtherFormError, OverflowError, RecursionError, UnicodeError):
         return False
@@ -157,22 +157,22 @@ def _picked_up(stream: BinaryIO, file: Path, *, mapped: bool) -> Any:
                 raise ValueError(f"{file.name} ends early")
         at += length
 
-    def meant(item: Any) -> Any:
+    def decoded(item: Any) -> Any:
         if isinstance(item, list):
-            return [meant(part) for part in item]
+            return [decoded(part) for part in item]
         if not isinstance(item, dict):
             return item
         ((what, content),) = item.items()
         if what == _TENSOR:
             return _tensor(storages, *content)
         if what == _TUPLE:
-            return tuple(meant(part) for part in content)
+            return tuple(decoded(part) for part in content)
         if what == _DICT:
-            return {meant(key): meant(part) for key, part in content}
+            return {decoded(key): decoded(part) for key, part in content}
         raise ValueError(f"no {what!r} is known")
 
     try:
-        return meant(nesting)
+        return decoded(nesting)
     except (IndexError, KeyError, OverflowError, RecursionError, RuntimeError, TypeError, ValueError) as error:
         raise ValueError(f"{file.name}: {error}") from error
 

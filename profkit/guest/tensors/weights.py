@@ -183,7 +183,7 @@ def _values(name: str, old: torch.Tensor, chance: torch.Generator, bold: bool) -
     return torch.where(old == 0, 0.25 * (size or 1.0) * torch.randn(old.shape, generator=chance), old * (0.5 + draw))
 
 
-def said(model: torch.nn.Module, names: Collection[str]) -> str:
+def by_layer(model: torch.nn.Module, names: Collection[str]) -> str:
     """These tensors by layer: "weight, bias of LayerNorm (ln)"."""
     parts: dict[str, list[str]] = {}
     for name in names:
