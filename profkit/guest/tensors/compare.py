@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 FIGURES = ("max_abs", "max_rel", "mean_abs", "median_abs", "mean_rel", "median_rel")
-CHUNK = 1 << 26
-"""Elements compared at once: float64 copies must fit beside the outputs."""
+CHUNK = 1 << 22
+"""Elements compared at once: their float64 copies are small beside large outputs."""
 ELEMENTS = 1 << 20
 """Elements of a sample of a tensor."""
 

@@ -72,11 +72,10 @@ def as_tensor(leaf: Any) -> Any:
     return torch.tensor(leaf, dtype=torch.float32) if isinstance(leaf, float) else leaf
 
 
-def flat(tensor: torch.Tensor, *, narrow: bool = False) -> torch.Tensor:
-    tensor = numbers(tensor.detach()).reshape(-1)
-    if tensor.is_complex():
-        return tensor.to(torch.complex64 if narrow else torch.complex128)
-    return tensor.to(torch.float32 if narrow else torch.float64)
+def flat(tensor: torch.Tensor, at: torch.Tensor | slice = slice(None)) -> torch.Tensor:
+    """Elements in float64 or complex128; at: which of the flat tensor."""
+    tensor = numbers(tensor.detach().reshape(-1)[at])
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
 
 
 def half_unit(dtype: torch.dtype) -> float:

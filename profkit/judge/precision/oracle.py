@@ -226,7 +226,7 @@ class Case:
         if one is None or not want.numel():
             return math.inf
         index = slice(None, None, step(want.numel()))
-        return self._ratio(one, flat(want)[index], want.dtype, self._base(n, index))
+        return self._ratio(one, flat(want, index), want.dtype, self._base(n, index))
 
     def _quick(self, n: int, have: torch.Tensor) -> float:
         """Bits by the profile of drawn inputs, -inf without one."""
@@ -240,7 +240,7 @@ class Case:
             rough = self._oracle.precision.required + _ROUGH
             return rough if close(have, want, rough) else -math.inf
         index = slice(None, None, step(want.numel()))
-        a, b = (flat(one)[index] for one in (have, want))
+        a, b = (flat(one, index) for one in (have, want))
         error = less_rounding(a, b, 2.0 * half_unit(have.dtype))
         top = max(
             (float(less_rounding(x, y, 2.0 * half_unit(have.dtype)).max()) for x, y in chunks(have, want)),
@@ -258,15 +258,15 @@ class Case:
         if sample is None:
             return -math.inf, f"{self._far(n, have)}"
         index = slice(None, None, step(want.numel()))
-        bits = self._ratio(sample, flat(have)[index], have.dtype, self._base(n, index))
+        bits = self._ratio(sample, flat(have, index), have.dtype, self._base(n, index))
         if want.numel() > sample.truth.numel():
             worst = self._worst(n, have)
             more = self._evaluated(n, worst)
             if more is not None:
                 one = sample.joined(more)
-                both = torch.cat([flat(have)[index], flat(have)[worst]])
+                both = torch.cat([flat(have, index), flat(have, worst)])
                 base = self._base(n, index)
-                base = None if base is None else torch.cat([base, flat(self._bases[n])[worst]])
+                base = None if base is None else torch.cat([base, flat(self._bases[n], worst)])
                 bits = min(bits, to_bits(top_share(*self._parts(one, both, have.dtype, base))))
         known = self._oracle.precision
         need = f"{known.type} has {known.required:.1f}"
@@ -290,10 +290,17 @@ class Case:
     def _worst(self, n: int, have: torch.Tensor) -> torch.Tensor:
         """Indices of the elements with the largest relative error."""
         want = self._leaves[n][1]
-        a, b = flat(have, narrow=True), flat(want, narrow=True)
-        scale = b.abs().nan_to_num(0.0, 0.0, 0.0).mean()
-        far = ((a - b).abs() / (b.abs() + scale).clamp_min(1e-38)).nan_to_num(0.0, 0.0, 0.0)
-        return far.topk(min(_OFFENDERS, far.numel())).indices
+        index = slice(None, None, step(want.numel()))
+        scale = flat(want, index).abs().nan_to_num(0.0, 0.0, 0.0).mean()
+        found, values, start = [], [], 0
+        for a, b in chunks(have, want):
+            far = ((a - b).abs() / (b.abs() + scale).clamp_min(1e-38)).nan_to_num(0.0, 0.0, 0.0)
+            most = far.topk(min(_OFFENDERS, far.numel()))
+            values.append(most.values)
+            found.append(most.indices + start)
+            start += b.numel()
+        every = torch.cat(values).topk(min(_OFFENDERS, want.numel())).indices
+        return torch.cat(found)[every]
 
     def _ratio(self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype, base: torch.Tensor | None = None) -> float:
         error, response = self._parts(one, have, dtype, base)
@@ -365,7 +372,7 @@ class Case:
 
     def _base(self, n: int, index: Any) -> torch.Tensor | None:
         base = self._bases[n]
-        return None if base is None else flat(base)[index]
+        return None if base is None else flat(base, index)
 
     # What is exact
 
@@ -422,6 +429,6 @@ def _taken(value: Any, index: Sequence[Any]) -> list[Any]:
         if at is None or not isinstance(leaf, torch.Tensor):
             found.append(None)
             continue
-        chosen = leaf.detach().reshape(-1)[at] if not inexact(leaf) else flat(leaf)[at]
-        found.append((chosen.clone() if base is None else chosen - flat(base)[at], leaf.dtype))
+        chosen = leaf.detach().reshape(-1)[at] if not inexact(leaf) else flat(leaf, at)
+        found.append((chosen.clone() if base is None else chosen - flat(base, at), leaf.dtype))
     return found

@@ -13,6 +13,8 @@ from torch.overrides import TorchFunctionMode
 from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import coded, inexact, tensors
 
+_PART = 1 << 22
+"""Elements moved at once: what noise takes is small beside large inputs."""
 _FINE = 2.0**-16
 """Step above which one-byte codes are moved too."""
 Run = Callable[[float, int, float], tuple[Any, float]]
@@ -85,9 +87,10 @@ class _Perturbation:
             return source.clone() if keeps else source.to(wide)
         step = max(self._step, 2 * torch.finfo(source.dtype).eps) if keeps else self._step
         self.taken = max(self.taken, step)
-        noise = torch.rand(source.shape, generator=self._generator(source.device), device=source.device)
-        far = source.to(torch.float32).to(wide) if coded(source) else source.to(wide)
-        far = far * (1.0 + (2.0 * self._sign * step) * (noise.to(torch.float64) - 0.5))
+        far = (source.to(torch.float32) if coded(source) else source).to(wide, copy=True).contiguous()
+        for part in far.view(-1).split(_PART):
+            noise = torch.rand(part.shape, generator=self._generator(source.device), device=source.device)
+            part *= 1.0 + (2.0 * self._sign * step) * (noise.to(torch.float64) - 0.5)
         if not keeps:
             return far
         if coded(source):
