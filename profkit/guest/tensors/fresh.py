@@ -22,6 +22,8 @@ _MOST, _MOST_BYTES, _SECONDS = 4, 512 << 20, 0.25
 """Sets to mix from, their bytes, and seconds for drawing more than two."""
 _BITS = 32
 """Fewest binary choices in a mix, so that no two are the same."""
+_MIXES = 4
+"""Mixes of integers that are looked at: the sum of a single one may be right by chance."""
 _LEAST = 8
 """Elements along an axis from which order and distinctness are not accidental."""
 _FILLED = 0.01
@@ -126,11 +128,16 @@ def _way(one: torch.Tensor, other: torch.Tensor) -> str:
         sliced = one.is_floating_point() and one.is_contiguous() and one.dim() > 1 and len(one) >= _LEAST
         if way == SLICES and not sliced:
             continue
-        mixed = inputs.clone(one)
-        _mixed(mixed, one, other, way)
-        if all(has(mixed) for has in common):
+        if all(_kept(one, other, way, common) for _ in range(1 if one.is_floating_point() else _MIXES)):
             return way
     return JOINT
+
+
+def _kept(one: torch.Tensor, other: torch.Tensor, way: str, common: list[Callable[[torch.Tensor], bool]]) -> bool:
+    """Whether one mix of two tensors has what they have in common."""
+    mixed = inputs.clone(one)
+    _mixed(mixed, one, other, way)
+    return all(has(mixed) for has in common)
 
 
 def _padded(one: torch.Tensor, other: torch.Tensor) -> bool:
