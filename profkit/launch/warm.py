@@ -22,6 +22,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import IO, Any
@@ -343,7 +344,8 @@ def runners(
         return
     with servers(lasting=lasting) as process.start:
         try:
-            if begun is not None:
+            # Elsewhere the command itself says that it measures on Linux alone.
+            if begun is not None and sys.platform.startswith("linux"):
                 process.start.prepare(begun)
             if told is not None:
                 process.start.told = told

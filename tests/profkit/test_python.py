@@ -172,7 +172,8 @@ NOTEBOOK = [
     "%load_ext profkit",
     "import profkit, torch\nrun = profkit.open_run('examples/h200/ICJTRP')\nrun",
     "%%profkit first\nx = torch.ones(8).sum()",
-    "profkit.sweep(lambda n: torch.ones(n), {'n': [4, 8]}, device='cpu', budget=0.02, runs=RUNS).plot()",
+    "profkit.sweep(lambda n: torch.ones(n), {'n': [4, 8]}, device='cpu', budget=0.02, runs=RUNS)",
+    "profkit.draw(run)",
     "assert x == 8\nrun.explain()",
 ]
 
