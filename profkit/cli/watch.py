@@ -79,9 +79,7 @@ class _Watch:
         self._seen, answer = files, Answer(self._now, people=True, before=self._last)
         try:
             with self._until_saved():
-                answer(
-                    profile(self._folder, progress=self._now.within, answer=answer, request=self._request, known=known)
-                )
+                answer(profile(self._folder, progress=self._step, answer=answer, request=self._request, known=known))
         except ProfkitError as error:
             with self._now.aside():
                 complain(str(error), error.fix)
@@ -89,6 +87,10 @@ class _Watch:
             # A change is told against what was right.
             if answer.study is not None and any(one.right for one in answer.study.verdicts.values()):
                 self._last = answer.study
+
+    def _step(self, text: str) -> None:
+        """Progress on one line, but for a build, which may take a minute."""
+        (self._now if text.startswith("building") else self._now.within)(text)
 
     def _candidates_alone(self, files: Files) -> bool:
         changed = {path.name for path in _changed(files, self._seen)}

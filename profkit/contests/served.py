@@ -50,7 +50,7 @@ CALLS = {
     "_scaled_dot_product_cudnn_attention": _HEADS.format(**_PLAIN, causal="a6"),
 }
 """Operation -> the call of it, a0, a1, ... being its arguments by place."""
-_REFERENCE = '''"""{name} as a program called it: {count} shapes; {share:.1%} of its time waits for them. Written by `profkit tasks` from {source}."""
+_REFERENCE = '''"""{name} as a program called it: {count} of its shapes; {share:.1%} of its time waits for them. Written by `profkit tasks` from {source}."""
 
 import torch
 import torch.nn as nn
