@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from analyzers.verdicts.verdict import Verdict
     from profkit.study.study import Study
 
-_NOT_ITS_OWN = ("wide", "busy", "clocks", "few")
+_NOT_ITS_OWN = ("wide", "busy", "clocks", "few", "waits")
 """Conditions that the measurement is in and not the candidate."""
 _BITS = 1.0
 """Bits of an answer that may come and go with the inputs."""
@@ -39,9 +39,10 @@ def _short(one: Verdict) -> str:
 
 
 def _worse(old: Verdict, new: Verdict) -> Iterator[str]:
-    if old.right and new.right and new.high < old.low:
-        yield say("change_slower")
     known = {one.code for one in old.conditions}
+    busy = "busy" in known or any(one.code == "busy" for one in new.conditions)
+    if old.right and new.right and new.high < old.low and not busy:
+        yield say("change_slower")
     for one in new.conditions if new.right else ():
         if one.code not in known and one.code not in _NOT_ITS_OWN:
             yield one.text(language())

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from candidates import REFERENCE, candidate, write_sample
 
+from analyzers.verdicts.verdict import Condition, Verdict
 from profkit.api import profile
 from profkit.cli.group import invoke
+from profkit.report import change
 from profkit.rundir.directory import open_run
 from profkit.study.study import Study
 
@@ -108,3 +110,10 @@ def test_each_save_is_measured_and_told_against_the_last(tmp_path):
         watching.process.kill()
         watching.process.wait()
     assert [*runs.glob("*/*/report.md")]
+
+
+def test_a_time_of_a_busy_machine_makes_no_later_one_worse():
+    now = Verdict("cpp", "faster", speedup=1.13, low=1.01, high=1.25)
+    for conditions, worse in (((), 1), ((Condition("busy", {"load": "x"}),), 0)):
+        before = Verdict("cpp", "inconclusive", speedup=1.59, low=1.36, high=3.94, conditions=conditions)
+        assert len([*change._worse(before, now)]) == worse
