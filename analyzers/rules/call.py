@@ -95,6 +95,8 @@ def _modelled(s: Subject) -> Case | None:
     chain = "one" if took >= MOST * s.time else "chain"
     variant = "near" if share >= NEAR else chain if s["kernels"] >= MANY else ""
     variant = _variant(s, variant) if variant == "chain" else variant
+    if s.text.get("cpu"):
+        variant = "near-cpu" if variant == "near" else "cpu"
     params = {
         "ratio": f"{s['lower_bound_ratio']:.3g}",
         "source": s.text["source"],

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from analyzers.rules import call, latency, memory, pipes, program
 from analyzers.rules.rule import COLLECT, FACTS, HINT, HOST, KERNEL, NAN, RULES, TIME, Case, Finding, Rule, Subject
-from analyzers.rules.subjects import call_subjects, kernel_subjects, program_subjects
+from analyzers.rules.subjects import ON_A_CPU, call_subjects, kernel_subjects, program_subjects
 from analyzers.timeline.budget import Budget
 from analyzers.verdicts.analysis import Analysis
 from analyzers.waterfall import Waterfall, waterfalls
@@ -53,7 +53,9 @@ def explain(
         )
     # Where the wall time of a program is known, its launches are told with that, once.
     rules = [one for one in RULES.values() if not (budgets and one.name == "launch-bound")]
-    return examine(chosen, times, lower_bounds=lower_bounds, weights=weights, rules=rules)
+    found = examine(chosen, times, lower_bounds=lower_bounds, weights=weights, rules=rules)
+    # A CPU has no counters to collect.
+    return [one for one in found if one.severity != COLLECT] if analysis.method == ON_A_CPU else found
 
 
 def _of_a_step(kernels: Iterable[Subject], steps: Mapping[str, float], budgets: Mapping[str, Budget]) -> list[Subject]:

@@ -33,6 +33,8 @@ CALL_COLUMNS = (
     "lower_bound_ratio",
 )
 Row: TypeAlias = "Mapping[str, Any]"
+ON_A_CPU = "wall"
+"""Method of timing that a CPU has."""
 
 
 def call_subjects(analysis: Analysis) -> list[Subject]:
@@ -59,6 +61,7 @@ def call_subjects(analysis: Analysis) -> list[Subject]:
         values["computing_share"] = computing.get(name, 0.0)
         text = {"bound_by": str(row.get("bound_by", "")), "source": str(row.get("work_source", ""))}
         text["longest"], values["longest_share"] = longest.get(name, ("", NAN))
+        text |= {"cpu": "yes"} if analysis.method == ON_A_CPU else {}
         text |= {"compiled": "yes"} if compiled(name, ran.get(name, ())) else {}
         found.append(Subject(name, "", number(row, "time"), values, text=text, moving=moving.get(name, frozenset())))
     return found

@@ -351,11 +351,14 @@ def test_bounds_rest_on_the_roof_that_is_shown():
         ({"attainable_fraction": 0.8, "kernels": 1.0}, "near"),
         ({"attainable_fraction": 0.01, "kernels": 512.0}, "chain"),
         ({"attainable_fraction": 0.01, "kernels": 1.0}, ""),
+        ({"attainable_fraction": 0.8}, "near-cpu"),
+        ({"attainable_fraction": 0.01}, "cpu"),
     ],
 )
 def test_without_counters_the_work_speaks(values, variant):
     known = {"lower_bound_time": 1e-6, "lower_bound_ratio": 50.0, **values}
-    subject = Subject("cuda", "", 50e-6, known, text={"source": "declared", "bound_by": "fp32"})
+    text = {"source": "declared", "bound_by": "fp32"} | ({"cpu": "yes"} if variant.endswith("cpu") else {})
+    subject = Subject("cuda", "", 50e-6, known, text=text)
     one = examine([subject], {"cuda": 50e-6})[0]
     assert (one.rule, one.variant) == ("modelled", variant)
 
