@@ -11,10 +11,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from profkit.guest.tensors import inputs
-from profkit.guest.tensors.compare import coded, inexact, tensors
+from profkit.guest.tensors.compare import CHUNK, coded, inexact, tensors
 
-_PART = 1 << 22
-"""Elements moved at once: what noise takes is small beside large inputs."""
 _FINE = 2.0**-16
 """Step above which one-byte codes are moved too."""
 Run = Callable[[float, int, float], tuple[Any, float]]
@@ -31,7 +29,7 @@ def called(model: Any, arguments: list[Any]) -> Any:
 def ways(model: Any, arguments: list[Any]) -> Iterator[Callable[[View], Run]]:
     """Ways to evaluate a model more exactly, the best first."""
     # A float64 copy without conversions, one with them, the model itself (closures included), then its own types.
-    yield lambda view: _asked(model, arguments, view, _copied, _Widening)
+    yield lambda view: _asked(model, arguments, view, _copied, _widening)
     yield lambda view: _asked(model, arguments, view, _copied, _default)
     if isinstance(model, torch.nn.Module):
         yield lambda view: _asked(model, arguments, view, _borrowed, _default)
@@ -88,7 +86,7 @@ class _Perturbation:
         step = max(self._step, 2 * torch.finfo(source.dtype).eps) if keeps else self._step
         self.taken = max(self.taken, step)
         far = (source.to(torch.float32) if coded(source) else source).to(wide, copy=True).contiguous()
-        for part in far.view(-1).split(_PART):
+        for part in far.view(-1).split(CHUNK):
             noise = torch.rand(part.shape, generator=self._generator(source.device), device=source.device)
             part *= 1.0 + (2.0 * self._sign * step) * (noise.to(torch.float64) - 0.5)
         if not keeps:
@@ -180,16 +178,6 @@ _METHODS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
 class _Widening(TorchFunctionMode):  # type: ignore[misc]
     """Keep float64 where a model names a narrower type: rounding is not part of the truth."""
 
-    def __enter__(self) -> _Widening:
-        self._inside = contextlib.ExitStack()
-        self._inside.enter_context(_default())
-        super().__enter__()
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        super().__exit__(*raised)
-        self._inside.close()
-
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
@@ -201,6 +189,13 @@ class _Widening(TorchFunctionMode):  # type: ignore[misc]
             args = tuple(_wide(one) for one in args)
             kwargs = {name: _wide(one) for name, one in kwargs.items()}
         return func(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def _widening() -> Iterator[None]:
+    """Float64 for new tensors and for those that the model would narrow."""
+    with _default(), _Widening():
+        yield
 
 
 def _wide(argument: Any) -> Any:
