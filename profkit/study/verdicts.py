@@ -99,7 +99,8 @@ def _served(known: Evidence, weighted: Weighted | None) -> Evidence:
     if weighted is None:
         return known
     one = weighted.ratio
-    figures = {"speedup": one.value, "low": one.low, "high": one.high}
+    # What clocks say of the first shape says nothing of all of them.
+    figures = {"speedup": one.value, "low": one.low, "high": one.high, "caller": "", "clocks": ""}
     return msgspec.structs.replace(known, ratio=word(one.low, one.high), served=weighted.conditions, **figures)
 
 

@@ -9,12 +9,13 @@ import torch
 from click.testing import CliRunner
 from served import trace
 
-from analyzers.verdicts.shapes import Shape, weighted
+from analyzers.verdicts.shapes import Shape, Weighted, weighted
 from analyzers.verdicts.statistics import Ratio
 from analyzers.verdicts.verdict import Evidence, decide
 from profkit.api import profile
 from profkit.cli.group import cli
 from profkit.study.study import open_study
+from profkit.study.verdicts import _served
 
 FP32, INT = "float", "long int"
 NONE = ["Scalar", "Scalar"]
@@ -99,3 +100,9 @@ def test_a_served_folder_is_judged_on_all_its_shapes(tmp_path, monkeypatch):
     assert study.manifest.served.shares == [0.25, 0.75]
     assert "weighted" in {one.code for one in study.verdicts["candidate"].conditions}
     assert study.verdicts["candidate"].speedup == study.weighted["candidate"].ratio.value
+
+
+def test_clocks_of_one_shape_are_not_told_of_all():
+    known = Evidence(impl="c", ratio="inconclusive", speedup=1.3, low=1.2, high=1.4, caller="0.7x", clocks="cupti 1.3x")
+    told = decide(_served(known, Weighted(Ratio(2.0, 1.98, 2.02), ())))
+    assert told.text() == "faster: 2.00x [1.98, 2.02]"
