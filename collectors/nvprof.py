@@ -95,7 +95,7 @@ def _kind(line: str) -> str:
     return "trace" if set(cells) >= _TRACE else ""
 
 
-def read(path: str | Path, *, partial: bool = False, progress: object = None) -> pd.DataFrame:
+def read(path: str | Path, *, partial: bool = False) -> pd.DataFrame:
     """The launches frame of an nvprof export; API calls are left out and summed in attrs["api"].
 
     partial: leave out a cut last row, with a caveat, instead of refusing it. attrs: "caveats", "report" ("summary"

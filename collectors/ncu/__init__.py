@@ -37,20 +37,15 @@ def sniff(head: str, path: Path) -> bool:
     return rep.is_report(path) or (text and bool(_SNIFF.search(head) or page.LAUNCH.search(head)))
 
 
-def read(
-    path: str | os.PathLike[str],
-    *,
-    partial: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-) -> pd.DataFrame:
+def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame:
     """The launches frame of an ncu export or report: keys and every counter its metrics allow.
 
     partial: read a file that breaks off up to its last whole row (with a caveat) instead of refusing it.
-    progress: called with (bytes done, bytes in all) while a CSV is read. attrs: "caveats", "devices", "untaken".
+    attrs: "caveats", "devices", "untaken".
     Raises CollectError when there are no launches in it, when it is cut, or when its numbers can be read two ways.
     """
     wanted = metric_names() | set(DEVICE_FACTS.values())
-    found = _launches(Path(path), wanted.__contains__, partial=partial, progress=progress)
+    found = _launches(Path(path), wanted.__contains__, partial=partial)
     frame = to_frame(found)
     if "time" in frame and (frame["time"] < 0).any():
         launch = frame["launch"][int((frame["time"] < 0).argmax())]
@@ -66,11 +61,10 @@ def _launches(
     wanted: Callable[[str], bool],
     *,
     partial: bool,
-    progress: Callable[[int, int], None] | None = None,
 ) -> Launches:
     if rep.is_report(path):
         return rep.launches(path, wanted)
-    scan = Scan(path, partial=partial, progress=progress)
+    scan = Scan(path, partial=partial)
     reader: RawReader | DetailsReader | None = None
     for row in scan:
         if reader is None:

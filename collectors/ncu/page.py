@@ -14,8 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 
+from collectors import printed
 from collectors.ncu.text import LONGEST, Row, Scan, Table, physical_lines
 
 _KEYS = ("ID", "Process ID", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC")
@@ -29,22 +29,16 @@ LAUNCH = re.compile(
     re.MULTILINE,
 )
 _SECTION = re.compile(r"^\s+Section: (.+?)\s*$")
-_RULER = re.compile(r"^\s*-{3,}(?: +-{3,}){2}\s*$")
 
 
 @dataclass
 class _Table:
-    """An open table: spans of its columns, and whether it is one of metrics."""
+    """An open table: ends of its columns, and whether it is one of metrics."""
 
-    spans: list[tuple[int, int]]
+    ends: list[int]
     rulers: int = 1
     titled: bool = False
     metrics: bool = True
-
-    def cells(self, text: str) -> list[str]:
-        """Cells by the ends of the columns before them; the last takes the rest of the line."""
-        ends = [0, *(end for _, end in self.spans[:-1]), len(text)]
-        return [text[left:right].strip() for left, right in pairwise(ends)]
 
     def closed(self) -> bool:
         """Whether one more ruler closes the table."""
@@ -89,9 +83,9 @@ def rows(scan: Scan) -> Iterator[Row]:
     table: _Table | None = None
     for line, data in enumerate(physical_lines(scan.path), 1):
         text = data[:LONGEST].decode("utf-8", errors="replace").rstrip("\r\n")
-        if _RULER.match(text):
+        if len(ends := printed.columns(text)) == len(_TITLES) - 1:
             if table is None:
-                table = _Table([match.span() for match in re.finditer("-+", text)])
+                table = _Table(ends)
             elif table.closed():
                 table = None
             continue
@@ -112,7 +106,7 @@ def rows(scan: Scan) -> Iterator[Row]:
         elif text.strip().startswith("Metric Name"):
             table.titled = True
             table.metrics = text.split() == " ".join(_TITLES[1:]).split()
-        elif table.metrics and (cells := table.cells(text))[-1]:
+        elif table.metrics and (cells := printed.cells(text, table.ends))[-1]:
             if place.keys:
                 yield Row(b"", page, line, [*place.keys, place.section, *cells])
             else:

@@ -10,7 +10,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +24,6 @@ _GLUED = re.compile(rb'"\d+","\d+",')
 _LOG_LIMIT = 1 << 20
 LONGEST = 1 << 17
 """Bytes that are looked at of a line which is no row."""
-_TELL = 1 << 20
 
 DAMAGED = "a row is damaged, or another program wrote the file again: export it again"
 RAW, DETAILS = "raw", "details"
@@ -83,7 +82,6 @@ class Scan:
 
     path: Path
     partial: bool = False
-    progress: Callable[[int, int], None] | None = None
     log: list[str] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     broken: str = ""
@@ -119,7 +117,7 @@ class Scan:
     def __iter__(self) -> Iterator[Row]:
         """The whole rows of the file in order; fills the other attributes on the way."""
         table: Table | None = None
-        lines = enumerate(physical_lines(self.path, self.progress), 1)
+        lines = enumerate(physical_lines(self.path), 1)
         for number, physical in lines:
             line, ended = _chomp(physical)
             if b"\0" in line:
@@ -252,19 +250,7 @@ def _chomp(line: bytes) -> tuple[bytes, bool]:
     return (line[:-1], True) if line.endswith(b"\n") else (line, False)
 
 
-def _told(file: Iterable[bytes], total: int, progress: Callable[[int, int], None]) -> Iterator[bytes]:
-    """The lines, while `progress` hears of every megabyte."""
-    done = told = 0
-    for line in file:
-        done += len(line)
-        if done - told >= _TELL:
-            told = done
-            progress(done, total)
-        yield line
-    progress(done, total)
-
-
-def physical_lines(path: Path, progress: Callable[[int, int], None] | None = None) -> Iterator[bytes]:
+def physical_lines(path: Path) -> Iterator[bytes]:
     """The file's lines as UTF-8 without byte order mark, whatever it was written in."""
     try:
         with path.open("rb") as file:
@@ -277,6 +263,6 @@ def physical_lines(path: Path, progress: Callable[[int, int], None] | None = Non
                 return
             if mark.startswith(b"\xef\xbb\xbf"):
                 file.seek(3)
-            yield from file if progress is None else _told(file, path.stat().st_size, progress)
+            yield from file
     except OSError as error:
         raise CollectError(f"{path}: {error.strerror or error}") from error

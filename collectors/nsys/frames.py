@@ -1,32 +1,24 @@
-"""A table of an nsys export -> a typed frame.
-
-pandas' parser reads a table at once, and the commas and newlines of the bytes must be those of the parsed rows. Where
-they are not, or a number has separators, the rows are read one by one.
-"""
+"""A table of an nsys export -> a typed frame, by pandas' parser."""
 
 from __future__ import annotations
 
+import csv
 import io
 from collections.abc import Container, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from collectors import numbers
+from collectors import numbers, printed
 from collectors.caveat import Caveat
-from collectors.errors import CollectError
-from collectors.errors import cut as torn_end
+from collectors.errors import CollectError, cut, uneven
 from collectors.nsys.reports import Field, fields, needs
-from collectors.nsys.text import Export, Slice, Table, rows, whole_end
+from collectors.nsys.text import Export, Table, whole_end
 
 NUMERIC = frozenset({"time", "bytes", "rate", "share", "count"})
 NULLS = ("", "None")  # 2022.4 prints None, later versions nothing
-_BUFFER = 1 << 19
-_Columns = dict[int, Any]
-"""By position a float64 array, or the codes and the distinct texts."""
 
 
 def table_frame(
@@ -38,22 +30,157 @@ def table_frame(
     out with a caveat. Raises CollectError naming file, line and column. attrs: "caveats", "report".
     """
     columns, unsure = fields(table.header, kind, table.unit)
-    whole, cut = whole_rows(export, table, partial=partial)
-    wanted = [at for at, field in enumerate(columns) if field.column not in leave]
-    found = None if table.spans else _quick(export, whole, columns, wanted)
+    end, caveats = _whole(export, table, partial)
+    body = export.data[table.start : end]
+    wanted = [at for at, one in enumerate(columns) if one.column not in leave]
+    found = None if table.ends else _quick(body, columns, wanted)
     if found is None:
-        found = _exact(export, whole, columns, wanted)
-    made = {columns[at].column: _typed(found.pop(at), columns[at]) for at in wanted}
-    frame: pd.DataFrame = pd.DataFrame(made, copy=False)
+        found = _exact(export, table, columns, _ruled(body, table) if table.ends else body)
+    frame: pd.DataFrame = pd.DataFrame(
+        {columns[at].column: _typed(found.pop(at), columns[at]) for at in wanted}, copy=False
+    )
     if frame.empty:
         raise CollectError(
             f"{export.path}, line {table.line}: a {kind} header and no row after it",
             fix="the file was cut after its header; export the report again",
         )
     _check(export, table, kind, frame)
-    frame.attrs["caveats"] = [*map(_no_unit, unsure), *cut]
+    frame.attrs["caveats"] = [*map(_no_unit, unsure), *caveats]
     frame.attrs["report"] = kind
     return frame
+
+
+def _whole(export: Export, table: Table, partial: bool) -> tuple[int, list[Caveat]]:
+    """The end of the last whole row; a cut one is refused, or a caveat with `partial`."""
+    end = whole_end(export, table)
+    if end == table.end:
+        return end, []
+    if not partial:
+        raise cut(export.path, table.line + export.data[table.start : end].count(b"\n"))
+    what = f"{export.path.name} was cut: its last row is left out"
+    return end, [Caveat(what, f"{table.end - end} B", "export the report again")]
+
+
+def _no_unit(column: str) -> Caveat:
+    return Caveat(
+        f"the header gives no unit for {column}", "times taken as ns, sizes left out", "use nsys 2022.4 or later"
+    )
+
+
+def _quick(body: bytes, columns: Sequence[Field], wanted: list[int]) -> dict[int, Any] | None:
+    """The columns as float64 and categories; None of a table that is not as nsys writes it."""
+    numeric = {at for at in wanted if columns[at].type in NUMERIC}
+    types: Any = {at: "float64" if at in numeric else "category" for at in wanted}
+    nulls: Any = {at: list(NULLS) for at in numeric}
+    try:
+        read: Any = pd.read_csv(
+            io.BytesIO(body),
+            header=None,
+            names=range(len(columns)),
+            usecols=wanted,
+            index_col=False,
+            dtype=types,
+            na_values=nulls,
+            keep_default_na=False,
+        )
+    except (ValueError, IndexError):
+        return None
+    commas = (len(columns) - 1) * len(read)
+    for at in set(wanted) - numeric:
+        texts = read[at].cat.categories
+        # Where all texts look like numbers pandas converts them: harmless for whole ones alone.
+        if not pd.api.types.is_string_dtype(texts) and not (
+            columns[at].type == "id" and pd.api.types.is_integer_dtype(texts.dtype)
+        ):
+            return None
+        held = np.array([str(text).count(",") for text in texts], dtype=np.int64)
+        commas += int(held[read[at].cat.codes].sum()) if held.any() else 0
+    # Commas stand between fields or in texts: a row that is cut, or glued to another, has too few or too many.
+    whole = commas == body.count(b",")
+    return {at: read.pop(at) for at in wanted} if whole else None
+
+
+def _exact(export: Export, table: Table, columns: Sequence[Field], body: bytes) -> dict[int, Any]:
+    """The columns, each cell looked at: separators of numbers are settled by all of them, or refused."""
+    lines, rows = _rows(export, table, body)
+    cells = [[row[at] for row in rows] for at in range(len(columns))]
+    numeric = [at for at, one in enumerate(columns) if one.type in NUMERIC]
+    mark = "."
+    if table.ends or any("," in cell for at in numeric for cell in cells[at]):
+        evidence = numbers.Evidence(str(export.path))
+        for at in numeric:
+            for cell in cells[at]:
+                evidence.feed(cell)
+        # The aligned text groups every number, by default with commas; its shares show where they mean something else.
+        mark = evidence.settle(grouped=bool(table.ends))
+
+    def number(at: int, line: int, cell: str) -> float:
+        try:
+            return float("nan") if cell.strip() in NULLS else numbers.parse(cell, mark)
+        except ValueError as error:
+            name = table.header[at]
+            raise CollectError(
+                f"{export.path}, line {line}, column {name!r}: expected a number, found {cell.strip()[:40]!r}",
+                fix=f"{'two exports follow each other' if cell == name else 'the row is damaged'}; "
+                "export the report again, into a file of its own",
+            ) from error
+
+    return {
+        at: np.array([number(at, line, cell) for line, cell in zip(lines, column, strict=True)], float)
+        if at in numeric
+        else pd.Series(column, dtype="object").astype("category")
+        for at, column in enumerate(cells)
+    }
+
+
+def _rows(export: Export, table: Table, body: bytes) -> tuple[list[int], list[list[str]]]:
+    """The rows of a CSV table and their lines; raises CollectError on a broken one."""
+    lines, found, line = [], [], table.line
+    try:
+        reader = csv.reader(io.StringIO(body.decode(), newline=""), strict=True)
+        for row in reader:
+            if row and len(row) != len(table.header):
+                expected = f"{len(table.header)} ({table.header[0]} ... {table.header[-1]})"
+                raise uneven(export.path, line, len(row), expected)
+            if row:
+                lines.append(line)
+                found.append(row)
+            line = table.line + reader.line_num
+    except (csv.Error, UnicodeDecodeError) as error:
+        what = f"not UTF-8: {error.reason}" if isinstance(error, UnicodeDecodeError) else f"not CSV: {error}"
+        raise CollectError(f"{export.path}, line {line}: {what}", fix="export the report again") from error
+    return lines, found
+
+
+def _ruled(body: bytes, table: Table) -> bytes:
+    """An aligned table as CSV, line by line."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for line in body.decode("utf-8", errors="replace").splitlines():
+        writer.writerow(printed.cells(line, table.ends) if line.strip() else [])
+    return out.getvalue().encode()
+
+
+def _typed(found: Any, field: Field) -> Any:
+    """A column in SI units or as categories."""
+    if field.type in NUMERIC:
+        # 5 ns is 5e-9 to the last bit when divided; multiplied by 1e-9 it is not.
+        inverse = round(1 / field.factor) if 0 < field.factor < 1 else 0
+        return np.asarray(found) / inverse if inverse else np.asarray(found) * field.factor
+    places, distinct = pd.factorize(np.array([_clean(str(text), field) for text in found.cat.categories], dtype=object))
+    return pd.Categorical.from_codes(places.astype(np.int32)[found.cat.codes], pd.Index(distinct))
+
+
+def _clean(text: str, field: Field) -> str:
+    if field.type == "dims":
+        return ",".join(text.split())
+    if text == "None" and field.column != "name":
+        return ""
+    if field.type == "id":
+        return text.strip().removesuffix(".0")
+    if field.column == "name":
+        return text.strip()
+    return text.removeprefix(":") if field.column == "range" else text
 
 
 def _check(export: Export, table: Table, kind: str, frame: pd.DataFrame) -> None:
@@ -79,140 +206,3 @@ def _check(export: Export, table: Table, kind: str, frame: pd.DataFrame) -> None
     # Work outside all ranges has no range, and a stream may be unknown.
     for column in sorted(needs(kind) - {"range", "stream"}):
         refuse((frame[column].isna() | (frame[column] == "")).to_numpy(), f"{kind} without {column}")
-
-
-def whole_rows(export: Export, table: Table, *, partial: bool) -> tuple[Table, list[Caveat]]:
-    """The table up to its last whole row; a cut one is refused, or a caveat with `partial`."""
-    end = whole_end(export, table)
-    if end == table.end:
-        return table, []
-    if not partial:
-        last = table.line - 1 + sum(1 for _ in export.data[table.start : table.end].splitlines())
-        raise torn_end(export.path, last)
-    what = f"{export.path.name} was cut: its last row is left out"
-    return replace(table, end=end), [Caveat(what, f"{table.end - end} B", "export the report again")]
-
-
-def _no_unit(column: str) -> Caveat:
-    return Caveat(
-        f"the header gives no unit for {column}",
-        "times taken as ns, sizes left out",
-        "use nsys 2022.4 or later",
-    )
-
-
-def _quick(export: Export, table: Table, columns: Sequence[Field], wanted: Sequence[int]) -> _Columns | None:
-    """The columns as the parser in C reads them; None where the bytes do not prove them right."""
-    source = Slice(export, table.start, table.end)
-    numeric = {at for at in wanted if columns[at].type in NUMERIC}
-    types: Any = {str(at): "float64" if at in numeric else "category" for at in wanted}
-    try:
-        read = pd.read_csv(
-            io.BufferedReader(source, _BUFFER),
-            header=None,
-            names=[str(at) for at in range(len(columns))],
-            usecols=list(types),
-            index_col=False,
-            dtype=types,
-            na_values={str(at): list(NULLS) for at in numeric},
-            keep_default_na=False,
-            encoding="utf-8",
-        )
-        found = {at: _column(read.pop(str(at)), columns[at]) for at in wanted}
-    except (ValueError, IndexError, pd.errors.ParserWarning):
-        return None
-    texts = [one for at, one in found.items() if at not in numeric]
-    size = len(found[wanted[0]] if wanted[0] in numeric else found[wanted[0]][0])
-    # Commas and newlines stand between fields and rows or in texts: a row cut, or glued to another, cannot slip through.
-    commas = (len(columns) - 1) * size + sum(_count(",", *one) for one in texts)
-    missing = size + sum(_count("\n", *one) for one in texts) - source.newlines
-    # A memory operation at the end may lack its newline; a name that is never closed has it inside.
-    lacks = size > 0 and export.data[table.end - 1] != ord("\n")
-    return found if missing == lacks and source.commas == commas else None
-
-
-def _column(column: Any, field: Field) -> Any:
-    """Raises ValueError where texts are not as written."""
-    if field.type in NUMERIC:
-        return column.to_numpy()
-    texts = column.cat.categories
-    # Where all texts look like numbers pandas may convert them: harmless for whole numbers alone.
-    kept = pd.api.types.is_object_dtype(texts.dtype) or isinstance(texts.dtype, pd.StringDtype)
-    if not kept and not (field.type == "id" and pd.api.types.is_integer_dtype(texts.dtype)):
-        raise ValueError(field.column)
-    return column.cat.codes.to_numpy(), [str(text) for text in texts.tolist()]
-
-
-def _count(mark: str, codes: Any, texts: Sequence[str]) -> int:
-    """How often a character stands in the texts of all rows."""
-    held = np.array([text.count(mark) for text in texts], dtype=np.int64)
-    return int(held[codes].sum()) if held.any() else 0
-
-
-def _exact(export: Export, table: Table, columns: Sequence[Field], wanted: Sequence[int]) -> _Columns:
-    """The rows one by one; separators are settled by all cells of the table or refused."""
-    lines, cells = [], []
-    for line, row in rows(export, table):
-        lines.append(line)
-        cells.append(row)
-    mark = _decimal_mark(export, table, columns, cells)
-    found: _Columns = {}
-    for at in range(len(columns)):
-        texts = [row[at] for row in cells]
-        if columns[at].type in NUMERIC:
-            told = zip(lines, texts, strict=True)
-            found[at] = np.array([_number(export, line, table.header[at], text, mark) for line, text in told], float)
-        else:
-            codes, distinct = pd.factorize(np.array(texts, dtype=object))
-            found[at] = codes, distinct.tolist()
-    return {at: found[at] for at in wanted}
-
-
-def _decimal_mark(export: Export, table: Table, columns: Sequence[Field], cells: Sequence[Sequence[str]]) -> str:
-    """ "." unless the cells say otherwise; CollectError where "1,234" is ambiguous."""
-    numeric = [at for at, field in enumerate(columns) if field.type in NUMERIC]
-    if not any("," in row[at] for row in cells for at in numeric) and not table.spans:
-        return "."
-    evidence = numbers.Evidence(str(export.path))
-    for row in cells:
-        for at in numeric:
-            evidence.feed(row[at])
-    # The aligned text groups every number, by default with commas; its shares show where they mean something else.
-    return evidence.settle(grouped=bool(table.spans))
-
-
-def _number(export: Export, line: int, name: str, text: str, mark: str) -> float:
-    text = text.strip()
-    if text in NULLS:
-        return float("nan")
-    try:
-        return float(text) if mark == "." and "," not in text and "_" not in text else numbers.parse(text, mark)
-    except ValueError as error:
-        fix = "two exports follow each other" if text == name else "the row is damaged"
-        raise CollectError(
-            f"{export.path}, line {line}, column {name!r}: expected a number, found {text[:40]!r}",
-            fix=f"{fix}; export the report again, into a file of its own",
-        ) from error
-
-
-def _typed(found: Any, field: Field) -> Any:
-    """A column in SI units or as categories."""
-    if field.type in NUMERIC:
-        # 5 ns is 5e-9 to the last bit when divided; multiplied by 1e-9 it is not.
-        inverse = round(1 / field.factor) if 0 < field.factor < 1 else 0
-        return found / inverse if inverse else found * field.factor
-    codes, texts = found
-    places, distinct = pd.factorize(np.array([_clean(text, field) for text in texts], dtype=object))
-    return pd.Categorical.from_codes(places.astype(np.int32)[codes], pd.Index(distinct))
-
-
-def _clean(text: str, field: Field) -> str:
-    if field.type == "dims":
-        return ",".join(text.split())
-    if text == "None" and field.column != "name":
-        return ""
-    if field.type == "id":
-        return text.strip().removesuffix(".0")
-    if field.column == "name":
-        return text.strip()
-    return text.removeprefix(":") if field.column == "range" else text

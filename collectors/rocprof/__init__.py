@@ -68,7 +68,7 @@ def sniff(head: str, path: Path) -> bool:
     return "kernel" in names and bool(told) and bool(names & {"launch", "start", "queue"})
 
 
-def read(path: str | os.PathLike[str], *, partial: bool = False, progress: object = None) -> pd.DataFrame:
+def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame:
     """The launches frame of an export: times, and the counters that have a counterpart.
 
     partial: leave out a cut last row, with a caveat. Raises CollectError naming the line that cannot be read.

@@ -66,7 +66,6 @@ def read(
     *,
     times: str | Path | None = None,
     partial: bool = False,
-    progress: object = None,
 ) -> pd.DataFrame:
     """The layers of an engine as a launches frame: time is the mean of one inference [s].
 

@@ -43,7 +43,7 @@ def command(
     from profkit.study.study import Study
 
     with progress(quiet) as now:
-        found = import_files(files, output, partial=partial, device=device, scrub=scrub, progress=now, moved=now.moved)
+        found = import_files(files, output, partial=partial, device=device, scrub=scrub, progress=now)
         now("analysing")
         study = Study(found.run, found.frames)
         # Of times alone a picture tells no more than the report's table, and takes longer than reading 100 MB.

@@ -81,14 +81,13 @@ def import_files(
     device: str = "",
     scrub: bool = False,
     progress: Callable[[str], None] = lambda _: None,
-    moved: Callable[[int, int], None] | None = None,
 ) -> Imported:
     """Read `files` (formats found by content, see collectors.READERS) into a new run directory.
 
     output: the directory, which must not be there or be empty; by default one below profkit-runs. partial: read
     cut files to their last whole row, with a caveat. device: the GPU, where the exports do not say. Files are
     copied as they are; with scrub nsys's sqlite exports without environment, host names and paths. progress is
-    told of each step, moved of (bytes done, bytes in all) while a long text export is read. Raises the first file's
+    told of each step. Raises the first file's
     error when none can be read; see Imported for the others.
     """
     target = _free(output)
@@ -97,7 +96,7 @@ def import_files(
     for path, kind, companions in _grouped([Path(os.path.abspath(file)) for file in files], failures):
         progress(f"reading {path.name} ({_size(path)})")
         try:
-            one = _look(path, kind, companions, partial, moved)
+            one = _look(path, kind, companions, partial)
             _same_device([*found, one], device)
             found.append(one)
         except ProfkitError as error:
@@ -143,16 +142,10 @@ def _grouped(files: Sequence[Path], failures: list[ProfkitError]) -> list[tuple[
     return [(path, *groups[path]) for path in dict.fromkeys(files) if path in groups]
 
 
-def _look(
-    path: Path,
-    kind: Format,
-    companions: Mapping[str, Path],
-    partial: bool,
-    moved: Callable[[int, int], None] | None = None,
-) -> _Found:
+def _look(path: Path, kind: Format, companions: Mapping[str, Path], partial: bool) -> _Found:
     """Read a file, once for the import and the report. Raises CollectError."""
     try:
-        frame = kind.read(path, partial=partial, progress=moved, **kind.options, **companions)
+        frame = kind.read(path, partial=partial, **kind.options, **companions)
     except NoLaunchesError as error:
         if not error.rows:
             raise

@@ -49,15 +49,6 @@ def test_trace_gives_one_row_a_launch(tmp_path, version):
     assert frame["registers"][1] == 96
 
 
-def test_a_table_is_read_at_once_where_the_bytes_prove_it(tmp_path, monkeypatch):
-    names = ["relu", LONG, "größe_核", 'a "b", c<d>']
-    ops = [Op(1000 * at, 500 + at, names[at % 4], grid=(at % 7 + 1, 2, 1)) for at in range(1, 300)]
-    monkeypatch.setattr(frames, "_exact", lambda *_: pytest.fail("read row by row"))
-    frame = nsys.read(write(tmp_path / "t.csv", gpu_trace(ops)))
-    assert frame["kernel"].tolist() == [op.name for op in ops]
-    assert frame["time"].tolist() == [op.time / 1e9 for op in ops]
-
-
 @pytest.mark.parametrize(
     "damage",
     [
@@ -202,17 +193,6 @@ def test_kernels_and_copies_of_a_stdout_are_one_frame(tmp_path):
     frame = validate(nsys.read(write(tmp_path / "out.txt", stdout(*parts))))
     assert frame["kind"].tolist() == ["kernel", "kernel", "kernel", "memcpy"]
     assert frame["launch"].tolist() == [0, 1, 2, 3]
-
-
-def test_a_damaged_secondary_table_costs_itself_alone(tmp_path):
-    broken = kern_sum(OPS[1:]).replace("100.0", "many", 1).replace(",1,", ",one,", 1)
-    parts = (("cuda_gpu_kern_sum", broken), ("cuda_gpu_trace", gpu_trace(OPS)))
-    path = write(tmp_path / "out.txt", stdout(*parts))
-    frame = nsys.read(path)
-    assert len(frame) == len(OPS)
-    assert any("kern_sum table is left out" in one.what for one in frame.attrs["caveats"])
-    with pytest.raises(CollectError, match="line"):
-        nsys.read(write(tmp_path / "alone.txt", stdout(("cuda_gpu_kern_sum", broken))))
 
 
 def test_all_skipped_is_an_error_with_the_reason(tmp_path):

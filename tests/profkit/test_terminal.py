@@ -167,17 +167,15 @@ def test_of_many_things_it_says_which():
 def test_the_line_is_one_line(width):
     now, clock, shown = drawn(width)
     now("reading " + "a very long name " * 20)
-    now.moved(3_000_000, 10_000_000)
     clock[0] = 4000.0
     assert len(shown()) <= width
     assert "\n" not in shown()
-    assert width < 80 or ("1:06:40" in shown() and "3.0/10.0 MB" in shown())
+    assert width < 80 or "1:06:40" in shown()
 
 
 def test_a_pipe_gets_a_line_a_step_and_quiet_none(capsys):
     with progress(False) as now:
         now("timing cuda")
-        now.moved(1, 2)
         now("[1/2] S1/A")
         now.within("timing reference")
     assert capsys.readouterr().err == "  timing cuda\n[1/2] S1/A\n"

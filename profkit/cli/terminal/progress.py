@@ -27,8 +27,7 @@ _OF = re.compile(r"\[(\d+)/(\d+)\] ")
 class Progress:
     """A line per step on standard error, or nothing. Call it with the step that begins.
 
-    `[3/12] name` is one of a number of things, and what follows is a step of it. `moved`: the bytes of the step so far, and
-    all.
+    `[3/12] name` is one of a number of things, and what follows is a step of it.
     """
 
     def __init__(self, quiet: bool = False) -> None:
@@ -39,9 +38,6 @@ class Progress:
 
     def within(self, text: str) -> None:
         """A step of one of many things: a terminal shows it while it lasts."""
-
-    def moved(self, done: int, total: int) -> None:
-        pass
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -69,7 +65,7 @@ class Drawn(Progress):
         self._now, self._began = now, now()
         self._whole, self._step = "", ""
         self._since = self._entered = self._began
-        self._done = self._total = self._count = self._of = 0
+        self._count = self._of = 0
         self._console = Console(file=harmless.beneath(sys.stderr), highlight=False, markup=False, emoji=False)
         self.live = Live(
             get_renderable=self._draw,
@@ -97,9 +93,6 @@ class Drawn(Progress):
     def fails(self, text: str) -> None:
         self.stays(text)
 
-    def moved(self, done: int, total: int) -> None:
-        self._done, self._total = done, total
-
     def stays(self, text: str) -> None:
         self._console.print(harmless.lines(text), soft_wrap=True)
 
@@ -115,7 +108,7 @@ class Drawn(Progress):
         self.live.stop()
 
     def _begin(self, step: str) -> None:
-        self._step, self._since, self._done, self._total = harmless.line(step), self._now(), 0, 0
+        self._step, self._since = harmless.line(step), self._now()
 
     def _over(self) -> None:
         self._was(self._step, self._now() - self._since)
@@ -138,24 +131,18 @@ class Drawn(Progress):
 
         now = self._now()
         since = now - self._since
-        done, total, far = self._far()
+        far = f"{self._count + 1} of {self._of}" if self._of else ""
         waits = f"{self._step}, for {since:.0f} s" if self._step and since >= LONG else self._step
         said = ": ".join(part for part in (self._whole, waits) if part)
         head, rest = f"  {_clock(now - self._began)}", Text(f"{far} {said}".lstrip())
         bare = self._console.width < _NARROW
         rest.truncate(max(1, self._console.width - len(head) - 2 - (0 if bare else _BAR + 1)), overflow="ellipsis")
-        bar = ProgressBar(total=total or None, completed=done, width=_BAR, pulse=not total, animation_time=now)
+        bar = ProgressBar(
+            total=self._of or None, completed=self._count, width=_BAR, pulse=not self._of, animation_time=now
+        )
         line = Table.grid(padding=(0, 1))
         line.add_row(head, *(() if bare else (bar,)), rest)
         return line
-
-    def _far(self) -> tuple[float, float, str]:
-        """(done, total, in words); 0 of 0 where there is no count."""
-        if self._of:
-            return self._count, self._of, f"{self._count + 1} of {self._of}"
-        if self._total:
-            return self._done, self._total, f"{self._done / 1e6:.1f}/{self._total / 1e6:.1f} MB"
-        return 0, 0, ""
 
 
 def _clock(seconds: float) -> str:
