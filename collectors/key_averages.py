@@ -5,40 +5,26 @@ A row a kernel with its calls and their GPU time; of old versions, which list no
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from collectors import Format, text_of
 from collectors.caveat import Caveat
 from collectors.errors import CollectError
 from collectors.frame import build, role_of
+from collectors.rows import numbers, ruler, table
 
 _HEADER = re.compile(r"^\s*Name\s{2,}.*\bSelf CPU\b.*# of Calls", re.MULTILINE)
-_RULER = re.compile(r"^-{3,}(?:  -{2,})+\s*$")
 _GPU = re.compile(r"Self (?!CPU)\w+")
-_TIME = re.compile(r"([\d.]+)(us|ms|s)")
-_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+_TIME = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+_COLUMNS = ["name", "calls", "gpu", "cpu", "share"]
 _KINDS = (("Memcpy", "memcpy"), ("Memset", "memset"))
-
-
-class _Row(NamedTuple):
-    name: str
-    calls: int
-    gpu: float
-    cpu: float
-    share: float
-    """Percent of all GPU time."""
-
-    @property
-    def kernel(self) -> bool:
-        """Whether the GPU alone took time: operators and calls take some of the CPU's."""
-        return self.gpu > 0 and self.cpu == 0
 
 
 def sniff(head: str, path: Path) -> bool:
@@ -53,76 +39,68 @@ def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame
     """
     file = Path(path)
     tables = list(_tables(file, text_of(file).splitlines()))
-    _, best = max(tables, key=lambda table: sum(row.gpu for row in table[1]), default=(0, []))
-    taken = [row for row in best if row.kernel] or [row for row in best if row.gpu > 0]
-    if not taken:
+    _, best = max(tables, key=lambda one: one[1]["gpu"].sum(), default=(0, pd.DataFrame(columns=_COLUMNS)))
+    # Operators and calls take some of the CPU's time.
+    busy = best[best["gpu"] > 0]
+    kernels = busy[busy["cpu"] == 0]
+    taken = busy if kernels.empty else kernels
+    if taken.empty:
         raise CollectError(
             f"{file}: a table of torch.profiler without GPU time",
             fix="profile with ProfilerActivity.CUDA and print `key_averages().table(sort_by='self_cuda_time_total')`",
         )
-    caveats, share = [], sum(row.share for row in taken)
+    caveats, share = [], float(taken["share"].sum(skipna=False))
     if not share > 99.5:
         what = f"the table lists kernels of {share:.1f} % of the GPU time" if share == share else "the table may be cut"
         caveats.append(Caveat(what, f"{len(taken)} rows", "print it with row_limit=-1"))
-    if not taken[0].kernel:
+    if kernels.empty:
         what = "the table has operators and no kernels: each row is the GPU time of an operator's own kernels"
         caveats.append(Caveat(what, f"{len(taken)} operators", "give the trace of export_chrome_trace"))
-    if any(row.name.endswith("...") for row in taken):
+    if taken["name"].str.endswith("...").any():
         caveats.append(Caveat("names of kernels are cut", "", "print the table with max_name_column_width=1000"))
     if len(tables) > 1:
         what = f"the file holds {len(tables)} tables of torch.profiler: the one with most GPU time is read"
         where = f"line {', '.join(str(line) for line, _ in tables)}"
         caveats.append(Caveat(f"{what} ({where})", "", "give one in a file of its own"))
     columns: dict[str, Any] = {
-        "kernel": [row.name for row in taken],
-        "kind": [next((kind for begin, kind in _KINDS if row.name.startswith(begin)), "kernel") for row in taken],
-        "instances": [row.calls for row in taken],
-        "time": [row.gpu / row.calls for row in taken],
+        "kernel": taken["name"].tolist(),
+        "kind": [next((kind for begin, kind in _KINDS if name.startswith(begin)), "kernel") for name in taken["name"]],
+        "instances": taken["calls"].to_numpy(np.int64),
+        "time": (taken["gpu"] / taken["calls"]).to_numpy(),
     }
     frame = build(columns, tool="key_averages", caveats=caveats)
     frame.attrs["report"] = "summary"
     return frame
 
 
-def _tables(path: Path, lines: list[str]) -> Iterator[tuple[int, list[_Row]]]:
-    """The line and the rows of each table, from its ruler to the next ruler or blank line."""
+def _tables(path: Path, lines: list[str]) -> Iterator[tuple[int, pd.DataFrame]]:
+    """The line and the rows of each table, from its ruler to the next ruler or blank line: _COLUMNS, in s and percent."""
     for at, line in enumerate(lines):
-        if not (_HEADER.match(line) and at + 1 < len(lines) and _RULER.match(lines[at + 1])):
+        if not (_HEADER.match(line) and at + 1 < len(lines) and (ends := ruler(lines[at + 1]))):
             continue
         # Titles wider than their column push the others to the right: blanks part cells, and names have blanks too.
-        names, wide = re.split(r"\s{2,}", line.strip()), lines[at + 1].index(" ")
-        gpu = next((name for name in names if _GPU.fullmatch(name)), "")
+        names = re.split(r"\s{2,}", line.strip())
         rows = []
         for number, row in enumerate(lines[at + 2 :], at + 3):
-            if _RULER.match(row) or not row.strip():
+            if ruler(row) or not row.strip():
                 break
-            cells = dict(zip(names, [row[:wide].strip(), *re.split(r"\s{2,}", row[wide:].strip())], strict=False))
-            rows.append(_row(path, number, cells, gpu))
-        yield at + 1, rows
-
-
-def _row(path: Path, number: int, cells: dict[str, str], gpu: str) -> _Row:
-    calls = cells.get("# of Calls", "")
-    if not calls.isdecimal() or int(calls) == 0:
-        raise CollectError(
-            f"{path}, line {number}: expected a number of calls, found {calls[:30]!r}",
-            fix="the row is cut or wrapped: print the table into a file",
+            cells = [row[: ends[0]], *re.split(r"\s{2,}", row[ends[0] :].strip())]
+            if len(cells) != len(names):
+                fix = "the row is cut or wrapped: print the table into a file"
+                raise CollectError(f"{path}, line {number}: {len(cells)} cells under {len(names)} titles", fix=fix)
+            rows.append((number, cells))
+        found = table(rows, names)
+        calls = numbers(path, found["# of Calls"])
+        if not (calls > 0).all():
+            raise CollectError(f"{path}, the table at line {at + 1}: a row without calls", fix="print the table again")
+        gpu = next((name for name in names if _GPU.fullmatch(name)), "")
+        host = [numbers(path, found[name], _TIME) for name in ("Self CPU", "CPU total") if name in found]
+        percent = (
+            pd.to_numeric(found[f"{gpu} %"].str.removesuffix("%"), errors="coerce") if f"{gpu} %" in found else np.nan
         )
-    spent = _seconds(path, number, cells.get(gpu, "")) if gpu else 0.0
-    cpu = sum(_seconds(path, number, cells[name]) for name in ("Self CPU", "CPU total") if name in cells)
-    percent = cells.get(f"{gpu} %", "").removesuffix("%")
-    share = float(percent) if re.fullmatch(r"\d+(\.\d+)?", percent) else math.nan
-    return _Row(cells["Name"], int(calls), spent, cpu, share)
-
-
-def _seconds(path: Path, number: int, cell: str) -> float:
-    found = _TIME.fullmatch(cell)
-    if found is None:
-        raise CollectError(
-            f"{path}, line {number}: expected a time, found {cell[:30]!r}",
-            fix="the row is cut or wrapped: print the table into a file",
-        )
-    return float(found[1]) * _UNITS[found[2]]
+        spent = numbers(path, found[gpu], _TIME) if gpu else 0.0
+        made = dict(zip(_COLUMNS, (found["Name"], calls, spent, sum(host), percent), strict=True))
+        yield at + 1, pd.DataFrame(made, index=found.index)
 
 
 FORMAT = Format(

@@ -25,7 +25,7 @@ from collectors.caveat import Caveat
 from collectors.cupti import ONE_PROCESS, RAN_ALONG
 from collectors.errors import CollectError
 from collectors.frame import build, role_of, set_host
-from collectors.nsys.ranges import Range, adopted, by_thread, paths
+from collectors.nsys.ranges import Range, attributed, by_thread, paths
 from collectors.operations import of_launches
 
 WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
@@ -222,17 +222,8 @@ def ranges_of(calls: Sequence[tuple[int, int]], ranges: Sequence[Range]) -> list
     """The path of each call (thread, moment [ns]), else of the only thread with an open range."""
     if not ranges or not calls:
         return [""] * len(calls)
-    thread = np.array([one[0] for one in calls], dtype=np.int64)
-    time = np.array([one[1] for one in calls], dtype=np.int64)
-    threads = by_thread(ranges)
-    where = paths(threads, thread, time)
-    foreign = np.flatnonzero((time >= 0) & ~np.isin(thread, list(threads)))
-    if len(foreign):
-        processes = {int(one): 0 for one in (*threads, *thread.tolist())}
-        guess = adopted(threads, processes, thread[foreign], time[foreign])
-        for at, path in zip(foreign.tolist(), guess, strict=True):
-            where[at] = path
-    return where
+    asked = np.array(calls, dtype=np.int64)
+    return attributed(ranges, asked[:, 0], asked[:, 1])[0]
 
 
 def _ns(microseconds: Any) -> int:

@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from collectors import printed
 from collectors.ncu.text import LONGEST, Row, Scan, Table, physical_lines
+from collectors.rows import printed, ruler
 
 _KEYS = ("ID", "Process ID", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC")
 _TITLES = ["Section Name", "Metric Name", "Metric Unit", "Metric Value"]
@@ -35,7 +35,7 @@ _SECTION = re.compile(r"^\s+Section: (.+?)\s*$")
 class _Table:
     """An open table: ends of its columns, and whether it is one of metrics."""
 
-    ends: list[int]
+    ends: tuple[int, ...]
     rulers: int = 1
     titled: bool = False
     metrics: bool = True
@@ -83,7 +83,7 @@ def rows(scan: Scan) -> Iterator[Row]:
     table: _Table | None = None
     for line, data in enumerate(physical_lines(scan.path), 1):
         text = data[:LONGEST].decode("utf-8", errors="replace").rstrip("\r\n")
-        if len(ends := printed.columns(text)) == len(_TITLES) - 1:
+        if len(ends := ruler(text)) == len(_TITLES) - 1:
             if table is None:
                 table = _Table(ends)
             elif table.closed():
@@ -106,7 +106,7 @@ def rows(scan: Scan) -> Iterator[Row]:
         elif text.strip().startswith("Metric Name"):
             table.titled = True
             table.metrics = text.split() == " ".join(_TITLES[1:]).split()
-        elif table.metrics and (cells := printed.cells(text, table.ends))[-1]:
+        elif table.metrics and (cells := printed(text, table.ends))[-1]:
             if place.keys:
                 yield Row(b"", page, line, [*place.keys, place.section, *cells])
             else:

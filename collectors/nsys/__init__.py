@@ -18,7 +18,7 @@ from collectors.caveat import Caveat
 from collectors.errors import CollectError, NoLaunchesError, torn
 from collectors.nsys import sqlite
 from collectors.nsys.frames import table_frame
-from collectors.nsys.launches import SUMMARIES, UNUSED, api_facts, empty_ranges, launches, together
+from collectors.nsys.launches import SUMMARIES, api_facts, empty_ranges, launches, together
 from collectors.nsys.reports import REPORTS, is_report, kind_of
 from collectors.nsys.tables import is_sqlite
 from collectors.nsys.text import Export, Table, header_of, scan
@@ -74,7 +74,7 @@ def read(path: str | Path, *, partial: bool = False, coded: bool = False) -> pd.
 
 
 def _read_report(export: Export, table: Table, kind: str, partial: bool) -> pd.DataFrame:
-    frame = table_frame(export, table, kind, partial=partial, leave=UNUSED.get(kind, ()))
+    frame = table_frame(export, table, kind, partial=partial)
     frame.attrs["caveats"] += _missing_share(export.path, frame, partial)
     return frame
 

@@ -4,35 +4,34 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from collectors import numbers, printed
+from collectors import numbers
 from collectors.caveat import Caveat
-from collectors.errors import CollectError, cut, uneven
+from collectors.errors import CollectError, cut
 from collectors.nsys.reports import Field, fields, needs
 from collectors.nsys.text import Export, Table, whole_end
+from collectors.rows import printed, records
 
 NUMERIC = frozenset({"time", "bytes", "rate", "share", "count"})
 NULLS = ("", "None")  # 2022.4 prints None, later versions nothing
 
 
-def table_frame(
-    export: Export, table: Table, kind: str, *, partial: bool = False, leave: Container[str] = ()
-) -> pd.DataFrame:
+def table_frame(export: Export, table: Table, kind: str, *, partial: bool = False) -> pd.DataFrame:
     """The rows of a table as a frame with the columns of reports, SI units, NaN or "" for none.
 
-    Texts are categories. `leave`: columns left out. A last row without its newline is refused, or with `partial` left
+    Texts are categories. A last row without its newline is refused, or with `partial` left
     out with a caveat. Raises CollectError naming file, line and column. attrs: "caveats", "report".
     """
     columns, unsure = fields(table.header, kind, table.unit)
     end, caveats = _whole(export, table, partial)
     body = export.data[table.start : end]
-    wanted = [at for at, one in enumerate(columns) if one.column not in leave]
+    wanted = [at for at, one in enumerate(columns) if one.type]
     found = None if table.ends else _quick(body, columns, wanted)
     if found is None:
         found = _exact(export, table, columns, _ruled(body, table) if table.ends else body)
@@ -102,8 +101,12 @@ def _quick(body: bytes, columns: Sequence[Field], wanted: list[int]) -> dict[int
 
 def _exact(export: Export, table: Table, columns: Sequence[Field], body: bytes) -> dict[int, Any]:
     """The columns, each cell looked at: separators of numbers are settled by all of them, or refused."""
-    lines, rows = _rows(export, table, body)
-    cells = [[row[at] for row in rows] for at in range(len(columns))]
+    try:
+        rows = dict(records(export.path, body.decode(), table.line, len(columns)))
+    except UnicodeDecodeError as error:
+        what = f"{export.path}, the table at line {table.line}: not UTF-8: {error.reason}"
+        raise CollectError(what, fix="export the report again") from error
+    cells = [[row[at] for row in rows.values()] for at in range(len(columns))]
     numeric = [at for at, one in enumerate(columns) if one.type in NUMERIC]
     mark = "."
     if table.ends or any("," in cell for at in numeric for cell in cells[at]):
@@ -126,30 +129,11 @@ def _exact(export: Export, table: Table, columns: Sequence[Field], body: bytes) 
             ) from error
 
     return {
-        at: np.array([number(at, line, cell) for line, cell in zip(lines, column, strict=True)], float)
+        at: np.array([number(at, line, cell) for line, cell in zip(rows, column, strict=True)], float)
         if at in numeric
         else pd.Series(column, dtype="object").astype("category")
         for at, column in enumerate(cells)
     }
-
-
-def _rows(export: Export, table: Table, body: bytes) -> tuple[list[int], list[list[str]]]:
-    """The rows of a CSV table and their lines; raises CollectError on a broken one."""
-    lines, found, line = [], [], table.line
-    try:
-        reader = csv.reader(io.StringIO(body.decode(), newline=""), strict=True)
-        for row in reader:
-            if row and len(row) != len(table.header):
-                expected = f"{len(table.header)} ({table.header[0]} ... {table.header[-1]})"
-                raise uneven(export.path, line, len(row), expected)
-            if row:
-                lines.append(line)
-                found.append(row)
-            line = table.line + reader.line_num
-    except (csv.Error, UnicodeDecodeError) as error:
-        what = f"not UTF-8: {error.reason}" if isinstance(error, UnicodeDecodeError) else f"not CSV: {error}"
-        raise CollectError(f"{export.path}, line {line}: {what}", fix="export the report again") from error
-    return lines, found
 
 
 def _ruled(body: bytes, table: Table) -> bytes:
@@ -157,7 +141,7 @@ def _ruled(body: bytes, table: Table) -> bytes:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for line in body.decode("utf-8", errors="replace").splitlines():
-        writer.writerow(printed.cells(line, table.ends) if line.strip() else [])
+        writer.writerow(printed(line, table.ends) if line.strip() else [])
     return out.getvalue().encode()
 
 

@@ -15,10 +15,6 @@ import pandas as pd
 from collectors.caveat import RANGES_OVERLAP, TRACE_CUT, Caveat
 from collectors.frame import build
 
-UNUSED = {
-    "gpu_trace": ("correlation", "static_shared", "dynamic_shared", "source", "destination", "context", "green_context")
-}
-"""Columns of a report that no launches frame is made of."""
 SUMMARIES = ("kern_sum", "mem_time_sum", "gpu_sum", "nvtx_kern_sum")
 
 _DEVICE = re.compile(r"(.*) \((\d+)\)")
@@ -140,7 +136,7 @@ def empty_ranges(kind: str, frame: pd.DataFrame) -> list[Caveat]:
 
 
 def _gpu_trace(frame: pd.DataFrame, coded: bool) -> pd.DataFrame:
-    kinds = _kinds(frame["name"])
+    kinds = told(frame["name"], memop_kind)
     columns: dict[str, Any] = {
         "kernel": frame["name"],
         "grid": shapes(*(_sides(frame, f"grid_{axis}") for axis in "xyz")),
@@ -155,9 +151,7 @@ def _gpu_trace(frame: pd.DataFrame, coded: bool) -> pd.DataFrame:
     if "registers" in frame:
         columns["registers"] = frame["registers"]
     moved = kinds != "kernel"
-    part = frame[moved]
-    sizes = _sizes(part)
-    columns |= moved_bytes(moved, sizes)
+    columns |= moved_bytes(moved, _sizes(frame[moved]))
     made = build(columns, tool="nsys", coded=coded)
     made.attrs["devices"] = devices
     return made
@@ -166,10 +160,6 @@ def _gpu_trace(frame: pd.DataFrame, coded: bool) -> pd.DataFrame:
 def _sides(frame: pd.DataFrame, column: str) -> Any:
     """A side of the grids or blocks, taken out of the frame to free its memory."""
     return frame.pop(column) if column in frame else np.full(len(frame), np.nan)
-
-
-def _kinds(names: pd.Series) -> pd.Categorical:
-    return told(names, memop_kind)
 
 
 def _sizes(part: pd.DataFrame) -> Any:
@@ -198,7 +188,7 @@ def _summary(frame: pd.DataFrame) -> pd.DataFrame:
     columns: dict[str, Any] = {
         "range": ranges,
         "kernel": names,
-        "kind": _kinds(names),
+        "kind": told(names, memop_kind),
         "instances": counts.astype(np.int64),
         "time": frame["total"] / counts,
     }
@@ -241,18 +231,11 @@ def together(frames: Sequence[pd.DataFrame], kinds: Sequence[str]) -> pd.DataFra
     """Several launches frames of one export as one, launches numbered on; attrs are merged."""
     if len(frames) == 1:
         return frames[0]
-    attrs = [dict(frame.attrs) for frame in frames]
-    bare = []
-    for frame in frames:
-        copy = frame.copy()
-        copy.attrs = {}
-        bare.append(copy)
-    joined = pd.concat(bare, ignore_index=True)
+    joined = pd.concat(frames, ignore_index=True)
     columns = {str(name): joined[name] for name in joined.columns if name not in ("launch", "tool")}
-    for name in ("process", "stream"):
-        if name in columns:
-            columns[name] = columns[name].fillna("")
-    made = build(columns, tool="nsys", caveats=[item for one in attrs for item in one["caveats"]])
+    for name in columns.keys() & {"process", "stream"}:
+        columns[name] = columns[name].fillna("")
+    made = build(columns, tool="nsys", caveats=[item for frame in frames for item in frame.attrs["caveats"]])
     made.attrs["report"] = "+".join(dict.fromkeys(kinds))
-    made.attrs["devices"] = [item for one in attrs for item in one.get("devices", [])]
+    made.attrs["devices"] = [item for frame in frames for item in frame.attrs.get("devices", [])]
     return made

@@ -5,7 +5,7 @@ A range is half open: start <= t < end, so a call on the border of two ranges be
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,20 +69,29 @@ def sweep(ranges: Sequence[Range], times: Sequence[int]) -> list[str]:
     return result
 
 
-def adopted(threads: Mapping[int, Sequence[Range]], processes: Mapping[int, int], thread: Any, time: Any) -> list[str]:
-    """Paths for launches of threads without ranges, of another thread of the process.
+def attributed(
+    ranges: Sequence[Range], thread: Any, time: Any, process: Callable[[int], int] = lambda _: 0
+) -> tuple[list[str], list[int]]:
+    """The path of each launch by its call; those of threads without ranges have the only range open in their process.
 
-    "" where no thread or more than one has a range open. processes: thread -> process.
+    thread, time: as in paths, -1 where the call is unknown; process: of a thread. Also which launches have a range of
+    another thread.
     """
-    found: list[set[str]] = [set() for _ in range(len(time))]
-    owners = np.array([processes[int(one)] for one in thread], dtype=np.int64)
+    threads = by_thread(ranges)
+    where = paths(threads, thread, time)
+    foreign = np.flatnonzero((time >= 0) & ~np.isin(thread, list(threads)))
+    owners = np.array([process(one) for one in thread[foreign].tolist()], dtype=np.int64)
+    found: dict[int, set[str]] = {}
     for other in threads:
-        mine = np.flatnonzero(owners == processes.get(other, -1))
+        mine = foreign[owners == process(other)]
         order = mine[np.argsort(time[mine], kind="stable")]
         for at, path in zip(order.tolist(), sweep(threads[other], time[order].tolist()), strict=True):
             if path:
-                found[at].add(path)
-    return [next(iter(one)) if len(one) == 1 else "" for one in found]
+                found.setdefault(at, set()).add(path)
+    only = {at: next(iter(one)) for at, one in found.items() if len(one) == 1}
+    for at, path in only.items():
+        where[at] = path
+    return where, list(only)
 
 
 def _end(one: Range) -> float:

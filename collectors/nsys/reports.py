@@ -2,7 +2,7 @@
 
 REPORTS: header cell (without its unit, lower case) -> column and type, for names of 2020 to 2022.4 and of 2023.1 on.
 Types: time [s], bytes [B], rate [B/s], share (fraction 0..1), count (float64, NaN = none), text, id (text of a
-number), dims ("x,y,z").
+number), dims ("x,y,z"), "" for a column that is not read.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
     "gpu_trace": {
         "start": ("start", "time"),
         "duration": ("time", "time"),
-        "corrid": ("correlation", "id"),
+        "corrid": ("correlation", ""),
         "grdx": ("grid_x", "count"),
         "grdy": ("grid_y", "count"),
         "grdz": ("grid_z", "count"),
@@ -71,16 +71,16 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
         "blky": ("block_y", "count"),
         "blkz": ("block_z", "count"),
         "reg/trd": ("registers", "count"),
-        "stcsmem": ("static_shared", "bytes"),
-        "dymsmem": ("dynamic_shared", "bytes"),
+        "stcsmem": ("static_shared", ""),
+        "dymsmem": ("dynamic_shared", ""),
         "bytes": ("bytes", "bytes"),
         "throughput": ("rate", "rate"),
         "thru": ("rate", "rate"),
-        "srcmemkd": ("source", "text"),
-        "dstmemkd": ("destination", "text"),
+        "srcmemkd": ("source", ""),
+        "dstmemkd": ("destination", ""),
         "device": ("device", "text"),
-        "ctx": ("context", "id"),
-        "greenctx": ("green_context", "id"),
+        "ctx": ("context", ""),
+        "greenctx": ("green_context", ""),
         "strm": ("stream", "id"),
         "name": ("name", "text"),
     },

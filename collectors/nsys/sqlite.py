@@ -19,7 +19,7 @@ from collectors.caveat import TRACE_CUT, Caveat
 from collectors.errors import CollectError
 from collectors.frame import build, set_host
 from collectors.nsys.launches import api_facts, each, moved_bytes, reach, shapes
-from collectors.nsys.ranges import Range, adopted, by_thread, paths
+from collectors.nsys.ranges import Range, attributed
 from collectors.nsys.tables import (
     ACTIVITY,
     KINDS,
@@ -120,37 +120,15 @@ def _attribute(
     key = call_key(work["globalPid"], work["correlationId"])
     at = np.searchsorted(calls["key"], key).clip(max=len(calls["key"]) - 1)
     known = calls["key"][at] == key
-    thread = np.where(known, calls["thread"][at], -1)
-    time = np.where(known, calls["start"][at], -1)
-    threads = by_thread(ranges)
-    where = paths(threads, thread, time)
-    foreign = np.flatnonzero(known & ~np.isin(thread, list(threads)))
-    if len(foreign):
-        caveats += _foreign(work, threads, where, foreign, thread[foreign], time[foreign])
+    thread, time = (np.where(known, calls[name][at], -1) for name in ("thread", "start"))
+    where, adopted = attributed(ranges, thread, time, process_of)
+    if adopted:
+        seconds = float((work["end"] - work["start"])[adopted].sum()) / 1e9
+        what = "launches of threads without ranges were given the range open on another thread"
+        caveats.append(Caveat(what, f"{len(adopted)} launches, {seconds:.3g} s", ""))
     if not known.all():
         caveats.append(Caveat("GPU work without its API call has no range", f"{int((~known).sum())} of {size}", ""))
     return where
-
-
-def _foreign(
-    work: dict[str, Any],
-    threads: dict[int, list[Range]],
-    where: list[str],
-    at: Any,
-    thread: Any,
-    time: Any,
-) -> list[Caveat]:
-    """Give launches of threads without ranges the only range open in their process."""
-    processes = {int(one): int(process_of(one)) for one in (*threads, *np.unique(thread).tolist())}
-    guess = adopted(threads, processes, thread, time)
-    hit = [(place, path) for place, path in zip(at.tolist(), guess, strict=True) if path]
-    if not hit:
-        return []
-    seconds = sum(float(work["end"][place] - work["start"][place]) for place, _ in hit) / 1e9
-    much = f"{len(hit)} launches, {seconds:.3g} s"
-    for place, path in hit:
-        where[place] = path
-    return [Caveat("launches of threads without ranges were given the range open on another thread", much, "")]
 
 
 def _gaps(work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[Range]) -> list[Caveat]:

@@ -55,6 +55,18 @@ _COLUMNS = (
     "registersPerThread",
     "bytes",
 )
+_GPU = {
+    "id": "id",
+    "index": "cuDevice",
+    "name": "name",
+    "major": "computeMajor",
+    "minor": "computeMinor",
+    "sms": "smCount",
+    "l2_bytes": "l2CacheSize",
+    "memory_bytes": "totalMemory",
+    "bandwidth": "memoryBandwidth",
+    "clock": "clockRate",
+}
 NAME_COLUMNS = {"kernel": "demangledName", "memcpy": "copyKind", "memset": "-1", "graph": "graphId"}
 KINDS = ("kernel", "memcpy", "memset", "graph")
 _BLOCK = 1 << 16
@@ -222,33 +234,18 @@ def devices_of(base: sqlite3.Connection, tables: set[str]) -> dict[int, dict[str
     if "TARGET_INFO_GPU" not in tables:
         return {}
     there = _columns(base, "TARGET_INFO_GPU")
-    wanted = (
-        "id",
-        "cuDevice",
-        "name",
-        "computeMajor",
-        "computeMinor",
-        "smCount",
-        "l2CacheSize",
-        "totalMemory",
-        "memoryBandwidth",
-        "clockRate",
-    )
-    cells = ", ".join(name if name in there else "NULL" for name in wanted)
-    gpus = {row[0]: row for row in base.execute(f"SELECT {cells} FROM TARGET_INFO_GPU")}
-    numbers = {gpu: row[1] if row[1] is not None else gpu for gpu, row in gpus.items()}
+    cells = ", ".join(name if name in there else "NULL" for name in _GPU.values())
+    rows = base.execute(f"SELECT {cells} FROM TARGET_INFO_GPU")
+    gpus = [dict(zip(_GPU, row, strict=True)) for row in rows]
+    numbers = {one["id"]: one["index"] if one["index"] is not None else one["id"] for one in gpus}
     if "TARGET_INFO_CUDA_DEVICE" in tables:
         ids = "SELECT gpuId, cudaId FROM TARGET_INFO_CUDA_DEVICE WHERE gpuId IS NOT NULL"
         numbers.update(base.execute(ids).fetchall())
     found = {}
-    for gpu, row in gpus.items():
-        keys = ("sms", "l2_bytes", "memory_bytes", "bandwidth", "clock")
-        found[int(numbers[gpu])] = {
-            "name": row[2] or "",
-            "index": str(numbers[gpu]),
-            "cc": "" if row[3] is None else f"{row[3]}.{row[4]}",
-            **dict(zip(keys, row[5:], strict=True)),
-        }
+    for one in gpus:
+        major, minor, number = one.pop("major"), one.pop("minor"), int(numbers[one.pop("id")])
+        cc = "" if major is None else f"{major}.{minor}"
+        found[number] = {**one, "name": one["name"] or "", "index": str(number), "cc": cc}
     return found
 
 

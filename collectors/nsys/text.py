@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from collectors import printed, text_of, wide
+from collectors import text_of, wide
 from collectors.errors import CollectError
+from collectors.rows import printed, ruler
 
 _BLOCK = 1 << 20
 _BETWEEN = re.compile(
@@ -85,8 +86,8 @@ def scan(path: Path, recognise: Callable[[tuple[str, ...]], bool]) -> Export:
 
 def header_of(text: str, previous: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """The titles that a line completes, of an aligned table with the ends of its columns; () of other lines."""
-    if ends := printed.columns(text):
-        return tuple(printed.cells(previous, ends)), tuple(ends)
+    if ends := ruler(text):
+        return tuple(printed(previous, ends)), ends
     if "," not in text or len(text) > 4096:
         return (), ()
     try:

@@ -7,24 +7,24 @@ Versions 1 and 2 have a row a dispatch and a column a counter, version 3 a row a
 from __future__ import annotations
 
 import csv
-import io
-import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from collectors import Format, text_of
+from collectors import Format
 from collectors.caveat import Caveat
 from collectors.counters import evaluate_columns, metric_names
-from collectors.errors import CollectError, cut, torn, uneven
+from collectors.errors import CollectError, torn
 from collectors.frame import build, role_of
 from collectors.nsys.launches import shapes
+from collectors.nsys.tables import is_sqlite
 from collectors.rocprof.rocpd import is_rocpd, read_rocpd
+from collectors.rows import numbers, records, table, whole_text
 
 _COLUMNS = {
     "launch": ("dispatchid", "index"),
@@ -46,7 +46,7 @@ _COLUMNS = {
 }
 """What a column is here, by its name without case and marks; what is not here may be a counter."""
 _SUMMARY = {"Name", "Calls", "TotalDurationNs"}
-_CALL = re.compile(r"hip[A-Z]|hsa_|roctx|__hip")
+_CALL, _SUFFIX = r"hip[A-Z]|hsa_|roctx|__hip", r"( \[clone )?\.kd\]?$"
 _OURS = {spelling: name for name, spellings in _COLUMNS.items() for spelling in spellings}
 FABRIC = Caveat(
     "AMD counts memory traffic where L2 leaves for the fabric",
@@ -60,7 +60,11 @@ def sniff(head: str, path: Path) -> bool:
     """Whether a file is rocprofv3's database, or begins with a header of rocprof."""
     if head.startswith("SQLite format 3"):
         return is_rocpd(path)
-    names = set(_names(next((line for line in head.splitlines() if line.strip()), "")))
+    first = next((line for line in head.splitlines() if line.strip()), "")
+    try:
+        names = set(_ours(next(csv.reader([first]), [])))
+    except csv.Error:  # A field beyond csv's limit; on Python 3.10 a NUL too.
+        return False
     if names >= _SUMMARY:
         return True
     told = names & {"start", "threads", "grid_x", "counter"}
@@ -74,106 +78,126 @@ def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame
     partial: leave out a cut last row, with a caveat. Raises CollectError naming the line that cannot be read.
     """
     path = Path(path)
-    with path.open("rb") as file:
-        if file.read(15) == b"SQLite format 3":
-            return read_rocpd(path)
-    header, lines, rows, caveats = _table(path, partial)
-    names = _names(header)
+    if is_sqlite(path):
+        return read_rocpd(path)
+    text, caveats = whole_text(path, partial)
+    found = list(records(path, text))
+    if len(found) < 2:
+        raise CollectError(f"{path}: a header of rocprof and no row after it", fix="export again")
+    names = _ours(found[0][1])
+    if twice := next((name for at, name in enumerate(names) if name in names[:at]), ""):
+        raise CollectError(f"{path}, line 1: two columns {twice}", fix="give the file as the tool wrote it")
+    rows = table(found[1:], names)
     if set(names) >= _SUMMARY:
-        return _summary(path, names, lines, rows, caveats, partial)
-    _check(path, names, lines, rows)
-    if "counter" in names:
-        rows, lines, counted = _by_dispatch(path, names, rows, lines)
+        return _summary(path, rows, caveats, partial)
+    _check(path, rows)
+    known = metric_names(vendor="amd")
+    if "counter" in rows:
+        rows, counted = _by_dispatch(path, rows)
     else:
-        counted = {cell: names.index(cell) for cell in names if cell in metric_names(vendor="amd")}
-        counted = {cell: _numbers(path, cell, lines, [row[at] for row in rows]) for cell, at in counted.items()}
-
-    def cells(name: str) -> list[str]:
-        return [row[names.index(name)] for row in rows] if name in names else [""] * len(rows)
-
-    def numbers(name: str) -> Any:
-        return _numbers(path, name, lines, cells(name))
-
-    for name in ("start", "end"):
-        if rounded := next((line for line, cell in zip(lines, cells(name), strict=True) if "e" in cell.lower()), 0):
-            raise CollectError(
-                f"{path}, line {rounded}: a time stamp in powers of ten: a spreadsheet saved the file and rounded it",
-                fix="give the file as rocprof wrote it",
-            )
-    start, end = numbers("start"), numbers("end")
-    if (end < start).any():
-        line = lines[int(np.argmax(end < start))]
-        raise CollectError(f"{path}, line {line}: ends before it starts", fix="the row is damaged; export again")
-    facts = [name for name in ("registers", "shared_memory", "threads", "block_size") if name in names]
-    measured: dict[str, Any] = {
-        "start": start / 1e9,
-        "time": (end - start) / 1e9,
-        **{name: numbers(name) for name in facts},
-        **evaluate_columns(counted, "", vendor="amd"),
-    }
-    items, block = [[numbers(f"{one}_{axis}") for axis in "xyz"] for one in ("grid", "block")]
-    columns: dict[str, Any] = {
-        "kernel": [name.removesuffix(".kd").removesuffix(" [clone .kd]") for name in cells("kernel")],
-        "launch": [int(number) if number == number else at for at, number in enumerate(numbers("launch"))],
-        "grid": shapes(*(np.ceil(all_ / one) for all_, one in zip(items, block, strict=True))),
-        "block": shapes(*block),
-        "device": ["".join(re.findall(r"\d+$", cell)) for cell in cells("device")],
-        "process": cells("process"),
-        "stream": cells("stream" if "stream" in names else "queue"),
-        **{name: column for name, column in measured.items() if not np.isnan(column).all()},
-    }
-    if {"dram_read", "dram_write"} & columns.keys():
-        caveats = [*caveats, FABRIC]
-    frame = build(columns, tool="rocprof", caveats=caveats)
-    frame.attrs["untaken"] = sorted(set(counted) - metric_names(vendor="amd"))
+        counted = {name: numbers(path, rows[name]) for name in names if name in known}
+    frame = build(_columns(path, rows, counted), tool="rocprof", caveats=caveats)
+    if {"dram_read", "dram_write"} & set(frame.columns):
+        frame.attrs["caveats"].append(FABRIC)
+    frame.attrs["untaken"] = sorted(counted.keys() - known)
     return frame
 
 
-def _check(path: Path, names: Sequence[str], lines: Sequence[int], rows: Sequence[list[str]]) -> None:
-    """Raise CollectError where a column stands twice or lacks its pair, or a row is no dispatch."""
-    if twice := next((name for at, name in enumerate(names) if name in names[:at]), ""):
-        raise CollectError(f"{path}, line 1: two columns {twice}", fix="give the file as the tool wrote it")
+def _columns(path: Path, rows: pd.DataFrame, counted: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of the launches frame from one row a dispatch."""
+    empty = pd.Series("", rows.index)
+
+    def cells(name: str) -> pd.Series[Any]:
+        return rows.get(name, empty)
+
+    def number(name: str) -> Any:
+        return numbers(path, cells(name))
+
+    start, end = number("start"), number("end")
+    if (end < start).any():
+        line = rows.index[int(np.argmax(end < start))]
+        raise CollectError(f"{path}, line {line}: ends before it starts", fix="the row is damaged; export again")
+    facts = [name for name in ("registers", "shared_memory", "threads", "block_size") if name in rows]
+    measured: dict[str, Any] = {
+        "start": start / 1e9,
+        "time": (end - start) / 1e9,
+        **{name: number(name) for name in facts},
+        **evaluate_columns(counted, "", vendor="amd"),
+    }
+    items, block = [[number(f"{one}_{axis}") for axis in "xyz"] for one in ("grid", "block")]
+    launch = number("launch")
+    return {
+        "kernel": cells("kernel").str.replace(_SUFFIX, "", regex=True).to_numpy(),
+        "launch": np.where(np.isnan(launch), np.arange(len(rows)), launch).astype(np.int64),
+        "grid": shapes(*(np.ceil(all_ / one) for all_, one in zip(items, block, strict=True))),
+        "block": shapes(*block),
+        "device": cells("device").str.extract(r"(\d*)$")[0].to_numpy(),
+        "process": cells("process").to_numpy(),
+        "stream": cells("stream" if "stream" in rows else "queue").to_numpy(),
+        **{name: column for name, column in measured.items() if not np.isnan(column).all()},
+    }
+
+
+def _check(path: Path, rows: pd.DataFrame) -> None:
+    """Raise CollectError where a column lacks its pair, or a row is no dispatch."""
     pairs = (("start", "end"), ("end", "start"), ("counter", "value"))
-    if lost := [other for one, other in pairs if one in names and other not in names]:
+    if lost := [other for one, other in pairs if one in rows and other not in rows]:
         raise CollectError(
             f"{path}, line 1: no column {_COLUMNS[lost[0]][0]}", fix="give the file as the tool wrote it"
         )
-    for line, row in zip(lines, rows, strict=True):
-        kernel = row[names.index("kernel")]
-        if not kernel or kernel.isdecimal() or any(not row[names.index(at)] for at in ("start", "end") if at in names):
-            raise CollectError(
-                f"{path}, line {line}: a row without its kernel or its times",
-                fix="leave out what is no dispatch (a total), or give the file as the tool wrote it",
-            )
+    times = rows[[name for name in ("start", "end") if name in rows]]
+    wrong = rows["kernel"].str.fullmatch(r"\d*") | (times == "").any(axis=1)
+    if wrong.any():
+        raise CollectError(
+            f"{path}, line {wrong.idxmax()}: a row without its kernel or its times",
+            fix="leave out what is no dispatch (a total), or give the file as the tool wrote it",
+        )
+    rounded = times.apply(lambda column: column.str.contains("e", case=False)).any(axis=1)
+    if rounded.any():
+        raise CollectError(
+            f"{path}, line {rounded.idxmax()}: a time stamp in powers of ten: a spreadsheet saved the file and rounded it",
+            fix="give the file as rocprof wrote it",
+        )
 
 
-def _summary(
-    path: Path,
-    names: Sequence[str],
-    lines: Sequence[int],
-    rows: Sequence[list[str]],
-    caveats: list[Caveat],
-    partial: bool,
-) -> pd.DataFrame:
+def _by_dispatch(path: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The first row of each dispatch, and the counters of all of them."""
+    key = [name for name in ("launch", "process", "device") if name in rows]
+    twice = rows.duplicated([*key, "counter"])
+    if twice.any():
+        at = int(twice.argmax())
+        raise CollectError(
+            f"{path}, line {rows.index[at]}: {rows['counter'].iloc[at]} of one dispatch stands here twice",
+            fix="give the file of each run by itself",
+        )
+    dispatch = rows.groupby(key, sort=False).ngroup().to_numpy()
+    counted = {}
+    for name, part in rows.groupby("counter", sort=False):
+        column = np.full(dispatch.max() + 1, np.nan)
+        column[dispatch[rows["counter"] == name]] = numbers(path, part["value"].rename(str(name)))
+        counted[str(name)] = column
+    return rows.drop_duplicates(key), counted
+
+
+def _summary(path: Path, rows: pd.DataFrame, caveats: list[Caveat], partial: bool) -> pd.DataFrame:
     """A summary of kernels or copies: a row each with its `instances`, `time` the mean of one."""
-    name, calls, total = ([row[names.index(column)] for row in rows] for column in ("Name", "Calls", "TotalDurationNs"))
-    if all(map(_CALL.match, name)):
+    names = rows["Name"]
+    if names.str.match(_CALL).all():
         raise CollectError(
             f"{path}: a summary of the host's calls, which lists no kernels", fix="give the kernels' stats"
         )
-    count, time = _numbers(path, "Calls", lines, calls), _numbers(path, "TotalDurationNs", lines, total) / 1e9
+    count, time = numbers(path, rows["Calls"]), numbers(path, rows["TotalDurationNs"]) / 1e9
     if not (count > 0).all() or np.isnan(time).any():
         raise CollectError(f"{path}: a row without its calls or its time", fix="the row is damaged; export again")
-    if "Percentage" in names:
-        share = float(_numbers(path, "Percentage", lines, [row[names.index("Percentage")] for row in rows]).sum())
-        if abs(share - 100) > 0.1 + 0.05 * len(rows):
-            what = f"the rows add up to {share:.1f} % of the time"
-            if not partial:
-                raise torn(path, what)
-            caveats = [*caveats, Caveat(f"{path.name}: {what}", "", "export again")]
+    share = float(numbers(path, rows["Percentage"]).sum()) if "Percentage" in rows else 100.0
+    if abs(share - 100) > 0.1 + 0.05 * len(rows):
+        what = f"the rows add up to {share:.1f} % of the time"
+        if not partial:
+            raise torn(path, what)
+        caveats = [*caveats, Caveat(f"{path.name}: {what}", "", "export again")]
     columns = {
-        "kernel": [one.removesuffix(".kd").removesuffix(" [clone .kd]") for one in name],
-        "kind": ["memcpy" if re.match(r"MEMORY_COPY|Copy\w+To", one) else "kernel" for one in name],
+        "kernel": names.str.replace(_SUFFIX, "", regex=True).to_numpy(),
+        "kind": np.where(names.str.match(r"MEMORY_COPY|Copy\w+To"), "memcpy", "kernel"),
         "instances": count.astype(np.int64),
         "time": time / count,
     }
@@ -182,101 +206,22 @@ def _summary(
     return frame
 
 
-def _names(header: str) -> list[str]:
-    """The columns of a header line by our names, counters by their own; none where it is no CSV."""
-    try:
-        cells = [cell.strip() for cell in next(csv.reader([header]), [])]
-    except csv.Error:  # A field beyond csv's limit; on Python 3.10 a NUL too.
-        return []
+def _ours(header: Sequence[str]) -> list[str]:
+    """The columns of a header by our names, counters by their own."""
+    cells = [cell.strip() for cell in header]
     plain = (re.sub(r"[^a-z0-9]", "", cell.lower()) for cell in cells)
     return [_OURS.get(one, f"{cell}?" if cell in _COLUMNS else cell) for one, cell in zip(plain, cells, strict=True)]
 
 
-def _table(path: Path, partial: bool) -> tuple[str, list[int], list[list[str]], list[Caveat]]:
-    """Header, line numbers and cells of the rows."""
-    text = text_of(path, strict=True)
-    caveats = []
-    if not text.endswith("\n"):
-        if not partial:
-            raise cut(path, text.count("\n") + 1)
-        lost = len(text) - text.rfind("\n") - 1
-        text = text[: text.rfind("\n") + 1]
-        caveats = [Caveat(f"{path.name} was cut: its last row is left out", f"{lost} characters", "export again")]
-    found = list(_records(path, text))
-    header = text[: text.index("\n")] if found else ""
-    rows = [(line, [cell.strip() for cell in row]) for line, row in found[1:] if row]
-    if not rows:
-        raise CollectError(f"{path}: a header of rocprof and no row after it", fix="export again")
-    width = len(found[0][1])
-    for line, row in rows:
-        if len(row) != width:
-            raise uneven(path, line, len(row), width)
-    return header, [line for line, _ in rows], [row for _, row in rows], caveats
-
-
-def _records(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        for row in reader:
-            yield reader.line_num, row
-    except csv.Error as error:
-        raise CollectError(f"{path}, line {reader.line_num}: not CSV: {error}", fix="export again") from error
-
-
-def _by_dispatch(
-    path: Path, names: Sequence[str], rows: Sequence[list[str]], lines: Sequence[int]
-) -> tuple[list[list[str]], list[int], dict[str, Any]]:
-    """The first row of each dispatch, its line, and the counters of all of them."""
-    key = [names.index(name) for name in ("launch", "process", "device") if name in names]
-    counter, value = names.index("counter"), names.index("value")
-    first: dict[tuple[str, ...], int] = {}
-    counted: dict[str, dict[int, tuple[int, str]]] = {}
-    for at, row in enumerate(rows):
-        place = first.setdefault(tuple(row[part] for part in key), at)
-        seen = counted.setdefault(row[counter], {})
-        if place in seen:
-            raise CollectError(
-                f"{path}, line {lines[at]}: {row[counter]} of one dispatch stands here twice",
-                fix="give the file of each run by itself",
-            )
-        seen[place] = (lines[at], row[value])
-    places = list(first.values())
-    columns = {
-        name: _numbers(
-            path,
-            name,
-            [seen[place][0] if place in seen else 0 for place in places],
-            [seen[place][1] if place in seen else "" for place in places],
-        )
-        for name, seen in counted.items()
-    }
-    return [rows[place] for place in places], [lines[place] for place in places], columns
-
-
-def _numbers(path: Path, name: str, lines: Sequence[int], cells: Sequence[str]) -> Any:
-    """Cells as float64, "" as NaN."""
-    found = np.full(len(cells), math.nan)
-    for at, cell in enumerate(cells):
-        try:
-            found[at] = float(cell) if cell else math.nan
-            if math.isinf(found[at]) or "_" in cell or (cell and math.isnan(found[at])):
-                raise ValueError(cell)
-        except ValueError as error:
-            message = f"{path}, line {lines[at]}: {name}: {cell[:40]!r} is not a number"
-            raise CollectError(message, fix="export again") from error
-    return found
-
-
-SAYS: Mapping[str, str] = {
-    "en": "times: rocprof's, dispatch by dispatch; where counters were collected, kernels one at a time",
-    "zh": "时间：rocprof 逐次派发所测；采集计数器时每次只运行一个 kernel",
-}
 FORMAT = Format(
     "rocprof",
     sniff,
     read,
     role_of,
-    SAYS,
+    says={
+        "en": "times: rocprof's, dispatch by dispatch; where counters were collected, kernels one at a time",
+        "zh": "时间：rocprof 逐次派发所测；采集计数器时每次只运行一个 kernel",
+    },
     vendor="amd",
     remedy="import a counter_collection.csv of `rocprofv3 --pmc FETCH_SIZE WRITE_SIZE` of the same program",
 )

@@ -1,0 +1,91 @@
+"""Tables of text as rows of cells: CSV, and printed ones with a ruler of dashes below their titles."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from collectors import text_of
+from collectors.caveat import Caveat
+from collectors.errors import CollectError, cut, uneven
+
+_RULER = re.compile(r"^\s*-{2,}(?: +-{2,})+\s*$")
+_NUMBER = r"^([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)([a-zA-Z%]*)$"
+
+
+def whole_text(path: Path, partial: bool, closes: str = r"\n\Z") -> tuple[str, list[Caveat]]:
+    """The text of a file up to its last whole row; a cut one is refused, or a caveat with `partial`.
+
+    closes: the end of a file that lost nothing.
+    """
+    text = text_of(path, strict=True)
+    if not text.strip():
+        raise CollectError(f"{path}: is empty", fix="profile again")
+    end = text.rfind("\n") + 1
+    if not text[end:].strip() or re.search(closes, text):
+        return text, []
+    if not partial:
+        raise cut(path, text.count("\n") + 1)
+    lost = f"{len(text) - end} characters"
+    return text[:end], [Caveat(f"{path.name} was cut: its last row is left out", lost, "export again")]
+
+
+def records(path: Path, text: str, line: int = 1, width: int = 0) -> Iterator[tuple[int, list[str]]]:
+    """The rows of CSV with the lines they begin at, `line` the first; raises CollectError on a broken one.
+
+    width: fields of a row, 0 for those of the first.
+    """
+    reader, begin = csv.reader(io.StringIO(text, newline=""), strict=True), line
+    try:
+        for row in reader:
+            width = width or len(row)
+            if row and len(row) != width:
+                raise uneven(path, begin, len(row), width)
+            if row:
+                yield begin, row
+            begin = line + reader.line_num
+    except csv.Error as error:
+        raise CollectError(f"{path}, line {begin}: not CSV: {error}", fix="export again") from error
+
+
+def table(rows: Iterable[tuple[int, Sequence[str]]], names: Sequence[str]) -> pd.DataFrame:
+    """Numbered rows as a frame of texts without blanks round them; its index has their lines."""
+    known = list(rows)
+    cells = [[cell.strip() for cell in row] for _, row in known]
+    found: pd.DataFrame = pd.DataFrame(cells, index=[line for line, _ in known], columns=list(names), dtype=object)
+    return found
+
+
+def numbers(path: Path, column: pd.Series[Any], units: Mapping[str, float] = {"": 1.0}) -> NDArray[np.float64]:
+    """The cells of a `table` times the factor of their unit, NaN of an empty one; raises CollectError naming the line."""
+    parts = column.astype(str).str.extract(_NUMBER)
+    values = parts[0].astype(float) * parts[1].map(dict(units)).astype(float)
+    wrong = (column != "").to_numpy() & ~np.isfinite(values.to_numpy())
+    if wrong.any():
+        at = int(wrong.argmax())
+        known = ", ".join(filter(None, units))
+        wanted = f"a number with one of the units {known}" if known else "a number"
+        raise CollectError(
+            f"{path}, line {column.index[at]}: {column.name}: expected {wanted}, found {column.iloc[at][:40]!r}",
+            fix="the row is damaged, or the export is of another tool",
+        )
+    return values.to_numpy()
+
+
+def ruler(line: str) -> tuple[int, ...]:
+    """Where the columns of a printed table end, of its ruler; () of another line."""
+    return tuple(found.end() for found in re.finditer("-+", line)) if _RULER.match(line) else ()
+
+
+def printed(line: str, ends: Sequence[int]) -> list[str]:
+    """The cells of a printed row; the last takes what is left of the line."""
+    return [line[left:right].strip() for left, right in pairwise([0, *ends[:-1], len(line)])]
