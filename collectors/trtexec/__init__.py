@@ -6,24 +6,23 @@ the latency that the layers are checked against. Printed output (--dumpProfile, 
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 import pandas as pd
 
-from collectors import Format, Groups, Role, head_of
+from collectors import Format, Groups, Role, head_of, text_of
 from collectors.caveat import Caveat
 from collectors.errors import CollectError
 from collectors.frame import build
-from collectors.trtexec.json import load
-from collectors.trtexec.layers import COLUMNS, Layer, layer
-from collectors.trtexec.log import Log, Table, is_log, read_logs
+from collectors.trtexec.layers import Layer, layer
+from collectors.trtexec.log import Run, is_log, read_logs
 
 _FAR = 0.05
 # What tells TensorRT's files apart, near their beginning.
@@ -37,27 +36,24 @@ _PARTS = (
     ),
     ("times", re.compile(r'"latencyMs"\s*:')),
 )
+_Milliseconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
-@dataclass(frozen=True, eq=False)
-class Profile:
-    """--exportProfile: iterations, and per layer its name and mean time [s], NaN for none."""
+class _Entry(msgspec.Struct, rename="camel"):
+    """An entry of --exportProfile (the count, then a layer each) or of --exportTimes."""
 
-    count: int
-    names: list[str]
-    mean: Any
-    caveats: list[Caveat] = field(default_factory=list)
+    count: int = 0
+    name: str | None = None
+    average_ms: _Milliseconds | None = None
+    time_ms: _Milliseconds | None = None
+    latency_ms: _Milliseconds | None = None
 
 
 def sniff(head: str, path: Path) -> bool:
     """Whether a file is JSON of trtexec, or what trtexec printed."""
-    del path
-    if is_log(head):
+    if is_log(head) or re.match(r'\s*\{\s*"(Layers|Bindings)"\s*:', head):
         return True
-    start = head.lstrip()[:1]
-    if start == "[":
-        return bool(re.search(r'"(averageMs|timeMs|latencyMs)"\s*:|^\s*\[\s*\{\s*"count"\s*:', head))
-    return start == "{" and bool(re.search(r'^\s*\{\s*"(Layers|Bindings)"\s*:', head))
+    return head.lstrip().startswith("[") and any(mark.search(head) for _, mark in _PARTS)
 
 
 def read(
@@ -73,38 +69,120 @@ def read(
     partial: read the cut table of a log as far as it goes, with a caveat. attrs: "caveats", "report". The names of
     several runs stand in `range`. Raises CollectError naming the file and the line.
     """
-    if is_log(head_of(Path(path))):
-        return _printed(Path(path), layers, times, partial)
-    content = load(Path(path))
-    if _is_layer_info(content):
-        found = _layers(Path(path), content)
-        untimed = Caveat("layer information alone has no times", f"{len(found)} layers", "--exportProfile")
-        profile = Profile(0, [one.name for one in found], np.full(len(found), np.nan), [untimed])
-        frame = join(profile, found)
-    else:
-        profile = _profile(Path(path), content)
-        frame = join(profile, read_layers(layers) if layers is not None else None)
-    return _against(frame, median_latency(Path(times)) if times is not None else math.nan)
+    path = Path(path)
+    info = None if layers is None else _layers(Path(layers), _load(Path(layers)))
+    latency = math.nan if times is None else _median_latency(Path(times))
+    if is_log(head_of(path)):
+        runs = read_logs(path, partial=partial)
+        if len(runs) == 1:
+            return _of_run(runs[0], info, latency)
+        if info is not None or times is not None:
+            lines = ", ".join(str(one.line) for one in runs)
+            raise CollectError(
+                f"{path}: {len(runs)} runs, which begin at lines {lines}, and exports of one beside them",
+                fix="give the log alone, or the one run they belong to in a file of its own",
+            )
+        return _of_runs(runs)
+    content = _load(path)
+    if isinstance(content, dict):
+        info = _layers(path, content)
+        untimed = Caveat("layer information alone has no times", f"{len(info)} layers", "--exportProfile")
+        return _frame([one.name for one in info], np.full(len(info), np.nan), info, [untimed])
+    entries = _entries(path, content)
+    named = [one for one in entries if one.name is not None]
+    count = sum(one.count for one in entries)
+    if not named:
+        what = "no profile of trtexec"
+        if entries and entries[0].latency_ms is not None:
+            what = f"times of {len(entries)} iterations (pass it as times=, or import it beside the profile)"
+        raise CollectError(f"{path}: {what}, no layers with times", fix="export with --exportProfile")
+    mean = []
+    for at, one in enumerate(named, 1):
+        total = one.average_ms if one.average_ms is not None or not count else (one.time_ms or math.nan) / count
+        if total is None or math.isnan(total):
+            where = f"layer {at} ({str(one.name)[:40]})"
+            raise CollectError(f"{path}, {where}: neither averageMs nor timeMs with a count", fix="export again")
+        mean.append(total * 1e-3)
+    single = Caveat("times are of a single iteration", "count 1", "profile longer: --iterations, --duration")
+    frame = _frame([str(one.name) for one in named], np.array(mean), info, [single] if count == 1 else [])
+    return _against(frame, latency)
 
 
-def _printed(path: Path, layers: str | Path | None, times: str | Path | None, partial: bool) -> pd.DataFrame:
-    """The frame of a log, `range` = the run where it holds several."""
-    runs = read_logs(path, partial=partial)
-    if len(runs) == 1:
-        return _of_run(runs[0], layers, times)
-    if layers is not None or times is not None:
-        lines = ", ".join(str(one.line) for one in runs)
+def _load(path: Path) -> Any:
+    """The JSON of a file; names hold control characters."""
+    text = text_of(path, strict=True)
+    try:
+        return json.loads(text, strict=False)
+    except json.JSONDecodeError as error:
+        fix = "trtexec writes names unescaped: rename the layer of that line, or escape the quotes in the file"
+        if error.msg == "Extra data":
+            fix = "trtexec ran several times into this file: give each run's JSON in a file of its own"
+        elif text.rstrip()[-1:] not in "]}" or error.pos >= len(text.rstrip()):
+            fix = "the file was cut: copy or export it again"
         raise CollectError(
-            f"{path}: {len(runs)} runs, which begin at lines {lines}, and exports of one beside them",
-            fix="give the log alone, or the one run they belong to in a file of its own",
+            f"{path}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}", fix=fix
+        ) from error
+    except RecursionError as error:
+        raise CollectError(f"{path}: JSON nested too deep for any export", fix="give the file trtexec wrote") from error
+
+
+def _entries(path: Path, content: Any) -> list[_Entry]:
+    try:
+        return msgspec.convert(content, list[_Entry])
+    except msgspec.ValidationError as error:
+        raise CollectError(f"{path}: {error}", fix="give what trtexec wrote, or export again") from error
+
+
+def _median_latency(path: Path) -> float:
+    """The median of --exportTimes [s]."""
+    values = [one.latency_ms for one in _entries(path, _load(path))]
+    if not values or None in values:
+        raise CollectError(f"{path}: expected iteration times with latencyMs", fix="export with --exportTimes")
+    return float(np.median(np.array(values, dtype=np.float64))) * 1e-3
+
+
+def _layers(path: Path, content: Any) -> list[Layer]:
+    """--exportLayerInfo as modelled layers, in order."""
+    found = content.get("Layers") if isinstance(content, dict) else None
+    if not isinstance(found, list) or not found:
+        raise CollectError(
+            f'{path}: expected an object with "Layers"',
+            fix="export with --exportLayerInfo, --profilingVerbosity=detailed",
         )
-    frames = [_of_run(one).assign(range=one.name) for one in runs]
-    frame: pd.DataFrame = pd.concat(frames, ignore_index=True)
+    try:
+        return [layer(info) for info in found]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise CollectError(f"{path}: a layer that is not as trtexec writes it: {error}", fix="export again") from error
+
+
+def _of_run(run: Run, info: Sequence[Layer] | None = None, latency: float = math.nan) -> pd.DataFrame:
+    """The layers of one run of a log, or one row for the whole network where it lists none."""
+    if run.names:
+        frame = _frame(run.names, np.array(run.means), info, run.caveats)
+        printed = run.seconds("Latency").get("median", math.nan)
+        frame = _against(frame, printed if math.isnan(latency) else latency)
+    else:
+        compute = run.seconds("GPU Compute Time")
+        mean = list((compute or run.seconds("Latency")).values())[:1]
+        whole = Caveat(
+            "the log lists no layers: one row stands for the whole network",
+            "GPU compute time" if compute else "latency, copies included",
+            "run trtexec with --dumpProfile --separateProfileRun",
+        )
+        frame = _frame(["whole network"], np.array(mean), None, [*run.caveats, whole])
+    frame.attrs["report"] = "log"
+    for name, fact in (("device", "Selected Device"), ("cc", "Compute Capability")):
+        frame[name] = pd.Series([run.facts.get(fact, "")] * len(frame), dtype=frame[name].dtype)
+    return frame
+
+
+def _of_runs(runs: Sequence[Run]) -> pd.DataFrame:
+    """The runs of a log one after the other, each a range."""
+    frames = {f"run {number}": _of_run(one) for number, one in enumerate(runs, 1)}
+    frame: pd.DataFrame = pd.concat([one.assign(range=name) for name, one in frames.items()], ignore_index=True)
     frame["launch"] = np.arange(len(frame))
     caveats = [
-        msgspec.structs.replace(caveat, about=run.name)
-        for run, one in zip(runs, frames, strict=True)
-        for caveat in one.attrs["caveats"]
+        msgspec.structs.replace(caveat, about=name) for name, one in frames.items() for caveat in one.attrs["caveats"]
     ]
     several = Caveat(
         "several runs of trtexec stand in one file: what is added up over ranges, and its shares, are of all of them",
@@ -115,176 +193,57 @@ def _printed(path: Path, layers: str | Path | None, times: str | Path | None, pa
     return frame
 
 
-def _of_run(log: Log, layers: str | Path | None = None, times: str | Path | None = None) -> pd.DataFrame:
-    """The layers of one run of a log, or one row for the whole network where it lists none."""
-    table = log.table or _whole(log)
-    profile = Profile(table.count, table.names, np.array(table.means), log.caveats)
-    frame = join(profile, read_layers(layers) if layers is not None and log.table is not None else None)
-    frame.attrs["report"] = "log"
-    for name, value in (("device", log.device), ("cc", log.cc)):
-        if value:
-            frame[name] = pd.Series([value] * len(frame), dtype=frame[name].dtype)
-    if log.table is None:
-        return frame
-    latency = log.summary.get("latency", {}).get("median", math.nan)
-    return _against(frame, median_latency(Path(times)) if times is not None else latency)
-
-
-def _whole(log: Log) -> Table:
-    """One row for all layers: the GPU's time of an inference, or the latency."""
-    by = "compute" if "compute" in log.known else "latency"
-    one = log.summary[by]
-    mean = one.get("mean", one.get("median", math.nan))
-    log.caveats.append(
-        Caveat(
-            "the log lists no layers: one row stands for the whole network",
-            "GPU compute time" if by == "compute" else "latency, copies included",
-            "run trtexec with --dumpProfile --separateProfileRun",
-        )
-    )
-    return Table(0, ["whole network"], [mean], mean)
-
-
-def read_layers(path: str | Path) -> list[Layer]:
-    """--exportLayerInfo as modelled layers, in order."""
-    return _layers(Path(path), load(Path(path)))
-
-
-def median_latency(path: Path) -> float:
-    """The median of --exportTimes [s]."""
-    content = load(path)
-    if not isinstance(content, list) or not content or "latencyMs" not in content[0]:
-        raise CollectError(f"{path}: expected iteration times with latencyMs", fix="export with --exportTimes")
-    values = []
-    for at, row in enumerate(content, 1):
-        if not isinstance(row, Mapping) or "latencyMs" not in row:
-            raise CollectError(f"{path}, iteration {at}: no latencyMs", fix="export again")
-        values.append(_seconds(path, f"iteration {at}, latencyMs", row["latencyMs"]))
-    return float(np.median(values))
-
-
-def join(profile: Profile, layer_info: Sequence[Layer] | None) -> pd.DataFrame:
+def _frame(names: Sequence[str], mean: Any, info: Sequence[Layer] | None, caveats: Sequence[Caveat]) -> pd.DataFrame:
     """The frame of a profile with bytes and FLOP of its layers, matched in order, else by name."""
-    caveats = [*profile.caveats, *_profile_caveats(profile)]
-    layers = _matched(profile.names, layer_info, caveats)
-    columns: dict[str, Any] = {"kernel": profile.names, "kind": "layer", "time": profile.mean}
-    if layer_info is not None:
+    caveats = list(caveats)
+    columns: dict[str, Any] = {"kernel": names, "kind": "layer", "time": mean}
+    if info is not None:
+        layers = _matched(names, info, caveats)
         columns |= _modelled(layers)
-        caveats += _layer_caveats(layers, profile.mean)
+        caveats += _layer_caveats(layers, mean)
     frame = build(columns, tool="trtexec", caveats=caveats)
     frame.attrs["report"] = "profile"
     return frame
 
 
-def _is_layer_info(content: Any) -> bool:
-    return isinstance(content, Mapping) and isinstance(content.get("Layers"), list)
-
-
-def _layers(path: Path, content: Any) -> list[Layer]:
-    if not _is_layer_info(content):
-        raise CollectError(f'{path}: expected an object with "Layers"', fix="export with --exportLayerInfo")
-    for at, info in enumerate(content["Layers"]):
-        if not isinstance(info, str) and not (isinstance(info, Mapping) and "Name" in info):
-            raise CollectError(f"{path}, layer {at + 1}: expected a name or an object with Name", fix="export again")
-    if not content["Layers"]:
-        raise CollectError(f"{path}: no layers", fix="export again with --profilingVerbosity=detailed")
-    return [layer(info) for info in content["Layers"]]
-
-
-def _profile(path: Path, content: Any) -> Profile:
-    rows = [row for row in content if isinstance(row, Mapping) and "name" in row] if isinstance(content, list) else []
-    if not rows:
-        raise CollectError(f"{path}: {_what(content)}, no layers with times", fix="export with --exportProfile")
-    counts = [row["count"] for row in content if isinstance(row, Mapping) and "count" in row and "name" not in row]
-    if len(rows) + len(counts) != len(content) or len(counts) > 1:
-        raise CollectError(f"{path}: an entry is neither a layer nor the count", fix="export again")
-    count = counts[0] if counts and isinstance(counts[0], int) else 0
-    mean = []
-    for at, row in enumerate(rows):
-        where = f"layer {at + 1} ({str(row['name'])[:40]})"
-        if "averageMs" not in row and not ("timeMs" in row and count):
-            raise CollectError(f"{path}, {where}: neither averageMs nor timeMs with a count", fix="export again")
-        total = row["averageMs"] if "averageMs" in row else row["timeMs"] / count
-        mean.append(_seconds(path, f"{where}, averageMs", total))
-    return Profile(count, [str(row["name"]) for row in rows], np.array(mean))
-
-
-def _what(content: Any) -> str:
-    first = content[0] if isinstance(content, list) and content else content
-    if isinstance(first, Mapping) and "latencyMs" in first:
-        return f"times of {len(content)} iterations (pass it as times=, or import it beside the profile)"
-    return "no profile of trtexec"
-
-
-def _seconds(path: Path, where: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
-        raise CollectError(f"{path}, {where}: expected milliseconds, found {str(value)[:30]!r}", fix="export again")
-    return float(value) * 1e-3
-
-
-def _matched(names: Sequence[str], layer_info: Sequence[Layer] | None, caveats: list[Caveat]) -> list[Layer]:
-    if layer_info is None:
-        return [Layer(name) for name in names]
-    if [one.name for one in layer_info] == list(names):
-        return list(layer_info)
+def _matched(names: Sequence[str], info: Sequence[Layer], caveats: list[Caveat]) -> list[Layer]:
+    if [one.name for one in info] == list(names):
+        return list(info)
     waiting: dict[str, list[Layer]] = {}
-    for one in layer_info:
+    for one in info:
         waiting.setdefault(one.name, []).append(one)
     found = [waiting[name].pop(0) if waiting.get(name) else None for name in names]
-    lost = sum(one is None for one in found)
+    lost = found.count(None)
     if lost == len(names):
         raise CollectError(
             "no layer of the profile is in the layer information", fix="give both exports of the same engine"
         )
     if lost:
         caveats.append(Caveat("layers of the profile are not in the layer information", f"{lost} of {len(names)}", ""))
-    return [one if one is not None else Layer(name) for one, name in zip(found, names, strict=True)]
+    return [one or Layer(name) for one, name in zip(found, names, strict=True)]
 
 
 def _modelled(layers: Sequence[Layer]) -> dict[str, Any]:
     """dram_* and FLOP columns from the model; FLOP in the column of a layer's pipe alone."""
-    read_ = np.array([one.bytes_in + one.bytes_weights for one in layers])
-    written = np.array([one.bytes_out for one in layers])
+    read_, written = np.array([one.read for one in layers]), np.array([one.written for one in layers])
     columns: dict[str, Any] = {"dram_bytes": read_ + written, "dram_read": read_, "dram_write": written}
-    for compute, column in COLUMNS.items():
+    for compute in dict.fromkeys(one.compute for one in layers if one.compute):
         values = np.array([one.flop if one.compute == compute else math.nan for one in layers])
         if not np.isnan(values).all():
-            columns[column] = values
+            columns[f"{'op' if compute.startswith('tensor') else 'flop'}_{compute}"] = values
     return columns
 
 
-def _profile_caveats(profile: Profile) -> list[Caveat]:
-    found = []
-    if profile.count == 1:
-        found.append(Caveat("times are of a single iteration", "count 1", "profile longer: --iterations, --duration"))
-    zero = int((profile.mean == 0).sum())
-    if zero:
-        found.append(Caveat("layers with zero time do no work of their own", f"{zero} of {len(profile.names)}", ""))
-    return found
-
-
 def _layer_caveats(layers: Sequence[Layer], mean: Any) -> list[Caveat]:
-    plain = sum(not one.type for one in layers)
-    if plain == len(layers):
-        return [
-            Caveat(
-                "the layer information holds names only: no bytes, no FLOP",
-                f"{plain} layers",
-                "build with --profilingVerbosity=detailed",
-            )
-        ]
+    if not any(one.type for one in layers):
+        what = "the layer information holds names only: no bytes, no FLOP"
+        return [Caveat(what, f"{len(layers)} layers", "build with --profilingVerbosity=detailed")]
     found = [Caveat("bytes and FLOP are modelled from the layers' shapes, not counted", f"{len(layers)} layers", "")]
     opaque = np.array([one.opaque for one in layers], dtype=bool)
     if opaque.any():
         share = float(np.nansum(mean[opaque]) / np.nansum(mean)) if np.nansum(mean) else 0.0
         much = f"{int(opaque.sum())} layers, {share:.0%} of the time"
         found.append(Caveat("fused layers (Myelin, ForeignNode) hide what they compute", much, ""))
-    guessed = sum(one.by == "format" for one in layers)
-    if guessed:
-        found.append(Caveat("precision taken from tensor formats, no tactic is named", f"{guessed} layers", ""))
-    unknown = sum(one.flop == one.flop and not one.compute for one in layers)
-    if unknown:
-        found.append(Caveat("layers with FLOP whose pipe is not known are under no ceiling", f"{unknown} layers", ""))
     return found
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 _SIZES = (
     (r"INT64|DOUBLE|FP64", 8.0),
@@ -41,35 +40,19 @@ _FORMATS = (
     ("INT8", "tensor_int8"),
 )
 
-# Ceiling name -> column of the launches frame.
-COLUMNS = {
-    "fp64": "flop_fp64",
-    "fp32": "flop_fp32",
-    "fp16": "flop_fp16",
-    "tensor_fp64": "op_tensor_fp64",
-    "tensor_tf32": "op_tensor_tf32",
-    "tensor_bf16": "op_tensor_bf16",
-    "tensor_fp16": "op_tensor_fp16",
-    "tensor_fp8": "op_tensor_fp8",
-    "tensor_int8": "op_tensor_int8",
-}
 
+class Layer(NamedTuple):
+    """A layer as modelled: bytes read, weights included, and written [B] and flop [FLOP], NaN where nothing tells them.
 
-@dataclass(frozen=True)
-class Layer:
-    """A layer as modelled: bytes [B] and flop [FLOP] NaN where the information does not tell.
-
-    compute: the ceiling its FLOP belong under, "" unknown; by: "tactic", "format" or "". opaque: fused by Myelin.
+    compute: the ceiling its FLOP belong under by its tactic, else by its formats, "" unknown. opaque: fused by Myelin.
     """
 
     name: str
     type: str = ""
-    bytes_in: float = math.nan
-    bytes_out: float = math.nan
-    bytes_weights: float = 0.0
+    read: float = math.nan
+    written: float = math.nan
     flop: float = math.nan
     compute: str = ""
-    by: str = ""
     opaque: bool = False
 
 
@@ -77,20 +60,16 @@ def layer(info: Mapping[str, Any] | str) -> Layer:
     """A Layer from one entry of "Layers": an object, or a plain name without detailed verbosity."""
     if isinstance(info, str):
         return Layer(info, opaque="ForeignNode" in info)
-    kind, tactic = str(info.get("LayerType", "")), str(info.get("TacticName", ""))
-    name = str(info.get("Name", ""))
+    kind, name = str(info.get("LayerType", "")), str(info["Name"])
     if kind == "NoOp":
         return Layer(name, kind)
-    compute, by = _compute(info, kind, tactic)
     return Layer(
         name,
         kind,
-        _bytes(info.get("Inputs")),
+        _bytes(info.get("Inputs")) + _weights(info.get("Weights")) + _weights(info.get("Bias")),
         _bytes(info.get("Outputs")),
-        _weights(info.get("Weights")) + _weights(info.get("Bias")),
         flop(info),
-        compute,
-        by,
+        _compute(info, kind),
         "ForeignNode" in name or "myelin" in kind.lower(),
     )
 
@@ -99,7 +78,7 @@ def flop(info: Mapping[str, Any]) -> float:
     """2 * multiply-adds of a convolution, fully connected or matrix multiply; NaN for others."""
     kind = f"{info.get('ParameterType', '')} {info.get('LayerType', '')}".lower()
     inputs, outputs = _shapes(info.get("Inputs")), _shapes(info.get("Outputs"))
-    count = number((info.get("Weights") or {}).get("Count"))
+    count = _number((info.get("Weights") or {}).get("Count"))
     if not outputs or not _known(outputs[0]):
         return math.nan
     out = outputs[0]
@@ -116,10 +95,7 @@ def flop(info: Mapping[str, Any]) -> float:
 
 def element_size(text: str) -> float:
     """Bytes an element by "Format/Datatype" or a weights' Type; NaN if unknown."""
-    for pattern, size in _SIZES:
-        if re.search(pattern, text, re.IGNORECASE):
-            return size
-    return math.nan
+    return next((size for pattern, size in _SIZES if re.search(pattern, text, re.IGNORECASE)), math.nan)
 
 
 def tactic_compute(tactic: str) -> str:
@@ -132,19 +108,19 @@ def tactic_compute(tactic: str) -> str:
     return next((compute for pattern, compute in _TYPES if re.search(pattern, name)), "")
 
 
-def _compute(info: Mapping[str, Any], kind: str, tactic: str) -> tuple[str, str]:
-    if tactic:
-        found = tactic_compute(tactic)
-        return found, "tactic" if found else ""
+def _compute(info: Mapping[str, Any], kind: str) -> str:
+    if info.get("TacticName"):
+        return tactic_compute(str(info["TacticName"]))
     # Without a tactic only the library's matrix kernels are known to use tensor cores, depthwise never does.
     if not re.search(r"^(Cask|Cublas|gemm$)", kind, re.IGNORECASE) or "epthwise" in kind:
-        return "", ""
-    tensors = [*(info.get("Inputs") or ()), *(info.get("Outputs") or ())]
-    formats = [_format(one) for one in tensors if isinstance(one, Mapping)]
-    for pattern, compute in _FORMATS:
-        if formats and all(re.search(pattern, text, re.IGNORECASE) for text in formats):
-            return compute, "format"
-    return "", ""
+        return ""
+    formats = [_format(one) for one in (*(info.get("Inputs") or ()), *(info.get("Outputs") or ()))]
+    alike = (
+        compute
+        for pattern, compute in _FORMATS
+        if formats and all(re.search(pattern, text, re.IGNORECASE) for text in formats)
+    )
+    return next(alike, "")
 
 
 def _format(tensor: Mapping[str, Any]) -> str:
@@ -153,36 +129,24 @@ def _format(tensor: Mapping[str, Any]) -> str:
 
 def _bytes(tensors: Any) -> float:
     """Bytes of all tensors; NaN when there is none or one is not known."""
-    total = 0.0
-    for one in tensors or ():
-        dims = one.get("Dimensions") if isinstance(one, Mapping) else None
-        if not _known(dims):
-            return math.nan
-        total += math.prod(dims or ()) * element_size(_format(one))
-    return total if tensors else math.nan
+    sizes = [math.prod(one.get("Dimensions") or ()) * element_size(_format(one)) for one in tensors or ()]
+    return sum(sizes) if sizes and all(_known(one.get("Dimensions")) for one in tensors) else math.nan
 
 
 def _weights(info: Any) -> float:
-    if not isinstance(info, Mapping):
-        return 0.0
-    count = number(info.get("Count"))
+    count = _number((info or {}).get("Count"))
     return count * element_size(str(info.get("Type", ""))) if count > 0 else 0.0
 
 
 def _shapes(tensors: Any) -> list[list[int]]:
-    return [list(one.get("Dimensions") or []) for one in tensors or () if isinstance(one, Mapping)]
+    return [list(one.get("Dimensions") or []) for one in tensors or ()]
 
 
 def _known(dims: Any) -> bool:
-    return (
-        isinstance(dims, Sequence)
-        and not isinstance(dims, str)
-        and all(isinstance(size, int) and size >= 0 for size in dims)
-    )
+    return isinstance(dims, list) and all(isinstance(size, int) and size >= 0 for size in dims)
 
 
-def number(value: Any) -> float:
-    """NaN for what is no number."""
+def _number(value: Any) -> float:
     return float(value) if isinstance(value, (int, float)) else math.nan
 
 
@@ -192,7 +156,7 @@ def _places(dims: Sequence[int]) -> float:
 
 
 def _conv_weights(info: Mapping[str, Any], inputs: Sequence[Sequence[int]]) -> float:
-    kernel, maps, groups = info.get("Kernel"), number(info.get("OutMaps")), number(info.get("Groups", 1))
+    kernel, maps, groups = info.get("Kernel"), _number(info.get("OutMaps")), _number(info.get("Groups", 1))
     if not kernel or not inputs or len(inputs[0]) < 2:
         return math.nan
     return float(math.prod(kernel) * maps * inputs[0][1] / groups)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,49 +17,34 @@ from collectors.caveat import Caveat
 from collectors.errors import CollectError
 
 _PREFIX = re.compile(r"^(?:[ \t]+(?=\[))?(?:\[[A-Z]{4,}\] ?)?(?:\[[\d/:. -]+\] ?)?(?:\[(?P<level>[A-Z])\] ?)?")
-_HEADING = re.compile(r"^=== Profile \((\d+) iterations ?\) ===")
+_HEADING = re.compile(r"=== Profile \((\d+) iterations ?\) ===")
+_BEGUN = re.compile(r"&&&& RUNNING|=== Performance summary|=== Profile")
 _COLUMNS = re.compile(r"^\s*(?:Layer\s+Time ?\(ms\).*%|Time ?\(ms\).*%\)?\s+Layer)\s*$")
 _MARK = re.compile(
     r"^[ \t]*(?:\[[^\]]*\] ?)*(?:=== Profile \(\d+ iter|=== Performance summary ===)|&&&& \w+ TensorRT\.trtexec",
     re.M,
 )
-_STATISTIC = re.compile(r"(\w+(?:\(\d+(?:\.\d+)?%\))?) = ([\d.]+(?:e[-+]?\d+)?) ms")
-_SUMMARY = {
-    "Latency": "latency",
-    "GPU Compute Time": "compute",
-}
+_STATISTIC = re.compile(r"(mean|median) = ([\d.]+(?:e[-+]?\d+)?) ms")
+_FACTS = ("Selected Device", "Compute Capability", "Latency", "GPU Compute Time")
 
 
 @dataclass
-class Table:
-    """A layer table: iterations, names and mean times [s], and the sum of all iterations [s]."""
+class Run:
+    """A run: layers with mean times [s] (none without --dumpProfile) over `count` iterations, and lines of its summary.
 
-    count: int
-    names: list[str] = field(default_factory=list)
-    means: list[float] = field(default_factory=list)
-    total: float = math.nan
-
-
-@dataclass
-class Log:
-    """A run: its table (None without --dumpProfile), statistics [s] and device.
-
-    begun: whether its command line was told. line: where it begins. name: among other runs of its file.
+    line: where it begins.
     """
 
-    table: Table | None = None
-    summary: dict[str, dict[str, float]] = field(default_factory=dict)
-    device: str = ""
-    cc: str = ""
+    line: int
+    names: list[str] = field(default_factory=list)
+    means: list[float] = field(default_factory=list)
+    count: int = 0
+    facts: dict[str, str] = field(default_factory=dict)
     caveats: list[Caveat] = field(default_factory=list)
-    begun: bool = False
-    line: int = 1
-    name: str = ""
 
-    @property
-    def known(self) -> set[str]:
-        """The parts of the summary that have a mean or a median."""
-        return {name for name, one in self.summary.items() if {"mean", "median"} & one.keys()}
+    def seconds(self, name: str) -> dict[str, float]:
+        """Mean and median of a line of the summary [s]."""
+        return {key: float(value) * 1e-3 for key, value in _STATISTIC.findall(self.facts.get(name, ""))}
 
 
 def is_log(head: str) -> bool:
@@ -67,53 +52,28 @@ def is_log(head: str) -> bool:
     return bool(_MARK.search(head))
 
 
-def read_logs(path: Path, *, partial: bool = False) -> list[Log]:
-    """The runs of a log; a second table or summary begins another run.
+def read_logs(path: Path, *, partial: bool = False) -> list[Run]:
+    """The runs of a log that told times: from `&&&& RUNNING`, or a second table or summary, on.
 
     partial: a table without its Total row is read as far as it goes. Raises CollectError for a cut table, and where no
     run told a time.
     """
-    runs = [Log()]
-    lines = _lines(path)
-    for number, text in lines:
-        log, heading = runs[-1], _HEADING.match(text)
-        begun = text.startswith("&&&& RUNNING")
-        again = bool(heading and log.table) or (text.startswith("=== Performance summary") and bool(log.summary))
-        if again or (begun and (log.begun or log.table or log.summary)):
-            log = Log(line=number)
-            runs.append(log)
-        if begun:
-            log.begun, log.line = True, number
-        elif text.startswith("&&&& FAILED"):
-            log.caveats.append(Caveat("trtexec says that the run failed", f"line {number}", "run it to its end"))
-        elif heading:
-            log.table = _table(path, int(heading[1]), lines)
-        elif _note(log, text):
-            raise CollectError(
-                f"{path}, line {number}: {text.strip().partition(':')[0]} stands twice in one summary",
-                fix="give each run in a file of its own",
-            )
-    return _timed(path, runs, partial)
-
-
-def _timed(path: Path, runs: list[Log], partial: bool) -> list[Log]:
-    """The runs that told times, with names where they are several, and caveats."""
-    found = [one for one in runs if one.table is not None or {"compute", "latency"} & one.known]
+    parts: list[list[tuple[int, str]]] = [[]]
+    for number, text in _lines(path):
+        begun = _BEGUN.match(text)
+        if begun and parts[-1] and (begun[0].startswith("&") or any(one.startswith(begun[0]) for _, one in parts[-1])):
+            parts.append([])
+        parts[-1].append((number, text))
+    runs = [_run(path, part, partial) for part in parts if part]
+    found = [one for one in runs if one.names or one.seconds("GPU Compute Time") or one.seconds("Latency")]
     if not found:
         raise CollectError(
             f"{path}: a log of trtexec without a layer profile or a performance summary",
             fix="run it to its end, with --dumpProfile --separateProfileRun",
         )
-    for one in found:
-        if one.table is not None:
-            one.caveats += _checked(path, one.table, partial)
-    silent = [str(one.line) for one in runs if one not in found and (one.begun or one.summary)]
-    if silent:
-        found[0].caveats.append(
-            Caveat("runs of trtexec that told no times are left out", f"lines {', '.join(silent)}", "")
-        )
-    for number, one in enumerate(found, 1):
-        one.name = f"run {number}"
+    if silent := [str(one.line) for one in runs if one not in found]:
+        what = "runs of trtexec that told no times are left out"
+        found[0].caveats.append(Caveat(what, f"lines {', '.join(silent)}", ""))
     return found
 
 
@@ -122,73 +82,63 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     # A mark of byte order stands where files were put together.
     for number, line in enumerate(text_of(path).replace("\ufeff", "").splitlines(), 1):
         prefix = _PREFIX.match(line)
-        if line.strip() and (prefix is None or prefix["level"] in (None, "I")):
-            rest = line[prefix.end() if prefix else 0 :]
+        if prefix and line.strip() and prefix["level"] in (None, "I"):
+            rest = line[prefix.end() :]
             yield number, rest.lstrip() if rest.lstrip().startswith(("=", "&")) else rest
 
 
-def _note(log: Log, text: str) -> bool:
-    """Take what a line tells; True where a line of the summary was told before."""
-    name, _, rest = text.strip().partition(": ")
-    if name == "Selected Device":
-        log.device = rest.strip()
-    elif name == "Compute Capability":
-        log.cc = rest.strip()
-    elif name in _SUMMARY:
-        found = {key: float(value) * 1e-3 for key, value in _STATISTIC.findall(rest)}
-        if found and _SUMMARY[name] in log.summary:
-            return True
-        if found:
-            log.summary[_SUMMARY[name]] = found
-    return False
+def _run(path: Path, lines: Sequence[tuple[int, str]], partial: bool) -> Run:
+    run = Run(lines[0][0])
+    for at, (number, text) in enumerate(lines):
+        name, _, rest = text.strip().partition(": ")
+        heading = _HEADING.match(text)
+        if name in run.facts:
+            raise CollectError(
+                f"{path}, line {number}: {name} stands twice in one run",
+                fix="give each run in a file of its own",
+            )
+        if name in _FACTS:
+            run.facts[name] = rest.strip()
+        elif heading:
+            run.count = int(heading[1])
+            _layers(path, run, lines[at + 1 :], partial)
+        elif text.startswith("&&&& FAILED"):
+            run.caveats.append(Caveat("trtexec says that the run failed", f"line {number}", "run it to its end"))
+    return run
 
 
-def _table(path: Path, count: int, lines: Iterator[tuple[int, str]]) -> Table:
-    """The rows after a heading, up to Total or to the first line that is none."""
-    table = Table(count)
-    number, header = next(lines, (0, ""))
+def _layers(path: Path, run: Run, lines: Sequence[tuple[int, str]], partial: bool) -> None:
+    """Take the rows after a heading, up to Total or to the first line that is none."""
+    number, header = lines[0] if lines else (0, "")
     if not _COLUMNS.match(header):
         raise CollectError(
             f"{path}, line {number}: expected the columns of a layer profile, found {header.strip()[:60]!r}",
             fix="the log is damaged: print it again with --dumpProfile",
         )
-    median, last = "Median" in header, header.rstrip().endswith("Layer")
-    numbers = r"\s+".join([r"(\d+(?:\.\d+)?)"] * (4 if median else 3))
-    row = re.compile(rf"^\s*{numbers}\s+(?P<name>\S.*?)\s*$" if last else rf"^\s*(?P<name>.*?)\s+{numbers}\s*$")
-    for _, text in lines:
-        match = row.match(text)
-        if match is None:
+    values = r"(?P<time>\d+(?:\.\d+)?)\s+(?P<average>\d+(?:\.\d+)?)" + r"\s+\d+(?:\.\d+)?" * (1 + ("Median" in header))
+    behind = header.rstrip().endswith("Layer")
+    row = re.compile(rf"^\s*{values}\s+(?P<name>\S.*?)\s*$" if behind else rf"^\s*(?P<name>.*?)\s+{values}\s*$")
+    total = math.nan
+    for _, text in lines[1:]:
+        if (match := row.match(text)) is None:
             break
-        # The name is a group of its own, before or behind the numbers.
-        values = [float(value) for value in (match.groups()[:-1] if last else match.groups()[1:])]
+        time, average = float(match["time"]), float(match["average"])
         if match["name"] == "Total":
-            table.total = values[0] * 1e-3
+            total = time
             break
-        table.names.append(match["name"])
-        table.means.append(_mean(values[0], values[1], count))
-    if not table.names:
-        raise CollectError(
-            f"{path}, line {number}: a layer profile and no layer after its columns", fix="print it again"
-        )
-    return table
-
-
-def _mean(total: float, average: float, count: int) -> float:
-    """Seconds of one inference."""
-    fine = total / count if count else average
-    return (fine if abs(fine - average) <= 0.006 else average) * 1e-3
-
-
-def _checked(path: Path, table: Table, partial: bool) -> list[Caveat]:
-    """Refuse a table that lost rows, or caveat it with `partial`."""
-    if math.isnan(table.total):
+        fine = time / run.count if run.count else average
+        run.names.append(match["name"])
+        run.means.append((fine if abs(fine - average) <= 0.006 else average) * 1e-3)
+    if not run.names:
+        what = f"{path}, line {number}: a layer profile and no layer after its columns"
+        raise CollectError(what, fix="print it again")
+    summed = sum(run.means) * run.count * 1e3
+    # Every row is rounded to hundredths of a millisecond.
+    if abs(total - summed) <= 1e-2 * (len(run.names) + 1) + 1e-3 * total:
+        return
+    what = f"{path}: the layers add up to {summed:.4g} of {total:.4g} ms"
+    if math.isnan(total):
         what = f"{path}: the layer profile has no Total row: the log was cut"
-    else:
-        lost = table.total - sum(table.means) * table.count
-        # Every row is rounded to hundredths of a millisecond.
-        if abs(lost) <= 1e-5 * (len(table.names) + 1) + 1e-3 * table.total:
-            return []
-        what = f"{path}: the layers add up to {(table.total - lost) * 1e3:.4g} of {table.total * 1e3:.4g} ms"
     if not partial:
         raise CollectError(what, fix="print it again, or read what is there (--partial; partial=True in Python)")
-    return [Caveat(what, f"{len(table.names)} layers read", "print it again")]
+    run.caveats.append(Caveat(what, f"{len(run.names)} layers read", "print it again"))
