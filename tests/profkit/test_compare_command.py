@@ -109,7 +109,7 @@ def test_a_slice_table_adds_up_to_each_steps_time():
     assert [part.colour for part in parts] == [-1, 1]  # as on the run's own page
     labels, changes = _difference(parts)
     assert labels == ["reference", "compiled"]
-    assert changes[-1].label.endswith("smaller changes")
+    assert changes[-1]["label"].endswith("smaller changes")
     assert len(changes) == 15
 
 

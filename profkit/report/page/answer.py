@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
@@ -45,39 +45,27 @@ class Card:
         return f"{min(1.0, self.share):.1%}" if math.isfinite(self.share) else ""
 
 
-@dataclass(frozen=True)
-class Answer:
+def answer_of(study: Study, found: Sequence[Finding]) -> dict[str, Any]:
     """Content of the first screen."""
-
-    lead: str
-    mood: str
-    cards: list[Card]
-    parts: Table
-    lines: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, study: Study, found: Sequence[Finding]) -> Answer:
-        first, best = sections.sentences(study), study.best
-        (own, lead), *others = sorted(first, key=lambda one: best is not None and one[0] != best.name)
-        skipped = [one.name for one in study.manifest.candidates if one.status == "skipped"]
-        lines = [line for name, line in others if name not in skipped and not _in_table(study, name)]
-        missing, fix = sections.counters_line(study), translated(study.manifest.counters.fix)
-        if missing:
-            lines.append(say("p_note_fix", note=missing, fix=fix) if fix else missing)
-        lines += [uncounted] if (uncounted := sections.uncounted_line(study)) else []
-        beside = (
-            sections.paired_line(study),
-            sections.below_least(study),
-            sections.noted_line(study),
-            *(line for name, line in others if name in skipped),
-        )
-        whole = next((one for one in study.budgets.values() if one.window > 0), None)
-        notes = [line for line in (*beside, _baseline_note(study, whole) if whole is not None else "") if line]
-        mood = study.verdicts[best.name].word if best is not None and best.name in study.verdicts else ""
-        cards = _cards(study, found)
-        parts = _parts_table(study) if study.manifest.impls else sections.parts_table(study)
-        return cls(_lead(study, own) or lead, mood, cards, parts, lines, notes)
+    first, best = sections.sentences(study), study.best
+    (own, lead), *others = sorted(first, key=lambda one: best is not None and one[0] != best.name)
+    skipped = [one.name for one in study.manifest.candidates if one.status == "skipped"]
+    lines = [line for name, line in others if name not in skipped and not _in_table(study, name)]
+    missing, fix = sections.counters_line(study), translated(study.manifest.counters.fix)
+    lines.append(say("p_note_fix", note=missing, fix=fix) if missing and fix else missing)
+    lines.append(sections.uncounted_line(study))
+    notes = [sections.paired_line(study), sections.below_least(study), sections.noted_line(study)]
+    notes += [line for name, line in others if name in skipped]
+    whole = next((one for one in study.budgets.values() if one.window > 0), None)
+    notes += [_baseline_note(study, whole)] if whole is not None else []
+    return {
+        "lead": _lead(study, own) or lead,
+        "mood": study.verdicts[best.name].word if best is not None and best.name in study.verdicts else "",
+        "cards": _cards(study, found),
+        "table": _parts_table(study) if study.manifest.impls else sections.parts_table(study),
+        "lines": list(filter(None, lines)),
+        "notes": list(filter(None, notes)),
+    }
 
 
 def _lead(study: Study, name: str) -> str:
@@ -194,27 +182,20 @@ def _bound_card(row: Mapping[Any, Any], question: str) -> Card:
 
 
 def _trust_card(study: Study, found: Sequence[Finding]) -> Card:
+    """How many caveats matter, the first of them, and the checks without their counters."""
     matter, every = sections.that_matter(study), sections.all_caveats(study)
-    notes = [cut(one.what, 90) for one in matter[:1]]
-    left = len(matter) - len(notes), len(every) - len(matter)
-    keys = ("p_trust_more_one" if left[0] == 1 else "p_trust_more", "p_trust_rest")
-    notes += [say(key, count=str(count)) for key, count in zip(keys, left, strict=True) if count]
-    missing = unrun(study, found)
-    notes += [say("p_trust_unrun_one" if missing == 1 else "p_trust_unrun", count=str(missing))] if missing else []
-    kind = "caveat trust" if matter else "good trust"
-    return Card(say("p_trust"), trust(matter), say("semicolon").join(notes), kind=kind, link="#caveats")
-
-
-def trust(matter: Sequence[object]) -> str:
-    """How many caveats matter."""
-    key = "p_trust_none" if not matter else "p_trust_one" if len(matter) == 1 else "p_trust_some"
-    return say(key, count=str(len(matter)))
-
-
-def unrun(study: Study, found: Sequence[Finding]) -> int:
-    """Count checks of the best implementation, or of a program, without their counters."""
     best = study.best.name if study.best is not None else None
-    return len({one.rule for one in found if one.severity == COLLECT and best in (None, one.impl)})
+    unrun = len({one.rule for one in found if one.severity == COLLECT and best in (None, one.impl)})
+    counts = {"p_trust_more": len(matter) - 1, "p_trust_rest": len(every) - len(matter), "p_trust_unrun": unrun}
+    notes = [cut(matter[0].what, 90)] if matter else []
+    notes += [_counted(key, count) for key, count in counts.items() if count > 0]
+    trust = _counted("p_trust_some", len(matter)) if matter else say("p_trust_none")
+    kind = "caveat trust" if matter else "good trust"
+    return Card(say("p_trust"), trust, say("semicolon").join(notes), kind=kind, link="#caveats")
+
+
+def _counted(key: str, count: int) -> str:
+    return say(f"{key}_one" if count == 1 and key != "p_trust_rest" else key, count=str(count))
 
 
 def _next_card(study: Study, first: Finding | None, row: Mapping[Any, Any], found: Sequence[Finding]) -> Card:

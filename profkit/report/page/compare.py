@@ -15,7 +15,7 @@ from profkit.report.messages import named, of_pair, say
 from profkit.report.names import short_name
 from profkit.report.page.data import Shown, data_of
 from profkit.report.page.frame import render
-from profkit.report.page.shown import Change, falls_of, wall_of
+from profkit.report.page.shown import Values, change, falls_of, wall_of
 from roofline.figure.style import places
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _programs(done: Compared, found: Programs) -> dict[str, Any]:
         "note": say("st_note"),
         "falls": [],
         "budgets": [wall_of(rung.taken.budget, head, rung.label) for rung in found.rungs],
-        "difference": ([rung.label for rung in found.rungs], [Change.of(*one, longest) for one in slices]),
+        "difference": ([rung.label for rung in found.rungs], [change(*one, longest) for one in slices]),
         "moved": [],
         "work": tables,
         "caveats": programs.caveats(done.studies, found),
@@ -110,12 +110,13 @@ def _programs(done: Compared, found: Programs) -> dict[str, Any]:
 def _ladder(done: Compared, ladder: Ladder, parts: Sequence[Shown], data: dict[str, Any]) -> dict[str, Any]:
     """Implementations as a ladder."""
     known = [part for part in parts if part.impl in part.study.waterfalls]
+    now = say("p_now" if done.studies[0].manifest.impls else "p_now_gpu")
     moved = [(rung.label, [view.moved(one) for one in rung.moved]) for rung in ladder.rungs if rung.moved]
     return {
         "lead": _lead(ladder),
         "table": view.ladder_table(ladder, [_correct(one) for one in done.chosen]),
         "note": "",
-        "falls": falls_of(known, data["kernels"], open_=len(known) - 1),
+        "falls": list(falls_of(known, now, data["kernels"], open_=len(known) - 1)),
         "budgets": [],
         "difference": _difference(parts),
         "moved": moved,
@@ -150,7 +151,7 @@ def _lead(ladder: Ladder) -> str:
     return say(key, **times, **how, sure=sure, step=shown(last.step, "ratio"))
 
 
-def _difference(parts: Sequence[Shown]) -> tuple[list[str], list[Change]]:
+def _difference(parts: Sequence[Shown]) -> tuple[list[str], list[Values]]:
     """(labels, changes by kind of time and kernel), the largest first; empty without waterfalls."""
     falls = [part.study.waterfalls.get(part.impl) for part in parts]
     known = [fall for fall in falls if fall is not None]
@@ -161,9 +162,9 @@ def _difference(parts: Sequence[Shown]) -> tuple[list[str], list[Change]]:
     names = sorted(sizes, key=lambda name: -sizes[name])
     rows = [[table.get(name, 0.0) for table in tables] for name in names]
     top = max(sizes.values(), default=0.0)
-    found = [Change.of(_words(*name), row, top) for name, row in zip(names[:MOST_ROWS], rows, strict=False)]
+    found = [change(_words(*name), row, top) for name, row in zip(names[:MOST_ROWS], rows, strict=False)]
     rest = [sum(row[at] for row in rows[MOST_ROWS:]) for at in range(len(tables))]
-    found += [Change.of(say("c_rest", count=str(len(names) - MOST_ROWS)), rest, top)] if any(rest) else []
+    found += [change(say("c_rest", count=str(len(names) - MOST_ROWS)), rest, top)] if any(rest) else []
     return [part.label for part in parts], found
 
 

@@ -10,13 +10,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
-from analyzers.waterfall import WORDS
 from profkit.report import lines
 from profkit.report.explain import ending, in_order
 from profkit.report.layout import cut
 from profkit.report.messages import bound, catalogue, in_each, named, say
 from profkit.report.names import short_names
-from profkit.report.waterfall import Block
 from roofline.ceilings import BANDWIDTH, Roofline
 from roofline.figure.style import BANDS, places, shape
 
@@ -203,15 +201,6 @@ def _samples(part: Shown) -> Iterator[dict[str, Any]]:
     if seconds:
         shown = [six(value) for value in seconds[::step]]
         yield {"impl": part.label, "method": method, "seconds": shown}
-
-
-# ---- waterfalls
-
-
-def stack(blocks: Sequence[Block]) -> list[tuple[str, float]]:
-    """(kind, seconds) of a waterfall, the lower bound first."""
-    sums = {kind: sum(one.seconds for one in blocks if one.kind == kind) for kind in WORDS}
-    return [(kind, seconds) for kind, seconds in sums.items() if seconds > 0]
 
 
 # ---- the timeline

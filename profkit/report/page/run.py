@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from profkit.report import sections, units
 from profkit.report.messages import named, say, translated
-from profkit.report.names import short_name
-from profkit.report.page.answer import Answer
+from profkit.report.page.answer import answer_of
 from profkit.report.page.data import Shown, data_of, samples_of, shown_of, timeline_of
 from profkit.report.page.frame import render
-from profkit.report.page.shown import Share, falls_of, findings_of, shares_of, walls_of
+from profkit.report.page.shown import Values, falls_of, findings_of, shares_of, walls_of
 from profkit.report.waterfall import blocks, shown_fall, wall_blocks
 
 if TYPE_CHECKING:
@@ -38,23 +37,22 @@ def _values(study: Study, parts: Sequence[Shown], data: Mapping[str, Any]) -> di
     """What the template shows, in the language in force."""
     echoes, kernels = sections.echoes(study), data["kernels"]
     found = [one for one in study.findings() if one.impl not in echoes]
-    of = list(findings_of(study, found))
-    ids = {id(one): told.id for group in of for one, told in zip(group.kept, group.findings, strict=True)}
     has_roofline = sections.placed(study)
     matter = sections.that_matter(study)
     falls = has_roofline or not study.stepwise
+    now = say("p_now" if study.manifest.impls else "p_now_counted" if study.stepwise else "p_now_gpu")
     facts = [(key, value) for key, value in _facts(study, roofs=has_roofline) if value]
     return {
         "title": say("p_on", sample=study.manifest.sample.id, device=sections.device(study)),
         "subtitle": _subtitle(study),
-        "answer": Answer.of(study, found),
+        "answer": answer_of(study, found),
         "shares": _shares(study),
-        "falls": falls_of(_in_sight(study, parts), kernels, found, ids) if falls else [],
-        "budgets": walls_of(study, found, ids, kernels),
+        "falls": list(falls_of(_in_sight(study, parts), now, kernels, found)) if falls else [],
+        "budgets": list(walls_of(study, found, kernels)),
         "holes": sections.holes_tables(study),
         "has_timeline": data["timeline"] is not None,
-        "timeline": list(_gaps(study)) if not study.manifest.impls else [],
-        "told": of,
+        "timeline": sections.timeline_lines(study) if not study.manifest.impls else [],
+        "told": list(findings_of(study, found)),
         "has_roofline": has_roofline,
         # Without FLOP there is nothing to plot: the page has bars of bandwidth, and says so.
         "plotted": not kernels or any((one["flops"] or 0) > 0 for one in kernels),
@@ -62,7 +60,6 @@ def _values(study: Study, parts: Sequence[Shown], data: Mapping[str, Any]) -> di
         "timed": bool(data["timings"]),
         "timing": sections.timing_line(study),
         "impls": bool(study.manifest.impls),
-        "now": say("p_now" if study.manifest.impls else "p_now_counted" if study.stepwise else "p_now_gpu"),
         "facts": facts,
         "facts_fold": say("comma").join(dict.fromkeys(key for key, _ in facts)),
         "matter": matter,
@@ -78,26 +75,13 @@ def _subtitle(study: Study) -> str:
     return say("comma").join(part for part in (*manifest.inputs, manifest.sample.path, made) if part)
 
 
-def _shares(study: Study) -> list[Share]:
+def _shares(study: Study) -> list[Values]:
     """Where the time of the best implementation, a step or the longest range goes."""
     whole = next(((name, one) for name, one in study.budgets.items() if one.window > 0), None)
     if whole is not None:
         return shares_of(wall_blocks(whole[1], whole[0], most=0), whole[1].step)
     best = shown_fall(study)
     return shares_of(blocks(study, best), study.waterfalls[best].time) if best is not None else []
-
-
-def _gaps(study: Study) -> Iterator[str]:
-    """Longest gap and share of copies of each device."""
-    for found in study.timelines.values():
-        for one in found.devices:
-            if one.gaps.count:
-                around = {"after": short_name(one.gaps.after), "before": short_name(one.gaps.before)}
-                longest = units.text(one.gaps.largest, "s")
-                yield say("p_longest_gap", device=one.device, count=str(one.gaps.count), time=longest, **around)
-        if found.copied and not study.stepwise:
-            share = units.percent(found.copied / found.total)
-            yield say("p_copies", time=units.text(found.copied, "s"), share=share)
 
 
 def _in_sight(study: Study, parts: Sequence[Shown]) -> list[Shown]:

@@ -1,22 +1,20 @@
-"""Drawn parts of pages: waterfalls, steps, changes, findings."""
+"""Drawn parts of pages as data of their templates: waterfalls, steps, changes, findings."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from analyzers.rules.rule import COLLECT, TIME, Finding
 from analyzers.rules.subjects import WHOLE
 from analyzers.waterfall import WORDS
-from profkit.report import sections, units
+from profkit.report import programs, sections, units
 from profkit.report.explain import MINOR, gain, headline, in_order, proof, runnable, unexplained, worded
 from profkit.report.layout import cut
 from profkit.report.messages import named, of_pair, say
 from profkit.report.names import short_name
-from profkit.report.page.data import Shown, page_name, stack
+from profkit.report.page.data import Shown, page_name
 from profkit.report.waterfall import Block, blocks, lower_bound_line, wall_blocks
 
 if TYPE_CHECKING:
@@ -27,236 +25,136 @@ TOP = 3
 """Findings of the winner that are told in full; the others are behind a fold."""
 MOST_FINDINGS = 20
 
+Values = dict[str, Any]
+"""Names of a template -> what stands there."""
+Kernels = Sequence[Mapping[str, Any]]
+"""The kernels of the page's script, by their row."""
+
 
 # ---- where the time goes
 
 
-@dataclass(frozen=True)
-class Bar:
-    """One block: begin and length of its bar in percent of the whole time."""
-
-    paint: str
-    label: str
-    why: str
-    left: str
-    width: str
-    seconds: str
-    share: str
-    kernel: int
-    finding: str
-
-    @classmethod
-    def of(cls, one: Block, whole: float, kernel: int = -1, finding: str = "") -> Bar:
-        """Bar of a block; `whole` [s]: the longest bar, `kernel`: its row in the table or -1."""
-        return cls(
-            one.paint,
-            one.label(),
-            one.why(),
-            f"{max(0.0, one.top - one.seconds) / whole:.3%}",
-            f"{one.seconds / whole:.3%}",
-            units.text(one.seconds, "s"),
-            units.percent(one.share(whole)),
-            kernel if one.kernel else -1,
-            finding,
-        )
+def _bars(
+    mine: Sequence[Block], whole: float, found: Sequence[Finding], kernels: Kernels, part: str = ""
+) -> list[Values]:
+    """Blocks in percent of the `whole` [s], with their rows among the kernels of `part`."""
+    rows = {row["kernel"]: at for at, row in reversed(list(enumerate(kernels))) if part in ("", row["impl"])}
+    ids = _ids(found)
+    return [
+        {
+            "paint": one.paint,
+            "label": one.label(),
+            "why": one.why(),
+            "left": f"{max(0.0, one.top - one.seconds) / whole:.3%}",
+            "width": f"{one.seconds / whole:.3%}",
+            "seconds": units.text(one.seconds, "s"),
+            "share": units.percent(one.share(whole)),
+            "kernel": rows.get(page_name(one.kernel), -1) if one.kernel else -1,
+            "finding": ids.get(id(one.finding), ""),
+        }
+        for one in mine
+    ]
 
 
-@dataclass(frozen=True)
-class Fall:
-    """Waterfall of one part; `stack`: (kind, width, words)."""
-
-    part: Shown
-    time: str
-    line: str
-    bars: list[Bar]
-    stack: list[tuple[str, str, str]]
-    best: bool
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return tuple(kind for kind, *_ in self.stack)
+def _ids(found: Sequence[Finding]) -> dict[int, str]:
+    return {id(one): f"f{at}" for at, one in enumerate(found)}
 
 
 def falls_of(
-    parts: Sequence[Shown],
-    kernels: Sequence[Mapping[str, str]],
-    found: Sequence[Finding] = (),
-    ids: Mapping[int, str] = MappingProxyType({}),
-    *,
-    open_: int = 0,
-) -> list[Fall]:
-    """Waterfalls of parts; `kernels`: the script's, `ids`: of findings, `open_`: the one shown."""
+    parts: Sequence[Shown], head: str, kernels: Kernels, found: Sequence[Finding] = (), *, open_: int = 0
+) -> Iterator[Values]:
+    """Waterfalls of parts below the `head`; `open_`: the one that is shown first."""
     longest = max((part.study.waterfalls[part.impl].time for part in parts), default=math.nan)
-    places = {(row["impl"], row["kernel"]): at for at, row in reversed(list(enumerate(kernels)))}
-    falls = []
     for at, part in enumerate(parts):
         mine, time = blocks(part.study, part.impl, found), part.study.waterfalls[part.impl].time
-        bars = [
-            Bar.of(one, time, places.get((part.label, page_name(one.kernel)), -1), ids.get(id(one.finding), ""))
-            for one in mine
-        ]
-        stacked = [
-            (kind, f"{seconds / longest:.3%}", say("p_stack", kind=of_pair(WORDS[kind]), time=units.text(seconds, "s")))
-            for kind, seconds in stack(mine)
-        ]
-        line = lower_bound_line(part.study, part.impl)
-        falls.append(Fall(part, units.text(time, "s"), line, bars, stacked, at == open_))
-    return falls
-
-
-@dataclass(frozen=True)
-class Wall:
-    """Wall time of one step on a process and device; `line` says it in a sentence."""
-
-    head: str
-    line: str
-    time: str
-    bars: list[Bar]
+        kinds = {kind: sum(one.seconds for one in mine if one.kind == kind) for kind in WORDS}
+        kinds = {kind: seconds for kind, seconds in kinds.items() if seconds > 0}
+        yield {
+            "part": part.label,
+            "head": head,
+            "line": lower_bound_line(part.study, part.impl),
+            "time": units.text(time, "s"),
+            "bars": _bars(mine, time, found, kernels, part.label),
+            "kinds": tuple(kinds),
+            "stack": [
+                (
+                    kind,
+                    f"{seconds / longest:.3%}",
+                    say("p_stack", kind=of_pair(WORDS[kind]), time=units.text(seconds, "s")),
+                )
+                for kind, seconds in kinds.items()
+            ],
+            "open": at == open_,
+        }
 
 
 def wall_of(
-    budget: Budget,
-    head: str,
-    line: str,
-    found: Sequence[Finding] = (),
-    whole: str = "",
-    ids: Mapping[int, str] = MappingProxyType({}),
-    kernels: Sequence[Mapping[str, str]] = (),
-) -> Wall:
-    """`whole`: what findings about this process and device are said of; `kernels`: the script's."""
-    places = {row["kernel"]: at for at, row in reversed(list(enumerate(kernels)))}
-    bars = [
-        Bar.of(one, budget.step, places.get(page_name(one.kernel), -1), ids.get(id(one.finding), ""))
-        for one in wall_blocks(budget, whole, found)
-    ]
-    return Wall(head, line, units.text(budget.step, "s"), bars)
+    budget: Budget, head: str, line: str, found: Sequence[Finding] = (), whole: str = "", kernels: Kernels = ()
+) -> Values:
+    """A program's step on a process and device; `whole`: the name that findings about it carry."""
+    bars = _bars(wall_blocks(budget, whole, found), budget.step, found, kernels)
+    return {"head": head, "line": line, "time": units.text(budget.step, "s"), "bars": bars}
 
 
-def walls_of(
-    study: Study, found: Sequence[Finding], ids: Mapping[int, str], kernels: Sequence[Mapping[str, str]]
-) -> list[Wall]:
+def walls_of(study: Study, found: Sequence[Finding], kernels: Kernels) -> Iterator[Values]:
     """The steps of a program, one a process and device."""
-    lines = iter(sections.wall_time(study))
-    head = sections.per(study, "p_one")
-    return [
-        wall_of(one, head, next(lines), found, name or WHOLE, ids, kernels)
-        for name, one in study.budgets.items()
-        if one.window > 0
-    ]
+    lines, head = iter(sections.wall_time(study)), sections.per(study, "p_one")
+    for name, one in study.budgets.items():
+        if one.window > 0:
+            yield wall_of(one, head, next(lines), found, name or WHOLE, kernels)
 
 
-@dataclass(frozen=True)
-class Share:
-    """A kind of time on the bar of the first screen."""
-
-    paint: str
-    label: str
-    time: str
-    share: str
-
-
-def shares_of(mine: Sequence[Block], whole: float) -> list[Share]:
+def shares_of(mine: Sequence[Block], whole: float) -> list[Values]:
     """Where the time [s] goes by kind, in the order of the blocks."""
     sums: dict[tuple[str, str], float] = {}
     for one in mine:
         label = one.why() or one.label() if one.of_step else of_pair(WORDS[one.kind])
         sums[one.paint, label] = sums.get((one.paint, label), 0.0) + one.seconds
-    return [
-        Share(paint, label, units.text(seconds, "s"), f"{seconds / whole:.1%}")
-        for (paint, label), seconds in sums.items()
-    ]
+    return [share(*key, seconds, f"{seconds / whole:.1%}") for key, seconds in sums.items()]
 
 
-@dataclass(frozen=True)
-class Change:
-    """Row of the difference between first and last step: times as text, gain and bar.
+def share(paint: str, label: str, seconds: float, of: str) -> Values:
+    """A kind of time on the bar of the first screen."""
+    return {"paint": paint, "label": label, "time": units.text(seconds, "s"), "share": of}
 
-    `gained` is negative for less time; `width`: percent of the largest change; `mood`: up or down.
-    """
 
-    label: str
-    cells: list[str]
-    gained: str
-    width: str
-    mood: str
-
-    @classmethod
-    def of(cls, label: str, seconds: Sequence[float], top: float) -> Change:
-        """`top` [s]: what the longest bar stands for."""
-        gained = seconds[-1] - seconds[0]
-        sign = "+" if gained > 0 else "-" if gained < 0 else ""
-        cells = [units.text(value, "s") if value else units.MISSING for value in seconds]
-        width = f"{min(1.0, abs(gained) / top):.1%}" if top > 0 else "0%"
-        mood = "up" if gained > 0 else "down" if gained < 0 else ""
-        return cls(label, cells, f"{sign}{units.text(abs(gained), 's')}", width, mood)
+def change(label: str, seconds: Sequence[float], top: float) -> Values:
+    """Row of the difference between first and last step; `top` [s]: of the longest bar."""
+    gained = seconds[-1] - seconds[0]
+    return {
+        "label": label,
+        "cells": [units.text(value, "s") if value else units.MISSING for value in seconds],
+        "gained": programs.change(gained),
+        "width": f"{min(1.0, abs(gained) / top):.1%}" if top > 0 else "0%",
+        "mood": "up" if gained > 0 else "down" if gained < 0 else "",
+    }
 
 
 # ---- findings
 
 
-@dataclass(frozen=True)
-class Told:
-    """Texts of one finding; `own`: what it could win beyond those before it, where less."""
-
-    id: str
-    severity: str
-    gain: str
-    title: str
-    step: str
-    kernel: str
-    full: str
-    own: str
-    evidence: str
-    expect: str
-
-
-@dataclass(frozen=True)
-class Of:
-    """Findings of one part: `kept`, as `findings` in words, smaller ones counted."""
-
-    name: str
-    headline: str
-    kept: list[Finding]
-    findings: list[Told]
-    smaller: int
-    unchecked: str
-    collect: str
-    best: bool
-    silent: str
-
-    @property
-    def top(self) -> list[Told]:
-        return self.findings[:TOP] if self.best else []
-
-    @property
-    def rest(self) -> list[Told]:
-        return self.findings[TOP:] if self.best else self.findings
-
-
-def findings_of(study: Study, found: Sequence[Finding]) -> Iterator[Of]:
+def findings_of(study: Study, found: Sequence[Finding]) -> Iterator[Values]:
     """The findings of the parts as these are ranked; of a program all in one."""
+    parts = [(name, headline(study, name), [one for one in found if one.impl == name]) for name in in_order(study)]
     if study.best is None:
-        yield _of(study, "", next(iter(sections.wall_time(study)), ""), found, 0)
-        return
-    for at, name in enumerate(in_order(study)):
-        yield _of(study, name, headline(study, name), [one for one in found if one.impl == name], at)
-
-
-def _of(study: Study, name: str, head: str, mine: Sequence[Finding], at: int) -> Of:
-    every = [one for one in mine if one.severity != COLLECT]
-    large = sorted((one for one in every if not one.ratio < MINOR), key=_claims_nothing)[:MOST_FINDINGS]
-    missing = [one for one in mine if one.severity == COLLECT]
-    return Of(
-        name,
-        head,
-        large,
-        [_finding(study, one, f"f{at}-{number}") for number, one in enumerate(large)],
-        len(every) - len(large),
-        say("listed").join(dict.fromkeys(named(one.rule) for one in missing)),
-        runnable(missing[0].next_step, study) if missing else "",
-        at == 0,
-        unexplained(mine),
-    )
+        parts = [("", next(iter(sections.wall_time(study)), ""), list(found))]
+    ids = _ids(found)
+    for at, (name, head, mine) in enumerate(parts):
+        every = [one for one in mine if one.severity != COLLECT]
+        large = sorted((one for one in every if not one.ratio < MINOR), key=_claims_nothing)[:MOST_FINDINGS]
+        told = [_finding(study, one, ids[id(one)]) for one in large]
+        missing = [one for one in mine if one.severity == COLLECT]
+        yield {
+            "name": name,
+            "headline": head,
+            "best": at == 0,
+            "top": told[:TOP] if at == 0 else [],
+            "rest": told[TOP:] if at == 0 else told,
+            "smaller": len(every) - len(large),
+            "unchecked": say("listed").join(dict.fromkeys(named(one.rule) for one in missing)),
+            "collect": runnable(missing[0].next_step, study) if missing else "",
+            "silent": unexplained(mine),
+        }
 
 
 def _claims_nothing(one: Finding) -> bool:
@@ -264,14 +162,23 @@ def _claims_nothing(one: Finding) -> bool:
     return one.severity == TIME and one.win <= MINOR * one.upper_bound
 
 
-def _finding(study: Study, one: Finding, name: str) -> Told:
+def _finding(study: Study, one: Finding, name: str) -> Values:
+    """Texts of one finding; `own`: what it could win beyond those before it, where less."""
     title, then, expect = worded(one)
     ranged = study.best is None and len(study.parts) > 1 and one.impl not in ("", WHOLE)
-    where = ", ".join([*([one.impl] if ranged else []), *([short_name(one.kernel)] if one.kernel else [])])
     own = ""
     # Of a program the slice itself is claimed: its first finding says more than the others leave of it.
     if one.severity == TIME and one.win < 0.98 * one.upper_bound and math.isnan(one.recorded):
         own = say("p_own", time=units.text(one.win, "s")) if one.win > 0 else say("p_own_none")
-    evidence = say("semicolon").join(map(proof, one.evidence))
-    full = cut(one.kernel, 300)
-    return Told(name, one.severity, gain(one), title, runnable(then, study), where, full, own, evidence, expect)
+    return {
+        "id": name,
+        "severity": one.severity,
+        "gain": gain(one),
+        "title": title,
+        "step": runnable(then, study),
+        "kernel": ", ".join([*([one.impl] if ranged else []), *([short_name(one.kernel)] if one.kernel else [])]),
+        "full": cut(one.kernel, 300),
+        "own": own,
+        "evidence": say("semicolon").join(map(proof, one.evidence)),
+        "expect": expect,
+    }

@@ -13,7 +13,7 @@ from profkit.report.messages import named, say
 from profkit.report.names import short_name
 from profkit.report.page.data import data_of
 from profkit.report.page.frame import render
-from profkit.report.page.shown import Share
+from profkit.report.page.shown import share
 from profkit.report.sections.caveats import Said
 
 SHOWN = 24
@@ -41,7 +41,7 @@ def page(found: Ledger, source: Path) -> str:
             "lead": lead,
             "notes": notes,
             "shares": [
-                Share(PAINTS[kind], say(f"lg_{kind}"), units.text(seconds, "s"), units.percent(seconds / found.step))
+                share(PAINTS[kind], say(f"lg_{kind}"), seconds, units.percent(seconds / found.step))
                 for kind, seconds in found.accounts.items()
                 if seconds > 0
             ],

@@ -31,10 +31,10 @@ def _bar(study: Study) -> Iterator[str]:
     kinds, style = THEMES["light"].kinds, "display:inline-block;height:14px;background:{};width:{}"
     shares = shares_of(blocks(study, fall.impl), fall.time)
     slices = [
-        f'<span title="{escape(one.label)}" style="{style.format(kinds[one.paint], one.share)}"></span>'
+        f'<span title="{escape(one["label"])}" style="{style.format(kinds[one["paint"]], one["share"])}"></span>'
         for one in shares
     ]
-    said = ", ".join(f"{one.label} {one.time}" for one in shares)
+    said = ", ".join(f"{one['label']} {one['time']}" for one in shares)
     yield f'<div style="width:100%;max-width:800px;font-size:0">{"".join(slices)}</div>'
     yield f"<small>{escape(fall.impl)}, {units.text(fall.time, 's')}: {escape(said)}</small>"
 
