@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import pandas as pd
@@ -18,11 +19,11 @@ from collectors.counters import COUNTERS, metric_names
 from collectors.errors import CollectError
 from collectors.frame import role_of
 from collectors.ncu import page, rep
-from collectors.ncu.details import DetailsReader
+from collectors.ncu.details import detailed_launches
 from collectors.ncu.launches import DEVICE_FACTS, Launches, to_frame
 from collectors.ncu.log import Message, diagnose, profiled, reason
-from collectors.ncu.raw import RawReader
-from collectors.ncu.text import RAW, Scan
+from collectors.ncu.raw import raw_launches
+from collectors.ncu.text import RAW, Row, Scan
 
 __all__ = ["FORMAT", "diagnose", "read", "sniff"]
 
@@ -65,31 +66,28 @@ def _launches(
     if rep.is_report(path):
         return rep.launches(path, wanted)
     scan = Scan(path, partial=partial)
-    reader: RawReader | DetailsReader | None = None
-    for row in scan:
-        if reader is None:
-            kind = RawReader if row.table.page == RAW else DetailsReader
-            reader = kind(scan, wanted)
-        elif isinstance(reader, RawReader) != (row.table.page == RAW):
-            raise CollectError(f"{path}, line {row.line}: raw and details pages in one file", fix="split the file")
-        reader.add(row)
-    if reader is None and not scan.tables:
-        reader = _text_page(scan, wanted)
+    rows = iter(scan)
+    first = next(rows, None)
+    if first is None and not scan.tables:
+        rows = page.rows(scan)
+        first = next(rows, None)
+    if first is None:
+        raise _no_launches(path, scan, diagnose(scan.text))
+    read_in = raw_launches if first.table.page == RAW else detailed_launches
+    found = read_in(scan, _of_one_page(path, first, rows), wanted)
     log = diagnose(scan.text)
-    found = reader.result() if reader else None
-    if found is None or not found.rows:
+    if found.keys.empty:
         raise _no_launches(path, scan, log)
-    found.caveats.extend(_caveats(scan, log, found.rows))
+    found.caveats.extend(_caveats(scan, log, len(found.keys)))
     return found
 
 
-def _text_page(scan: Scan, wanted: Callable[[str], bool]) -> DetailsReader | None:
-    """The reader of a text page, None where it holds no launch."""
-    reader = None
-    for row in page.rows(scan):
-        reader = reader or DetailsReader(scan, wanted)
-        reader.add(row)
-    return reader
+def _of_one_page(path: Path, first: Row, rows: Iterator[Row]) -> Iterator[Row]:
+    """The rows of a file; raises CollectError where its tables are of two kinds."""
+    for row in chain([first], rows):
+        if row.table.page != first.table.page:
+            raise CollectError(f"{path}, line {row.line}: raw and details pages in one file", fix="split the file")
+        yield row
 
 
 def _strange(frame: pd.DataFrame) -> list[Caveat]:

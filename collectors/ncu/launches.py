@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 
 from collectors.caveat import Caveat
 from collectors.counters import evaluate_columns
+from collectors.errors import CollectError
 from collectors.frame import build
+from collectors.ncu.text import DAMAGED, Scan
+from collectors.numbers import MISSING, Evidence, parse
 from collectors.recipes import Column, capability
 
 DEVICE_FACTS = {
@@ -28,52 +31,120 @@ DEVICE_FACTS = {
 DEVICE_NAME = "device__attribute_display_name"
 KEYS = ("launch", "process", "kernel", "stream", "grid", "block", "device", "gpu", "cc", "ranges")
 OWN_DOMAIN = "profkit"
+RANGES = ("Push/Pop_Range", "Start/Stop_Range")
+"""What the names of the columns of NVTX ranges hold."""
 
 # <domain>:<name>: and six fields of which the last repeats the name, for registered or coloured ranges.
 _NAMED = re.compile(r"(.*):(?:[^:]*:){5}\1", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Identity of a launch: the columns before the metrics."""
-
-    launch: int
-    process: str
-    kernel: str
-    stream: str = ""
-    grid: str = ""
-    block: str = ""
-    device: str = ""
-    gpu: str = ""
-    cc: str = ""
-    ranges: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass
 class Launches:
     """Launches of one file: identities by column, and metric columns in SI base units.
 
-    keys: KEYS; "gpu" is the product name, "ranges" tuples of (domain, name).
+    keys: KEYS; "gpu" is the product name, "ranges" tuples of (domain, name). untaken: metrics of the file that no
+    counter is made of.
     """
 
-    keys: dict[str, NDArray[np.object_]]
-    metrics: dict[str, Column]
+    keys: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=KEYS))
+    metrics: dict[str, Column] = field(default_factory=dict)
     caveats: list[Caveat] = field(default_factory=list)
     untaken: list[str] = field(default_factory=list)
-    """Metrics of the file that no counter is made of."""
-
-    @property
-    def rows(self) -> int:
-        """How many launches there are."""
-        return len(self.keys.get("launch", ()))
 
 
-def keys_of(identities: Sequence[Identity]) -> dict[str, NDArray[np.object_]]:
-    """Identities by column."""
-    return {key: objects([getattr(one, key) for one in identities]) for key in KEYS}
+def identified(cells: pd.DataFrame, path: str) -> pd.DataFrame:
+    """The identities (KEYS) of launches from ncu's columns; raises CollectError for a number of a launch that is none."""
+
+    def column(name: str, convert: Callable[[str], Any] = str) -> Any:
+        if name not in cells:
+            return [convert("")] * len(cells)
+        codes, distinct = pd.factorize(cells[name])
+        return _objects([convert(cell) for cell in distinct])[codes]
+
+    def number(cell: str) -> int:
+        digits = re.sub("[,. ]", "", cell)
+        if not digits.isdigit():
+            raise CollectError(f"{path}: field ID: {cell!r} is not a number", fix=DAMAGED)
+        return int(digits)
+
+    header = [str(name) for name in cells]
+    pushed, started = (column(next((name for name in header if part in name), ""), ranges_of) for part in RANGES)
+    found: pd.DataFrame = pd.DataFrame(
+        {
+            "launch": column("ID", number),
+            "process": column("Process ID"),
+            "kernel": column("Kernel Name"),
+            "stream": column("Stream"),
+            "grid": column("Grid Size", dimensions),
+            "block": column("Block Size", dimensions),
+            "device": column("Device"),
+            "gpu": column(DEVICE_NAME, lambda cell: "" if cell in MISSING else cell),
+            "cc": column("CC", chip),
+            "ranges": _objects([one or other for one, other in zip(pushed, started, strict=True)]),
+        },
+        dtype=object,
+    )
+    return found
 
 
-def objects(values: Sequence[Any]) -> NDArray[np.object_]:
+class Cells:
+    """The cells of metrics of one file, kept until all of them have shown its decimal mark."""
+
+    def __init__(self, scan: Scan) -> None:
+        self.path = str(scan.path)
+        self.evidence = Evidence(self.path)
+        self._parts: list[tuple[pd.DataFrame, dict[str, tuple[Any, Any, Any]]]] = []
+        self.caveats: dict[str, Caveat] = {}
+        self.untaken: dict[str, None] = {}
+
+    def add(self, keys: pd.DataFrame, columns: dict[str, tuple[Any, Any]]) -> None:
+        """Take launches: by metric their cells, and the factor to SI of each or of all (NaN unknown)."""
+        part = {
+            name: (*pd.factorize(np.asarray(cells, dtype=object)), factor) for name, (cells, factor) in columns.items()
+        }
+        for _, cells, _ in part.values():
+            for cell in cells:
+                self.evidence.feed(cell)
+        self._parts.append((keys, part))
+
+    def caveat(self, what: str, how_much: str, fix: str) -> None:
+        """Note something about the file, once."""
+        self.caveats.setdefault(what, Caveat(what, how_much, fix))
+
+    def unit_unknown(self, unit: str, metric: str) -> float:
+        """NaN, with a caveat."""
+        self.caveat(f"unit {unit!r} of {metric} is unknown", "the metric is left out", "export with --print-units base")
+        return float("nan")
+
+    def launches(self) -> Launches:
+        """All launches; raises CollectError for no number or an open locale."""
+        if not self._parts:
+            return Launches()
+        mark = self.evidence.settle()
+        names = dict.fromkeys(name for _, part in self._parts for name in part)
+        metrics = {
+            name: np.concatenate([self._numbers(name, keys, part, mark) for keys, part in self._parts])
+            for name in names
+        }
+        keys = pd.concat([keys for keys, _ in self._parts], ignore_index=True)
+        return Launches(keys, metrics, list(self.caveats.values()), list(self.untaken))
+
+    def _numbers(self, name: str, keys: pd.DataFrame, part: dict[str, tuple[Any, Any, Any]], mark: str) -> Column:
+        if name not in part:
+            return np.full(len(keys), np.nan)
+        codes, cells, factor = part[name]
+        values = np.empty(len(cells))
+        for at, cell in enumerate(cells):
+            try:
+                values[at] = parse(cell, mark)
+            except ValueError as error:
+                launch = keys["launch"].iloc[int((codes == at).argmax())]
+                raise CollectError(f"{self.path}: launch {launch}, field {name}: {error}", fix=DAMAGED) from error
+        column: Column = values[codes] * factor
+        return column
+
+
+def _objects(values: Sequence[Any]) -> NDArray[np.object_]:
     """An array of Python objects (numpy would make a table of equally long tuples)."""
     column = np.empty(len(values), dtype=object)
     column[:] = values
@@ -84,12 +155,12 @@ def to_frame(found: Launches) -> pd.DataFrame:
     """The launches frame: keys and every logical counter the metrics allow."""
     keys = found.keys
     columns: dict[str, Any] = {
-        name: keys[name] for name in ("kernel", "launch", "grid", "block", "cc", "process", "stream")
+        name: keys[name].to_numpy() for name in ("kernel", "launch", "grid", "block", "cc", "process", "stream")
     }
     columns["impl"] = [implementation(ranges) for ranges in keys["ranges"]]
-    columns["range"] = [path_of(ranges) for ranges in keys["ranges"]]
+    columns["range"] = ["/".join(name for _, name in ranges) for ranges in keys["ranges"]]
     columns["device"] = np.where(keys["gpu"] == "", keys["device"], keys["gpu"])
-    counters = _counters(found.metrics, keys["cc"])
+    counters = _counters(found.metrics, keys["cc"].to_numpy())
     columns.update(counters)
     empty = [name for name, column in counters.items() if np.isnan(column).all()]
     caveats = [*found.caveats, *([_without_values(empty)] if empty else [])]
@@ -107,11 +178,6 @@ def _without_values(names: list[str]) -> Caveat:
     )
 
 
-def path_of(ranges: Sequence[tuple[str, str]]) -> str:
-    """The names of ranges, outer to inner, joined by "/"."""
-    return "/".join(name for _, name in ranges)
-
-
 @lru_cache(maxsize=4096)
 def implementation(ranges: tuple[tuple[str, str], ...]) -> str:
     """The implementation of a launch, from its (domain, name) ranges, outer to inner.
@@ -124,7 +190,6 @@ def implementation(ranges: tuple[tuple[str, str], ...]) -> str:
     return ranges[-1][1] if ranges else ""
 
 
-@lru_cache(maxsize=4096)
 def ranges_of(cell: str) -> tuple[tuple[str, str], ...]:
     """The (domain, name) ranges of an NVTX cell, outer to inner.
 
@@ -148,14 +213,12 @@ def _range_name(text: str) -> str:
     return parts[0] if len(parts) == 7 else text
 
 
-@lru_cache(maxsize=4096)
 def dimensions(cell: str) -> str:
     """A grid or block cell such as "(16, 32, 1)" as "16,32,1"; "" for anything else."""
     numbers = re.findall(r"\d+", cell)
     return ",".join(numbers) if len(numbers) == 3 else ""
 
 
-@lru_cache(maxsize=256)
 def chip(cell: str) -> str:
     """The compute capability of a cell, "9.0" (also from "9,0"); "" for anything else."""
     text = cell.strip().replace(",", ".")
@@ -167,11 +230,8 @@ def chip(cell: str) -> str:
 
 
 def _counters(metrics: dict[str, Column], cc: NDArray[np.object_]) -> dict[str, Column]:
-    kinds = list(dict.fromkeys(cc))
-    if len(kinds) <= 1:
-        return evaluate_columns(metrics, kinds[0] if kinds else "")
     found: dict[str, Column] = {}
-    for kind in kinds:
+    for kind in dict.fromkeys(cc):
         chosen = cc == kind
         part = evaluate_columns({name: column[chosen] for name, column in metrics.items()}, kind)
         for name, column in part.items():
@@ -181,12 +241,9 @@ def _counters(metrics: dict[str, Column], cc: NDArray[np.object_]) -> dict[str, 
 
 def _devices(found: Launches) -> list[dict[str, Any]]:
     """Each GPU of the file once: {"index", "name", "cc"} and known DEVICE_FACTS (SI units)."""
-    devices: dict[tuple[str, str, str], dict[str, Any]] = {}
-    keys = found.keys
-    for row, key in enumerate(zip(keys["device"], keys["gpu"], keys["cc"], strict=True)):
-        if key in devices:
-            continue
+    devices = []
+    for row, one in found.keys[["device", "gpu", "cc"]].drop_duplicates().iterrows():
         facts = {fact: float(found.metrics[name][row]) for fact, name in DEVICE_FACTS.items() if name in found.metrics}
         facts = {fact: value * (1e3 if "clock" in fact else 1.0) for fact, value in facts.items() if value == value}
-        devices[key] = {"index": key[0], "name": key[1], "cc": key[2], **facts}
-    return list(devices.values())
+        devices.append({"index": one["device"], "name": one["gpu"], "cc": one["cc"], **facts})
+    return devices

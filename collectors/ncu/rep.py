@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import pandas as pd
 
 from collectors.caveat import Caveat
 from collectors.errors import CollectError
-from collectors.ncu.launches import DEVICE_NAME, Identity, Launches, chip, keys_of
+from collectors.ncu.launches import DEVICE_NAME, KEYS, Launches, chip
 from collectors.ncu.log import diagnose, reason
-from collectors.ncu.raw import RawReader
+from collectors.ncu.raw import raw_launches
 from collectors.ncu.text import Scan
 from collectors.numbers import scale
 
@@ -47,9 +48,10 @@ def launches(path: Path, wanted: Callable[[str], bool]) -> Launches:
         found = _by_ncu(path, wanted)
     else:
         found = _by_package(ncu_report, path, wanted)
-    if not found.rows or (results is not None and results != found.rows):
+    read_in = len(found.keys)
+    if not read_in or (results is not None and results != read_in):
         raise CollectError(
-            f"{path}: {found.rows} of {results or 0} launches could be read",
+            f"{path}: {read_in} of {results or 0} launches could be read",
             fix="update the ncu-report package, or export CSV with the ncu that wrote the report",
         )
     return found
@@ -126,36 +128,33 @@ def _varint(message: bytes, place: int) -> tuple[int, int]:
 def _by_package(package: Any, path: Path, wanted: Callable[[str], bool]) -> Launches:
     report = package.load_report(str(path))
     actions = [report[i][j] for i in range(len(report)) for j in range(len(report[i]))]
-    found = Launches({}, {})
-    identities: list[Identity] = []
-    rows: list[dict[str, float]] = []
-    for number, action in enumerate(actions):
-        identities.append(_identity(package, action, number))
-        rows.append(_values(package, action, wanted, found))
-    found.keys = keys_of(identities)
+    found = Launches()
+    rows = [_values(package, action, wanted, found) for action in actions]
+    identities = [_identity(package, action, number) for number, action in enumerate(actions)]
+    found.keys = pd.DataFrame(identities, columns=KEYS, dtype=object)
     for name in dict.fromkeys(name for row in rows for name in row):
         found.metrics[name] = np.array([row.get(name, math.nan) for row in rows], dtype=np.float64)
     return found
 
 
-def _identity(package: Any, action: Any, number: int) -> Identity:
+def _identity(package: Any, action: Any, number: int) -> dict[str, Any]:
     def dims(what: str) -> str:
         parts = [_integer(action, f"launch__{what}_dim_{axis}") for axis in "xyz"]
         return ",".join(parts) if all(parts) else ""
 
     major, minor = (_integer(action, f"device__attribute_compute_capability_{part}") for part in ("major", "minor"))
-    return Identity(
-        launch=number,
-        process="",
-        kernel=action.name(package.IAction.NameBase_DEMANGLED),
-        stream=_integer(action, "launch__stream_id"),
-        grid=dims("grid"),
-        block=dims("block"),
-        device=_integer(action, "launch__device_id"),
-        gpu=_text(action, DEVICE_NAME),
-        cc=chip(f"{major}.{minor}"),
-        ranges=_ranges(action),
-    )
+    return {
+        "launch": number,
+        "process": "",
+        "kernel": action.name(package.IAction.NameBase_DEMANGLED),
+        "stream": _integer(action, "launch__stream_id"),
+        "grid": dims("grid"),
+        "block": dims("block"),
+        "device": _integer(action, "launch__device_id"),
+        "gpu": _text(action, DEVICE_NAME),
+        "cc": chip(f"{major}.{minor}"),
+        "ranges": _ranges(action),
+    }
 
 
 def _ranges(action: Any) -> tuple[tuple[str, str], ...]:
@@ -199,11 +198,8 @@ def _integer(action: Any, name: str) -> str:
 def _by_ncu(path: Path, wanted: Callable[[str], bool]) -> Launches:
     with exported(path, "raw", "--print-units", "base") as export:
         scan = Scan(export)
-        reader = RawReader(scan, wanted)
-        for row in scan:
-            reader.add(row)
-        found = reader.result()
-    if not found.rows:
+        found = raw_launches(scan, scan, wanted)
+    if found.keys.empty:
         why = reason(diagnose(scan.text))
         raise CollectError(f"{path}: {why.message if why else 'no launches in it'}", fix=why.fix if why else "")
     return found

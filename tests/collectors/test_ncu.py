@@ -307,16 +307,6 @@ def test_labels_of_the_details_page(tmp_path):
     assert frame["cc"].tolist() == [""]
 
 
-@pytest.mark.parametrize("locale", ["C", "en_US", "de_DE", "fr_nbsp"])
-def test_big_files_are_read_in_chunks_to_the_same_frame(tmp_path, monkeypatch, locale):
-    many = tuple(launch(f"k{i % 3}", ns=1000.0 * i, size=1e6 + i) for i in range(60))
-    path = put(tmp_path, write(many, Dialect(locale=locale, auto=True)))
-    whole = read(path)
-    monkeypatch.setattr("collectors.ncu.raw._CHUNK", 4000)
-    pd.testing.assert_frame_equal(read(path), whole)
-    check(whole, many, 1e-4)
-
-
 def test_sniff_by_content(tmp_path):
     assert sniff("progress\n==PROF== Connected to process 7 (x)\n", put(tmp_path, b"x"))
     assert not sniff("==1234== NVPROF is profiling process 1234\n", put(tmp_path, b"x"))

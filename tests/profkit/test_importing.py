@@ -23,7 +23,7 @@ from nsys_exports import Base, Nvtx, Op, gpu_trace, kern_sum, pushpop_trace, sql
 
 import profkit
 from collectors import CollectError, read
-from collectors.ncu.raw import RawReader
+from collectors.ncu.launches import Cells
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
 from profkit.record.importing import import_files
@@ -95,8 +95,8 @@ def test_runs_of_trtexec_in_one_page_are_ranges_that_compare(tmp_path, capsys):
 
 def test_a_file_is_parsed_once_for_import_and_report(tmp_path, monkeypatch):
     parsed = []
-    result = RawReader.result
-    monkeypatch.setattr(RawReader, "result", lambda self: parsed.append(1) or result(self))
+    launches = Cells.launches
+    monkeypatch.setattr(Cells, "launches", lambda self: parsed.append(1) or launches(self))
     assert invoke(["import", str(NCU), "-q", "-o", str(tmp_path / "run")]) == 0
     assert parsed == [1]
 
