@@ -7,8 +7,8 @@
 `prepare` needs the network (or clones that are there already) and no GPU: it puts a folder a candidate into FOLDER, with
 what its authors claim of it. Nothing of it is kept in this repository. The candidates are those of CUDA-L1
 (`optimized_cuda_code/h100.json` of github.com/deepreinforce-ai/CUDA-L1: a line a problem with reference, candidate and the
-speed-up its authors measured) and of KernelBench's leaderboard (github.com/anneouyang/KernelBenchLeaderboard). Those that
-this project has met before come first. With `--hard` they are the H100 solutions of kernelbench.com's hard suite instead
+speed-up its authors measured) and of KernelBench's leaderboard (github.com/anneouyang/KernelBenchLeaderboard), without
+those of a table in docs/recorded. `--board none` leaves the leaderboard out. With `--hard` they are the H100 solutions of kernelbench.com's hard suite instead
 (github.com/Infatoshi/kernelbench.com), beside the word of that project's own check: FP8, delta attention, MoE, W4A16.
 
 `run` needs a GPU and no network. It is one campaign, `profkit profile FOLDER/tasks --jobs N --events --budget 0.5 --trials 2`:
@@ -38,12 +38,6 @@ import kernelbench_official
 L1 = "https://github.com/deepreinforce-ai/CUDA-L1"
 BOARD = "https://github.com/anneouyang/KernelBenchLeaderboard"
 BENCH = "https://github.com/ScalingIntelligence/KernelBench"
-FIRST = {
-    2: (83, 80, 66, 96, 49, 18, 14, 50, 1, 28),
-    3: (31, 1, 43),
-    1: (12, 9, 88, 13, 1, 11, 41, 45, 97),
-}
-"""Problems, by level, whose candidates this project has met before."""
 COMPILED = 20
 """Candidates with an extension of their own; each costs a compiler the better part of a minute."""
 SMALLER = {"06_sonic_moe_swiglu": {"T_total": 4096, "H": 2048, "I": 1024, "E": 64, "K": 4}}
@@ -101,13 +95,14 @@ def of_both(asked: argparse.Namespace, temporary: str) -> list[dict[str, Any]]:
     """CUDA-L1 and the leaderboard; KernelBench's evaluator is put beside them."""
     file = asked.l1 or cloned(L1, temporary) / "optimized_cuda_code/h100.json"
     board = asked.board or cloned(BOARD, temporary)
+    others = [] if board.name == "none" else [*of_board(board)]
     bench = asked.bench or cloned(BENCH, temporary)
     source = bench / "src/kernelbench"
     for one in source.rglob("*.py") if source.exists() else ():
         to = asked.folder / "KernelBench/src/kernelbench" / one.relative_to(source)
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_bytes(one.read_bytes())
-    return spread([*of_l1(file)], [*of_board(board)], asked.n)
+    return spread([*of_l1(file)], others, asked.n)
 
 
 def of_hard(clone: Path, count: int) -> list[dict[str, Any]]:
@@ -145,22 +140,20 @@ def cloned(url: str, folder: str) -> Path:
 
 
 def of_l1(file: Path) -> Iterator[dict[str, Any]]:
-    """The known ones first; a row whose source has no ModelNew (None, or the text "None") is no candidate."""
-    rows = [json.loads(line) for line in file.read_text("utf-8").splitlines() if line.strip()]
-    named = {
-        f"L{row['level_id']}/{row['task_id']}": row
-        for row in rows
-        if row["ref_code"] and "class ModelNew" in (row["custom_code"] or "")
-    }
-    first = [f"L{level}/{number}" for level, numbers in FIRST.items() for number in numbers]
-    for name in [*(n for n in first if n in named), *(n for n in named if n not in first)]:
-        row = named[name]
-        yield {
-            "candidate": name.replace("/", "_") + "_cuda-l1",
-            "claimed": float(row["score_default"] or "nan"),
-            "reference": row["ref_code"],
-            "source": row["custom_code"],
-        }
+    """The unlisted ones; a row whose source has no ModelNew (None, or the text "None") is no candidate."""
+    recorded = Path(__file__).parents[1] / "docs/recorded"
+    tables = [recorded / name for name in ("published.txt", "samples_per_hour.txt", "samples_per_hour_torch.txt")]
+    met = {name.replace("/", "_") for table in tables for name in re.findall(r"L\d[/_]\d+", table.read_text("utf-8"))}
+    for line in filter(str.strip, file.read_text("utf-8").splitlines()):
+        row = json.loads(line)
+        name = f"L{row['level_id']}_{row['task_id']}"
+        if name not in met and row["ref_code"] and "class ModelNew" in (row["custom_code"] or ""):
+            yield {
+                "candidate": name + "_cuda-l1",
+                "claimed": float(row["score_default"] or "nan"),
+                "reference": row["ref_code"],
+                "source": row["custom_code"],
+            }
 
 
 def of_board(clone: Path) -> Iterator[dict[str, Any]]:
@@ -186,15 +179,13 @@ def of_board(clone: Path) -> Iterator[dict[str, Any]]:
 
 
 def spread(ours: list[dict[str, Any]], others: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    """The known ones, then by turns every k-th of what is left of both, no more than COMPILED with a compiler's work."""
-    met = sum(map(len, FIRST.values()))
-    known, left = ours[:met], ours[met:]
-    thin = [left[:: max(1, 2 * len(left) // count)], others[:: max(1, 2 * len(others) // count)], left, others]
-    order = [*known, *(one for pair in zip(*thin[:2], strict=False) for one in pair), *thin[2], *thin[3]]
+    """Every k-th of both by turns, no more than COMPILED with a compiler's work."""
+    thin = [several[:: max(1, len(several) // count)] for several in (ours, others)]
+    turns = [one for pair in itertools.zip_longest(*thin) for one in pair if one]
     chosen: dict[str, dict[str, Any]] = {}
-    for one in order:
+    for one in [*turns, *ours, *others]:
         built = sum("load_inline" in other["source"] for other in chosen.values())
-        if len(chosen) < count and (one in known or "load_inline" not in one["source"] or built < COMPILED):
+        if len(chosen) < count and ("load_inline" not in one["source"] or built < COMPILED):
             chosen.setdefault(one["candidate"], one)
     return list(chosen.values())
 
