@@ -136,6 +136,13 @@ def _quiet(task: Task, say: Say, *, shared: bool = False) -> Iterator[None]:
         yield
 
 
+def _memory(task: Task, say: Say, *, shared: bool) -> contextlib.AbstractContextManager[None]:
+    """On a GPU, its memory: shared, or to oneself once the campaign's other measurements have ended."""
+    if task.device == "cpu":
+        return contextlib.nullcontext()
+    return alone(f"{gpu.identity().get('uuid', '')}.memory", say, shared=shared)
+
+
 def _build(task: Task, say: Say) -> Answer:
     """Build ahead; a failure is reported by the measurement."""
     extra = {**sharing(), "CUDA_VISIBLE_DEVICES": "", "MAX_JOBS": os.environ.get("MAX_JOBS", _JOBS)}
@@ -206,14 +213,14 @@ def _cramped(run: Path) -> bool:
 
 
 def _once(task: Task, say: Say, *, company: bool = False) -> Answer:
-    """Measure; company: others may use the GPU while nothing is timed."""
+    """Measure; company: others may use the GPU, and its memory, while nothing is timed."""
     folder = Path(task.folder)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     answer = Answer("measure")
     wanted = replace(task.request, runs=folder, campaign=f"{task.campaign}/{task.item.key}", company=company)
     try:
-        with _quiet(task, say):
+        with _quiet(task, say), _memory(task, say, shared=company):
             task.item.measure(wanted, say)
     except ProfkitError as error:
         answer = Answer("measure", "", str(error), error.fix, error.exit_code, _for_want_of_room(error))

@@ -31,6 +31,7 @@ def verdicts_of(
 ) -> dict[str, Verdict]:
     """Candidate -> verdict. whose: candidate -> provenance of its kernels; weighted: its speed-up in a program."""
     rows = analysis.rows
+    reference = manifest.reference.name if manifest.reference is not None else ""
     narrow = {one.impl: one for one in reduced if one.beyond(manifest.allowed)}
     # A lower bound that the reference itself goes below is none, nor is one under ceilings measured beside other work: nobody is
     # held against it.
@@ -40,7 +41,13 @@ def verdicts_of(
         impl.name: decide(
             _served(
                 _evidence(
-                    manifest, impl, rows.get(impl.name, {}), narrow.get(impl.name), whose.get(impl.name), floored
+                    manifest,
+                    impl,
+                    rows.get(impl.name, {}),
+                    narrow.get(impl.name),
+                    whose.get(impl.name),
+                    floored,
+                    max(map(_gaps, (rows.get(impl.name, {}), rows.get(reference, {})))),
                 ),
                 weighted.get(impl.name),
             )
@@ -56,6 +63,7 @@ def _evidence(
     narrow: Reduced | None,
     whose: Provenance | None,
     floored: bool,
+    gaps: float,
 ) -> Evidence:
     hard, counted = number(row, "lower_bound_hard"), number(row, "counted_hard")
     if str(row.get("lower_bound_bound_by", "")) in ("fp32", "fp64") and _type_of(manifest) in ("fp16", "bf16", "fp8"):
@@ -86,12 +94,18 @@ def _evidence(
         unbuilt=_told(manifest, impl.name, "not-built"),
         by_caller=str(row.get("method", "")).startswith("host") and manifest.device.get("kind") != "cpu",
         caller=str(row.get("caller", "") or ""),
-        slower=math.inf if unsure else manifest.timing.slower,
+        slower=math.inf if unsure else min(manifest.timing.slower, gaps),
         load=unsure or manifest.timing.load,
         switched=_told(manifest, impl.name, "settings-called"),
         fragile=tuple(impl.fragile),
         still=tuple(manifest.probe.get("still", ())),
     )
+
+
+def _gaps(row: Mapping[Any, Any]) -> float:
+    """How far a busy host can have lengthened a time: over that of its kernels alone, which it cannot touch."""
+    kernels = number(row, "kernel_time")
+    return number(row, "time") / kernels if row.get("method") == "cupti" and kernels > 0 else math.inf
 
 
 def _served(known: Evidence, weighted: Weighted | None) -> Evidence:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from profkit.report import sections
 from profkit.report.layout import column
 from profkit.report.messages import in_each
 from profkit.report.writers import markdown
+from profkit.rundir.directory import open_run
 from profkit.study.study import Study
 
 NVTX_HEADER = (
@@ -172,3 +174,9 @@ def test_what_does_an_import_again_names_every_file(tmp_path):
     files = [tmp_path / "profile.json", tmp_path / "layers.json"]
     study = Study(import_files(files, tmp_path / "run").run)
     assert sections.again(study) == "profkit import profile.json layers.json -o NEW"
+
+
+def test_a_busy_host_excuses_gaps_between_kernels_and_no_kernel():
+    run = open_run(Path(__file__).parents[2] / "examples/h200/ICGRMS")
+    run.manifest.timing.slower = 300.0
+    assert Study(run).verdicts["cuda"].word == "faster"
