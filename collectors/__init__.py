@@ -61,14 +61,6 @@ _OTHERS = (
 _PACKED = re.compile(r"\A(?:SQLite format 3|PK\x03\x04|.{0,3}\ufffd)")
 """The beginning of a file that is no text."""
 
-_CLOTHES = (
-    ("padded with blanks", ' *([",\\n]) *', r"\1"),
-    ("parted by semicolons", ";", ","),
-    ("parted by tabs", "\t", ","),
-    ("quoted twice", '"+', ""),
-)
-"""How other programs write an export again: what they did, and how to undo it for a look."""
-
 Groups = dict[Path, dict[str, Path]]
 """Files that are read together: the one that leads, and its companions by the option of `read` that takes them."""
 
@@ -131,16 +123,10 @@ def sniffed(head: str, path: Path) -> Format:
             f"{path}: no text: compressed, an archive, or a database of another tool",
             fix="unpack it, or give the CSV, the text or the trace that the tool wrote",
         )
-    for how, pattern, instead in _CLOTHES:
-        told = re.sub(pattern, instead, head.replace("\xa0", " "))
-        if told.strip() and any(one.sniff(told, path) for one in formats()):
-            raise CollectError(
-                f"{path}: an export whose cells are {how}: something saved it again, and may have changed numbers",
-                fix="give the file as the tool wrote it, or with commas and decimal points",
-            )
     raise CollectError(
         f"{path}: neither an Nsight Compute nor an Nsight Systems, nvprof, trtexec, rocprof or torch.profiler export",
-        fix="give what `ncu --csv --page raw`, `nsys stats --format csv`, `rocprofv3 --output-format csv` or torch.profiler wrote",
+        fix="give what `ncu --csv --page raw`, `nsys stats --format csv`, `rocprofv3 --output-format csv` or torch.profiler "
+        "wrote, as the tool wrote it (no spreadsheet between)",
     )
 
 

@@ -33,7 +33,6 @@ that grouping, comparing and taking rows costs numbers; group them with observed
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -105,7 +104,6 @@ def build(
     given["tool"] = tool
     for key in KEYS:
         given.setdefault(key, "")
-    # What is asked of texts is asked of the distinct ones of a million rows.
     data = {name: _typed(name, given[name], rows, coded) for name in key_order(list(given))}
     frame: pd.DataFrame = pd.DataFrame(data, index=pd.RangeIndex(rows), copy=False)
     frame.attrs["caveats"] = list(caveats)
@@ -195,53 +193,23 @@ def _typed(name: str, value: Any, rows: int, coded: bool) -> Any:
 
 
 def _texts(name: str, value: Any, rows: int, coded: bool) -> Any:
-    """A text column; each distinct text of categories and scalars is checked once."""
-    given = value.array if isinstance(value, pd.Series) and isinstance(value.dtype, pd.CategoricalDtype) else value
-    parts: tuple[Any, Any] | None = None
-    if isinstance(given, str):
-        if name in _ALLOWED:
-            _check_values(name, [given], _ALLOWED[name])
-        # Most columns of most files are one text, often none: such a table is made in half the time.
-        codes = np.zeros(rows, dtype=np.int8)
-        return pd.Categorical.from_codes(codes, pd.Index(_alone(given))) if coded else _alone(given)[codes]
-    if isinstance(given, pd.Categorical) and not (given.codes < 0).any():
-        parts = given.categories, given.codes
-    if parts is not None:
-        distinct, codes = pd.Series(parts[0], dtype=_TEXT), parts[1]
-        if coded:
-            texts: Any = pd.Categorical.from_codes(codes, pd.Index(distinct))
-        else:
-            texts = distinct.array[codes]
-        column: pd.Series[Any] = pd.Series(texts, index=pd.RangeIndex(rows), copy=False)
+    """A text column; what is asked of its texts is asked once of each distinct one."""
+    given = value.array if isinstance(value, pd.Series) else value
+    if not _is_column(given):
+        codes, texts = np.zeros(rows, dtype=np.int8), pd.Index([given])
+    elif isinstance(given, pd.Categorical):
+        codes, texts = given.codes, given.categories
     else:
-        plain = given if _is_column(given) else np.full(rows, given, dtype=object)
-        distinct = pd.Series(plain, index=pd.RangeIndex(rows), dtype=_TEXT)
-        column = distinct.astype("category") if coded else distinct
-    _check_type(name, distinct)
-    if name in _ALLOWED:
-        _check_values(name, distinct.unique(), _ALLOWED[name])
-    return column
-
-
-@lru_cache
-def _alone(text: str) -> Any:
-    """An array of one text, which copies are taken of."""
-    return pd.Series([text], dtype=_TEXT).array
-
-
-def _check_type(name: str, column: Any) -> None:
-    kind = _TYPES.get(name, "float64")
-    if kind == "str":
-        right = pd.api.types.is_string_dtype(column.dtype) or column.dtype == object
-    else:
-        right = column.dtype == np.dtype(kind)
-    if not right:
-        raise CollectError(f"column {name!r} is {column.dtype}, not {kind}")
-    if kind != "float64" and column.isna().any():
+        codes, texts = pd.factorize(pd.Series(given, dtype=_TEXT))
+    if (codes < 0).any():
         raise CollectError(f"column {name!r} has a missing value", fix='use "" where nothing is known')
+    distinct = pd.Series(texts, dtype=_TEXT)
+    if name in _ALLOWED:
+        check_values(name, distinct, _ALLOWED[name])
+    return pd.Categorical.from_codes(codes, pd.Index(distinct)) if coded else distinct.array[codes]
 
 
-def _check_values(name: str, values: Iterable[str], allowed: Sequence[str]) -> None:
+def check_values(name: str, values: Iterable[str], allowed: Sequence[str]) -> None:
     strange = sorted(set(values) - set(allowed))
     if strange:
         raise CollectError(f"column {name!r} has {strange[0]!r}, not one of {', '.join(allowed)}")

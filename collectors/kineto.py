@@ -9,11 +9,11 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import mmap
 import os
 import re
 import zlib
 from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ _US = 1e-6
 LONG = 20e-6
 """Seconds from which an operator (or a Python function, where stacks were recorded) is kept: shorter ones explain no hole."""
 _SPANS = {"user_annotation": "range", "cpu_op": "op", "python_function": "op"}
-_MARK = b'"traceEvents"'
+_MARK, _BLOCK = b'"traceEvents"', 1 << 20
 _ROUND = re.compile("CompiledFunction|Torch-Compiled|## Call Compiled|Optimizer|ProfilerStep|autograd::engine")
 """Events round many operations, which are none themselves."""
 
@@ -43,29 +43,13 @@ def sniff(head: str, path: Path) -> bool:
     """Whether a file is a Chrome trace, plain or gzipped."""
     try:
         with path.open("rb") as file:
-            if file.read(2) == b"\x1f\x8b":
-                return _has_mark(path)
-            if not head.lstrip().startswith("{"):
-                return False
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                return data.find(_MARK) >= 0
-    except OSError:
-        return False
-
-
-def _has_mark(path: Path) -> bool:
-    before = b""
-    try:
-        with gzip.open(path, "rb") as stream:
-            while block := stream.read(1 << 20):
-                if not before and not block.lstrip().startswith(b"{"):
-                    return False
-                if _MARK in before + block:
-                    return True
-                before = block[-len(_MARK) :]
+            packed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path, "rb") if packed else path.open("rb") as stream:
+            first = stream.read(_BLOCK)
+            blocks = chain([b"", first], iter(lambda: stream.read(_BLOCK), b""))
+            return first.lstrip().startswith(b"{") and any(_MARK in one + two for one, two in pairwise(blocks))
     except (OSError, EOFError, zlib.error):
-        pass
-    return False
+        return False
 
 
 def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:

@@ -137,12 +137,6 @@ def _caveats(scan: Scan, log: list[Message], rows: int) -> list[Caveat]:
     found = []
     if scan.broken:
         found.append(Caveat(f"the file breaks off at {scan.broken}", f"{rows} launches read", "export it again"))
-    if scan.headless:
-        what = "metrics stand before the first launch: the beginning of the page is missing"
-        found.append(Caveat(what, f"{scan.headless} rows left out", "export it again"))
-    if scan.unnamed:
-        what = "sections stand twice under one launch: the line of a launch is missing or damaged"
-        found.append(Caveat(what, f"{scan.unnamed} sections left out", "export it again"))
     counted = profiled(scan.text)
     if counted > rows:
         what = f"ncu profiled {counted} launches, the file has {rows}"

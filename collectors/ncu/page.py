@@ -55,13 +55,11 @@ class _Place:
     number: int = -1
     keys: list[str] = field(default_factory=list)
     section: str = ""
-    sections: set[str] = field(default_factory=set)
 
     def enter(self, launch: re.Match[str], before: str) -> None:
         """Take up a launch; with the shape alone on its line, its name is on the line before."""
         self.number += 1
         self.section = ""
-        self.sections.clear()
         kernel, grid, block = launch["kernel"] or "", launch["grid"] or "", launch["block"] or ""
         if whole := re.fullmatch(_SHAPE, kernel):
             kernel, grid, block = before.strip(), whole["grid"], whole["block"]
@@ -75,8 +73,7 @@ class _Place:
 def rows(scan: Scan) -> Iterator[Row]:
     """The metrics of a text page as rows of a details table; none where it is no such page.
 
-    A file that ends inside a table breaks off there (Scan.stop). Metrics without a launch, and sections that stand
-    twice under one launch, are counted in the scan.
+    A file that ends inside a table breaks off there (Scan.stop). Metrics before the first launch are left out.
     """
     page = Table([*_KEYS, *_TITLES], 1)
     place, before, line = _Place(), "", 0
@@ -96,8 +93,6 @@ def rows(scan: Scan) -> Iterator[Row]:
             place.enter(launch, before)
         elif named:
             place.section = named[1]
-            scan.unnamed += bool(place.keys) and place.section in place.sections
-            place.sections.add(place.section)
         elif table is None:
             if of := _PROCESS.match(text.strip()):
                 place.process = of[1]
@@ -106,10 +101,7 @@ def rows(scan: Scan) -> Iterator[Row]:
         elif text.strip().startswith("Metric Name"):
             table.titled = True
             table.metrics = text.split() == " ".join(_TITLES[1:]).split()
-        elif table.metrics and (cells := printed(text, table.ends))[-1]:
-            if place.keys:
-                yield Row(b"", page, line, [*place.keys, place.section, *cells])
-            else:
-                scan.headless += 1
+        elif table.metrics and place.keys and (cells := printed(text, table.ends))[-1]:
+            yield Row(b"", page, line, [*place.keys, place.section, *cells])
         before = text
     return scan.stop(line, "a table is not closed") if table is not None else None

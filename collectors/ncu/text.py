@@ -86,10 +86,6 @@ class Scan:
     tables: list[Table] = field(default_factory=list)
     broken: str = ""
     rows: int = 0
-    headless: int = 0
-    """Metrics of a text page that stand before its first launch."""
-    unnamed: int = 0
-    """Sections of a text page that stand a second time under one launch."""
     _logged: int = 0
 
     @property

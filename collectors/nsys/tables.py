@@ -22,7 +22,7 @@ from collectors.nsys.ranges import Range
 _MAGIC = b"SQLite format 3\x00"
 ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 TABLES = {"kernel": "KERNEL", "memcpy": "MEMCPY", "memset": "MEMSET", "graph": "GRAPH_TRACE"}
-_COPY_KINDS = (
+_COPY_KINDS = [
     "Unknown",
     "Host-to-Device",
     "Device-to-Host",
@@ -34,11 +34,11 @@ _COPY_KINDS = (
     "Device-to-Device",
     "Host-to-Host",
     "Peer-to-Peer",
-    "Unified Host-to-Device",
-    "Unified Device-to-Host",
-    "Unified Device-to-Device",
-)
-_COLUMNS = (
+    "Unified-Host-to-Device",
+    "Unified-Device-to-Host",
+    "Unified-Device-to-Device",
+]
+_COLUMNS = [
     "start",
     "end",
     "deviceId",
@@ -54,7 +54,7 @@ _COLUMNS = (
     "blockZ",
     "registersPerThread",
     "bytes",
-)
+]
 _GPU = {
     "id": "id",
     "index": "cuDevice",
@@ -263,6 +263,6 @@ def label(kind: int, name: int, kernels: dict[int, str]) -> str:
         return kernels.get(name, f"[unnamed {name}]")
     if kind == 1:
         copy = _COPY_KINDS[name] if 0 <= name < len(_COPY_KINDS) else "Unknown"
-        unified = "Unified Memory " if copy.startswith("Unified ") else ""
-        return f"[CUDA {unified}memcpy {copy.removeprefix('Unified ')}]"
+        unified = "Unified Memory " if copy.startswith("Unified-") else ""
+        return f"[CUDA {unified}memcpy {copy.removeprefix('Unified-')}]"
     return "[CUDA memset]" if kind == 2 else f"[CUDA graph {name}]"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from collectors.errors import CollectError
-from collectors.frame import KEYS, KINDS, TOOLS, _check_type, _check_values, key_order
+from collectors.frame import KEYS, KINDS, OPTIONAL, TOOLS, check_values, key_order
 
 
 def validate(frame):
@@ -15,7 +17,11 @@ def validate(frame):
     if key_order(names) != names:
         raise CollectError(f"columns out of order: {', '.join(names)}", fix="make frames with collectors.frame.build")
     for name in names:
-        _check_type(name, frame[name])
-    _check_values("tool", frame["tool"], TOOLS)
-    _check_values("kind", frame["kind"], KINDS)
+        kind, column = {**KEYS, **OPTIONAL}.get(name, "float64"), frame[name]
+        if not (pd.api.types.is_string_dtype(column.dtype) if kind == "str" else column.dtype == kind):
+            raise CollectError(f"column {name!r} is {column.dtype}, not {kind}")
+        if kind != "float64" and column.isna().any():
+            raise CollectError(f"column {name!r} has a missing value")
+    check_values("tool", frame["tool"], TOOLS)
+    check_values("kind", frame["kind"], KINDS)
     return frame

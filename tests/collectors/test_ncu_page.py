@@ -108,21 +108,6 @@ def test_a_page_cut_in_a_table_is_refused(tmp_path, text):
         assert found["time"].tolist() == whole["time"].tolist()[: len(found)]
 
 
-def test_metrics_without_their_launch_are_caveats(tmp_path):
-    path = tmp_path / "notes.txt"
-    path.write_text(NEW[NEW.index("    Section") :] + NEW)
-    (caveat,) = [one for one in read(path).attrs["caveats"] if "before the first launch" in one.what]
-    assert caveat.how_much == "4 rows left out"
-
-
-def caveats(path, text):
-    path.write_text(text)
-    return {one.what: one.how_much for one in read(path).attrs["caveats"]}
-
-
-LOST = "sections stand twice under one launch: the line of a launch is missing or damaged"
-
-
 def test_a_line_of_a_launch_that_was_wrapped_keeps_its_name(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text(NEW.replace("void relu<4>(int, T2) (864", "void relu<4>(int, T2)\n  (864"))
@@ -134,9 +119,3 @@ def test_metrics_that_no_counter_is_made_of_are_named(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text(NEW.replace("Elapsed Cycles ", "sm__x.sum      "))
     assert "sm__x.sum" in read(path).attrs["untaken"]
-
-
-@pytest.mark.parametrize(("whole", "damaged"), [("Context 1", "C?ntext 1"), ("CC 8.0", "CC ?"), ("Stream 7", "Stream")])
-def test_sections_whose_launch_has_lost_its_line_are_caveats(tmp_path, whole, damaged):
-    found = caveats(tmp_path / "notes.txt", NEW + NEW.replace(whole, damaged))
-    assert found[LOST] == "2 sections left out"

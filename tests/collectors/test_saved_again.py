@@ -158,25 +158,11 @@ def test_a_row_of_totals_is_no_launch(tmp_path, name, label):
     refused(saved(tmp_path / "x.csv", [header, *rows, last], quoted=name.startswith("ncu")))
 
 
-@pytest.mark.parametrize("name", ["ncu raw", "ncu details", "nsys trace", "nsys sum"])
-@pytest.mark.parametrize(
-    ("how", "again"),
-    [
-        ("quoted twice", lambda text: "".join(f'"{line}"\n' for line in text.replace('"', '""').splitlines())),
-        ("parted by tabs", lambda text: "\n".join("\t".join(row) for row in csv.reader(io.StringIO(text))) + "\n"),
-    ],
-)
-def test_what_was_done_to_it_is_named(tmp_path, name, how, again):
-    (tmp_path / "x.csv").write_text(again(PARTS[name]))
-    refused(tmp_path / "x.csv", how)
-
-
 def test_blanks_round_cells(tmp_path):
     def padded(name):
         rows = [[f" {cell} " for cell in row] for row in cells(name)]
         return saved(tmp_path / f"{name}.csv", rows, quoted=name.startswith("ncu"))
 
-    refused(padded("ncu raw"), "padded with blanks")
     assert read(padded("nsys trace"))["kind"].tolist() == ["kernel", "kernel", "memcpy"]
     assert read(padded("rocprof 3"))["dram_read"].notna().any()
 
