@@ -124,6 +124,7 @@ def _write(done: Any, output: Path, force: bool, limit: float | None) -> None:
         raise click.UsageError(
             f"{output}: programs are compared by their step, which has no roofline: write a page, .html"
         )
-    from roofline.figure.plot import draw, save  # so does matplotlib
+    from profkit.report.figures import ladder_scene  # so does matplotlib
+    from roofline.figure.plot import draw, save
 
-    save(draw(view.scene_of(done.chosen, done.found)), output)
+    save(draw(ladder_scene(done.chosen, done.found)), output)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from analyzers.records import number
-from analyzers.timeline.budget import Budget
+from analyzers.verdicts.speedup import shown
 from profkit.errors import ProfkitError
-from profkit.report import sections, units
+from profkit.report import sections, units, waterfall
 from profkit.report.messages import language, named, say, speaking, spoken
 from profkit.report.names import short_names
-from profkit.report.waterfall import WINDOWS, Block, blocks, lower_bound_line, shown_fall, wall_blocks
 from profkit.study.study import Study
 from roofline.ceilings import Roofline
 from roofline.figure import plot
@@ -25,6 +25,9 @@ from roofline.figure.steps import Step, Steps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from analyzers.compare import Ladder
+    from profkit.report.ladder import Chosen
 
 TOP_KERNELS = 12
 ROOFS = {
@@ -47,38 +50,16 @@ def draw(study: Study, *, theme: str = "light") -> Figure:
 
 def steps_of(study: Study) -> Steps | None:
     """Waterfall of the best implementation, a step or the longest range; None if untimed."""
-    wall = next((one for one in study.budgets.items() if one[1].window > 0), None)
-    if wall is not None:
-        return _wall_steps(study, *wall)
-    falls, best = study.waterfalls, shown_fall(study)
-    if best is None:
+    whole = waterfall.shown(study)
+    if whole is None:
         return None
-    everything = "all kernels" if len(falls) == 1 else say("no_range")
-    where = {"time": units.text(falls[best].time, "s"), "impl": best or everything}
-    title = say("fall_title", sample=study.manifest.sample.id, **where)
-    subtitle = ", ".join(part for part in (sections.device(study), lower_bound_line(study, best)) if part)
-    return Steps(_steps(say("p_now"), falls[best].time, blocks(study, best)), title, subtitle)
-
-
-def _wall_steps(study: Study, name: str, one: Budget) -> Steps:
-    """One step of a program on its first process and device."""
-    step = {
-        "sample": study.manifest.sample.id,
-        "time": units.text(one.step, "s"),
-        "impl": name or WINDOWS[one.steady.found],
-    }
-    subtitle = f"{sections.device(study)}, {sections.wall_time(study)[0]}"
-    steps = _steps(sections.per(study, "p_one"), one.step, wall_blocks(one, name))
-    return Steps(steps, say("fall_title", **step), subtitle)
-
-
-def _steps(head: str, time: float, mine: Sequence[Block]) -> tuple[Step, ...]:
-    amounts = [f"{units.text(one.seconds, 's')}  {units.percent(one.share(time))}" for one in mine]
-    below = [
-        Step(one.label(), one.why(), max(0.0, one.top - one.seconds), one.top, amount, one.paint)
-        for one, amount in zip(mine, amounts, strict=True)
-    ]
-    return (Step(head, "", 0.0, time, units.text(time, "s")), *below)
+    bars = [Step(whole.head, "", 0.0, whole.time, units.text(whole.time, "s"))]
+    for one in whole.blocks:
+        amount = f"{units.text(one.seconds, 's')}  {units.percent(one.share(whole.time))}"
+        bars.append(Step(one.label(), one.why(), max(0.0, one.top - one.seconds), one.top, amount, one.paint))
+    where = {"sample": study.manifest.sample.id, "time": units.text(whole.time, "s"), "impl": whole.name}
+    subtitle = ", ".join(part for part in (sections.device(study), whole.line) if part)
+    return Steps(tuple(bars), say("fall_title", **where), subtitle)
 
 
 def png(scene: Scene) -> bytes:
@@ -125,17 +106,21 @@ def _whole(row: Mapping[str, Any], study: Study) -> Point | None:
     """One implementation: work of one call over the time of one call."""
     name, kernels = str(row["impl"]), study.kernels
     count = int((kernels["impl"] == name).sum()) if len(kernels) else 0
-    flops, traffic = float(row["achieved_flops"]), float(row["dram_bandwidth"])
-    if not (math.isfinite(flops) or math.isfinite(traffic)):
+    if not (math.isfinite(number(row, "achieved_flops")) or math.isfinite(number(row, "dram_bandwidth"))):
         return None
+    return _call(row, name + (say("fig_all", count=str(count)) if count > 1 else ""), name)
+
+
+def _call(row: Mapping[str, Any], label: str, impl: str) -> Point:
+    """The work of a call over its time, at DRAM."""
     return Point(
-        name + (say("fig_all", count=str(count)) if count > 1 else ""),
+        label,
         float(row["intensity"]),
-        flops,
-        traffic,
+        float(row["achieved_flops"]),
+        float(row["dram_bandwidth"]),
         str(row["compute"]) or "fp32",
         "dram",
-        name,
+        impl,
         float(row["time"]),
         attained=float(row["attainable_fraction"]),
     )
@@ -212,6 +197,36 @@ def _caption(study: Study) -> tuple[str, ...]:
 def _clock(study: Study, before: str) -> str:
     clock = float(study.kernels["sm_clock"].median()) if "sm_clock" in study.kernels else math.nan
     return "" if math.isnan(clock) else before + say("fig_clock", clock=units.text(clock, "Hz"))
+
+
+# ---- steps of a ladder
+
+
+def ladder_scene(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light") -> Scene:
+    """Roofline of the first run's device with an arrow a step."""
+    rungs = ladder.rungs
+    points = [_call(one.row, rung.label, rung.label) for one, rung in zip(chosen, rungs, strict=True)]
+    pairs = zip(pairwise(points), rungs[1:], strict=True)
+    with speaking(spoken()):
+        return Scene(
+            roofline=chosen[0].study.roofline,
+            points=tuple(points),
+            arrows=tuple(Arrow(a, b, shown(rung.step, "ratio")) for (a, b), rung in pairs if a.placed and b.placed),
+            order=ladder_order(chosen, ladder),
+            winner=min(rungs, key=lambda rung: rung.time).label,
+            theme=theme,
+            lang=language(),
+            title=" -> ".join(rung.label for rung in rungs),
+            subtitle=", ".join(_devices(one.study for one in chosen)),
+            caption=(say("fig_step"), *(sections.caveat_line(sections.Said.of(one)) for one in ladder.caveats)),
+        )
+
+
+def ladder_order(chosen: Sequence[Chosen], ladder: Ladder) -> tuple[str, ...]:
+    """Steps in the order of their colours; of one run as its own pictures have them."""
+    labels = [rung.label for rung in ladder.rungs]
+    own = [part.name for part in chosen[0].study.parts]
+    return tuple(own if set(labels) <= set(own) and len({one.study.path for one in chosen}) == 1 else labels)
 
 
 # ---- kernels of several runs

@@ -13,8 +13,7 @@ from analyzers.verdicts.speedup import shown
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.layout import Column, Table, terminal_table
-from profkit.report.messages import language, named, say, speaking, spoken
-from roofline.figure.scene import Arrow, Point, Scene
+from profkit.report.messages import named, say
 
 if TYPE_CHECKING:
     from analyzers.verdicts.statistics import Ratio
@@ -30,6 +29,10 @@ class Chosen:
     impl: str
     label: str
 
+    @property
+    def row(self) -> dict[str, Any]:
+        return self.study.analysis.impl(self.impl)
+
 
 def choose(names: Sequence[str | Study]) -> list[Chosen]:
     """Runs and implementations named on the command line, or open; each run is read once."""
@@ -43,18 +46,13 @@ def named_runs(names: Sequence[str | Study]) -> list[tuple[Study, str]]:
 
 
 def _named(name: str, opened: dict[Path, Study]) -> tuple[Study, str]:
+    """What stands before the last colon that ends a path there is; ranges may have colons of their own."""
     from profkit.study.study import open_study  # pandas stays out of start-up
 
-    path, _, impl = name.rpartition(":")
-    # The names of ranges may have colons of their own, and so may paths.
-    for at in (at for at in range(len(name) - 1, 0, -1) if name[at] == ":" and Path(name[:at]).exists()):
-        path, impl = name[:at], name[at + 1 :]
-        break
-    # What stands behind the colon of a drive is a path.
-    if Path(name).exists() or impl.startswith(("\\", "/")):
-        path, impl = name, ""
-    found = open_study(path or name)
-    return opened.setdefault(found.path.resolve(), found), impl
+    ends = [at for at in range(len(name), 0, -1) if at == len(name) or name[at] == ":"]
+    end = next((at for at in ends if Path(name[:at]).exists()), ends[-1])
+    found = open_study(name[:end])
+    return opened.setdefault(found.path.resolve(), found), name[end + 1 :]
 
 
 def chosen_of(study: Study, impl: str = "") -> Chosen:
@@ -100,7 +98,7 @@ def machine(manifest: Manifest) -> dict[str, Any]:
 def step_of(chosen: Chosen) -> Step:
     """One implementation as analyzers.compare wants it."""
     study, manifest = chosen.study, chosen.study.manifest
-    row = study.analysis.impl(chosen.impl)
+    row = chosen.row
     kernels = study.kernels
     mine = kernels[kernels["impl"] == chosen.impl].to_dict("records") if len(kernels) else []
     # Facts of one kernel (registers, occupancy) are compared only where there is one: the longest.
@@ -201,54 +199,3 @@ def text(ladder: Ladder) -> str:
 def caveat_line(one: sections.Said) -> str:
     """A caveat of a comparison on the terminal."""
     return say("c_caveat") + sections.caveat_line(one) + (say("c_fix", fix=one.fix) if one.fix else "")
-
-
-def order_of(chosen: Sequence[Chosen], ladder: Ladder) -> tuple[str, ...]:
-    """Steps in the order of their colours; of one run as its own pictures have them."""
-    labels = [rung.label for rung in ladder.rungs]
-    own = [part.name for part in chosen[0].study.parts]
-    return tuple(own if set(labels) <= set(own) and len({one.study.path for one in chosen}) == 1 else labels)
-
-
-def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light") -> Scene:
-    """Roofline of the first run's device with an arrow a step."""
-    with speaking(spoken()):
-        return _scene(chosen, ladder, theme)
-
-
-def _scene(chosen: Sequence[Chosen], ladder: Ladder, theme: str) -> Scene:
-    points = [_point(one, rung) for one, rung in zip(chosen, ladder.rungs, strict=True)]
-    arrows = [
-        Arrow(a, b, shown(rung.step, "ratio"))
-        for a, b, rung in zip(points, points[1:], ladder.rungs[1:], strict=False)
-        if a.placed and b.placed
-    ]
-    caption = [say("fig_step"), *(sections.caveat_line(sections.Said.of(one)) for one in ladder.caveats)]
-    devices = dict.fromkeys(sections.device(one.study) for one in chosen)
-    return Scene(
-        roofline=chosen[0].study.roofline,
-        points=tuple(points),
-        arrows=tuple(arrows),
-        order=order_of(chosen, ladder),
-        winner=min(ladder.rungs, key=lambda rung: rung.time).label,
-        theme=theme,
-        lang=language(),
-        title=" -> ".join(rung.label for rung in ladder.rungs),
-        subtitle=", ".join(devices),
-        caption=tuple(caption),
-    )
-
-
-def _point(one: Chosen, rung: Rung) -> Point:
-    row: dict[str, Any] = one.study.analysis.impl(one.impl)
-    return Point(
-        rung.label,
-        float(row["intensity"]),
-        float(row["achieved_flops"]),
-        float(row["dram_bandwidth"]),
-        str(row["compute"]) or "fp32",
-        "dram",
-        rung.label,
-        float(row["time"]),
-        attained=rung.attainable_fraction,
-    )

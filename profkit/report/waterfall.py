@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from analyzers.causes import CAUSES
 from analyzers.rules.rule import HOST, TIME, Finding
+from analyzers.rules.subjects import WHOLE
 from analyzers.timeline.idle import IDLE
 from analyzers.waterfall import EXCESS, GAPS, KERNELS, LOWER_BOUND, WORDS, WORK
-from profkit.report import units
+from profkit.report import sections, units
 from profkit.report.layout import Column, Table
 from profkit.report.messages import named, of_pair, say
 from profkit.report.names import short_names
@@ -34,13 +35,6 @@ WINDOWS = {"all": "the whole record", "range": "a passage", "repeating": "a step
 """What a program's window is made of -> how it is called."""
 _PAINTED = {"computing": WORK, "communicating": KERNELS, "copying": EXCESS} | dict.fromkeys(IDLE, GAPS)
 """Slices of a program's wall time are drawn as the kind of a call's time that is nearest."""
-
-
-def shown_fall(study: Study) -> str | None:
-    """Part shown as a waterfall: the best, or the longest range; None without one."""
-    falls = study.waterfalls
-    best = study.best.name if study.best is not None else max(falls, key=lambda name: falls[name].time, default="")
-    return best if best in falls else None
 
 
 @dataclass(frozen=True)
@@ -190,6 +184,33 @@ def _computing(budget: Budget, most: int) -> list[tuple[str, float, int]]:
     return [(name, seconds, 1) for name, seconds in shown] + (
         [("", sum(seconds for _, seconds in rest), len(rest))] if rest else []
     )
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Where the `time` [s] of what a report shows first goes; `line` says it in a sentence."""
+
+    name: str
+    head: str
+    time: float
+    line: str
+    blocks: list[Block]
+
+
+def shown(study: Study, findings: Sequence[Finding] = (), *, most: int = MOST) -> Whole | None:
+    """A program's step, the best implementation or the longest range; None where nothing was timed."""
+    if study.first_step is not None:
+        name, one = study.first_step
+        mine = wall_blocks(one, name or WHOLE, findings, most=most)
+        named_ = name or WINDOWS[one.steady.found]
+        return Whole(named_, sections.per(study, "p_one"), one.step, sections.wall_time(study)[0], mine)
+    falls = study.waterfalls
+    best = study.best.name if study.best is not None else max(falls, key=lambda name: falls[name].time, default="")
+    if best not in falls:
+        return None
+    head, mine = say("p_now" if study.manifest.impls else "p_now_gpu"), blocks(study, best, findings)
+    everything = say("all_kernels") if len(falls) == 1 else say("no_range")
+    return Whole(best or everything, head, falls[best].time, lower_bound_line(study, best), mine)
 
 
 def table(mine: Sequence[Block], head: str, whole: float) -> Table:

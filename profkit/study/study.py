@@ -360,6 +360,11 @@ class Study:
         return dict(sorted(found.items()))
 
     @cached_property
+    def first_step(self) -> tuple[str, Budget] | None:
+        """(name, budget) of the first process and device of a program that has a step."""
+        return next((one for one in self.budgets.items() if one[1].window > 0), None)
+
+    @cached_property
     def longest_step(self) -> tuple[str, Budget, Steps] | None:
         """(name, budget, steps) of the process and device with the longest step."""
         known = {name: one for name, one in self.budgets.items() if one.window > 0}

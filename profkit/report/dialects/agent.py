@@ -194,10 +194,9 @@ def _waterfall(study: Study, subject: Part | None, room: _Room) -> dict[str, Any
     """Seconds by kind of a program's step or of the subject's call, the largest first."""
     from profkit.report.waterfall import WINDOWS, wall_blocks  # pandas stays out of start-up
 
-    wall = next(((name, one) for name, one in study.budgets.items() if one.window > 0), None)
     fall = study.waterfalls.get(subject.name) if subject is not None else None
-    if wall is not None:
-        name, one = wall
+    if study.first_step is not None:
+        name, one = study.first_step
         of, time, lower_bound = name or WINDOWS[one.steady.found], one.step, math.nan
         slices = [(block.seconds, {"kind": block.kind}) for block in wall_blocks(one, name, most=0)]
     elif fall is not None:

@@ -21,7 +21,7 @@ from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.dialect import FILE, Dialect, Written
 from profkit.report.explain import gain, headline, proof, runnable, worded
-from profkit.report.ladder import Chosen, choose, ladder_of, ladder_table, moved, scene_of
+from profkit.report.ladder import Chosen, choose, ladder_of, ladder_table, moved
 from profkit.report.layout import Table, code, pipe_table
 from profkit.report.messages import language, named, say, spoken, translated
 from profkit.report.names import short_name, short_names
@@ -67,7 +67,7 @@ def write(
     chosen = _expanded(runs) if runs else []
     ladder = ladder_of(chosen) if len(chosen) > 1 else None
     file = "ladder.png" if language() == "en" else f"ladder.{language()}.png"
-    pictures = {file: figures.png(scene_of(chosen, ladder))} if ladder is not None else {}
+    pictures = {file: figures.png(figures.ladder_scene(chosen, ladder))} if ladder is not None else {}
     inputs = Inputs(
         chosen=chosen,
         ladder=ladder,

@@ -56,8 +56,8 @@ def answer_of(study: Study, found: Sequence[Finding]) -> dict[str, Any]:
     lines.append(sections.uncounted_line(study))
     notes = [sections.paired_line(study), sections.below_least(study), sections.noted_line(study)]
     notes += [line for name, line in others if name in skipped]
-    whole = next((one for one in study.budgets.values() if one.window > 0), None)
-    notes += [_baseline_note(study, whole)] if whole is not None else []
+    whole = study.first_step
+    notes += [_baseline_note(study, whole[1])] if whole is not None else []
     return {
         "lead": _lead(study, own) or lead,
         "mood": study.verdicts[best.name].word if best is not None and best.name in study.verdicts else "",
@@ -222,9 +222,8 @@ def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
         return [Card(say("p_which"), say("p_no_kernel"))]
     hot = kernels[0]
     first = next((one for one in found if one.severity in (TIME, HOST)), None)
-    whole = next((one for one in study.budgets.values() if one.window > 0), None)
     return [
-        *([] if whole is None else _wall_cards(study, whole)),
+        *([] if study.first_step is None else _wall_cards(study, study.first_step[1])),
         _hottest_card(study, kernels),
         *([_bound_card(hot, say("p_bound_kernel"))] if str(hot.get("bound_by", "unknown")) != "unknown" else []),
         _trust_card(study, found),

@@ -9,8 +9,8 @@ from analyzers.compare import Ladder
 from analyzers.verdicts.speedup import shown
 from analyzers.waterfall import EXCESS, WORDS, Waterfall
 from profkit._version import __version__
+from profkit.report import figures, programs, sections, units
 from profkit.report import ladder as view
-from profkit.report import programs, sections, units
 from profkit.report.messages import named, of_pair, say
 from profkit.report.names import short_name
 from profkit.report.page.data import Shown, data_of
@@ -133,7 +133,7 @@ def _caveats(chosen: Sequence[Chosen], ladder: Ladder) -> list[sections.Said]:
 
 def _parts(chosen: Sequence[Chosen], ladder: Ladder) -> list[Shown]:
     """The steps in their order. Of one run they keep the colours that they have on its page."""
-    colours = places(view.order_of(chosen, ladder))
+    colours = places(figures.ladder_order(chosen, ladder))
     pairs = zip(chosen, ladder.rungs, strict=True)
     return [Shown(one.study, one.impl, rung.label, colours[rung.label]) for one, rung in pairs]
 

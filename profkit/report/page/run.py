@@ -10,8 +10,8 @@ from profkit.report.messages import named, say, translated
 from profkit.report.page.answer import answer_of
 from profkit.report.page.data import Shown, data_of, samples_of, shown_of, timeline_of
 from profkit.report.page.frame import render
-from profkit.report.page.shown import Values, falls_of, findings_of, shares_of, walls_of
-from profkit.report.waterfall import blocks, shown_fall, wall_blocks
+from profkit.report.page.shown import falls_of, findings_of, shares_of, walls_of
+from profkit.report.waterfall import shown
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
@@ -39,6 +39,7 @@ def _values(study: Study, parts: Sequence[Shown], data: Mapping[str, Any]) -> di
     found = [one for one in study.findings() if one.impl not in echoes]
     has_roofline = sections.placed(study)
     matter = sections.that_matter(study)
+    whole = shown(study, most=0)
     falls = has_roofline or not study.stepwise
     now = say("p_now" if study.manifest.impls else "p_now_counted" if study.stepwise else "p_now_gpu")
     facts = [(key, value) for key, value in _facts(study, roofs=has_roofline) if value]
@@ -46,7 +47,7 @@ def _values(study: Study, parts: Sequence[Shown], data: Mapping[str, Any]) -> di
         "title": say("p_on", sample=study.manifest.sample.id, device=sections.device(study)),
         "subtitle": _subtitle(study),
         "answer": answer_of(study, found),
-        "shares": _shares(study),
+        "shares": shares_of(whole.blocks, whole.time) if whole is not None else [],
         "falls": list(falls_of(_in_sight(study, parts), now, kernels, found)) if falls else [],
         "budgets": list(walls_of(study, found, kernels)),
         "holes": sections.holes_tables(study),
@@ -73,15 +74,6 @@ def _subtitle(study: Study) -> str:
     manifest = study.manifest
     made = say("p_imported" if manifest.sample.kind == "import" else "p_measured", created=manifest.created)
     return say("comma").join(part for part in (*manifest.inputs, manifest.sample.path, made) if part)
-
-
-def _shares(study: Study) -> list[Values]:
-    """Where the time of the best implementation, a step or the longest range goes."""
-    whole = next(((name, one) for name, one in study.budgets.items() if one.window > 0), None)
-    if whole is not None:
-        return shares_of(wall_blocks(whole[1], whole[0], most=0), whole[1].step)
-    best = shown_fall(study)
-    return shares_of(blocks(study, best), study.waterfalls[best].time) if best is not None else []
 
 
 def _in_sight(study: Study, parts: Sequence[Shown]) -> list[Shown]:

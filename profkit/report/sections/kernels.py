@@ -109,10 +109,10 @@ def holes_tables(study: Study) -> list[Table]:
 
 def timeline_lines(study: Study) -> list[str]:
     """Busy, idle, overlap, copies and launch cost, of the whole or of one call each."""
-    return [line for name, found in study.timelines.items() for line in _timeline(name, found)]
+    return [line for name, found in study.timelines.items() for line in _timeline(study, name, found)]
 
 
-def _timeline(name: str, found: Timeline) -> Iterator[str]:
+def _timeline(study: Study, name: str, found: Timeline) -> Iterator[str]:
     for one in found.devices:
         gaps, longest = one.gaps, {"time": units.text(one.gaps.largest, "s"), "kernel": short_name(one.gaps.after)}
         longest["before"] = short_name(one.gaps.before)
@@ -126,7 +126,7 @@ def _timeline(name: str, found: Timeline) -> Iterator[str]:
             after=say("line_tl_after", **longest) if gaps.count else "",
             beside=say("line_tl_beside", time=units.text(one.overlap, "s")) if one.overlap else "",
         )
-    if found.copied:
+    if found.copied and not study.stepwise:
         time, share = units.text(found.copied, "s"), units.percent(found.copied / found.total)
         yield say("line_tl_copies" if name else "line_tl_copies_all", time=time, share=share)
     if found.launch_calls and not name:

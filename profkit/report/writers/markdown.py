@@ -14,7 +14,7 @@ from profkit.report.explain import MINOR, gain, runnable, worded
 from profkit.report.layout import Column, Table, code, column, pipe_table, without_markup, words
 from profkit.report.messages import say
 from profkit.report.names import short_name
-from profkit.report.sections.answer import first_lines, per, title
+from profkit.report.sections.answer import first_lines, title
 from profkit.report.sections.caveats import last_lines, more_caveats, sanitizer_lines, that_matter
 from profkit.report.sections.kernels import (
     holes_tables,
@@ -36,7 +36,7 @@ from profkit.report.sections.method import (
     uncounted_line,
 )
 from profkit.report.sections.parts import parts_table, passes_table, shapes_table
-from profkit.report.waterfall import blocks, lower_bound_line, shown_fall, table, wall_blocks
+from profkit.report.waterfall import shown, table
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
@@ -251,21 +251,14 @@ def _head(study: Study) -> Iterator[str]:
 
 def _fall(study: Study) -> Iterator[Section]:
     """Waterfall of the best implementation, or of one step of a program, as a table."""
-    found = study.findings()
-    wall = next((one for one in study.budgets.items() if one[1].window > 0), None)
-    if wall is not None:
-        name, budget = wall
-        shown = table(wall_blocks(budget, name, found), per(study, "p_one"), budget.step)
-        yield Section(say("p_fall_title"), tables=(shown,))
-        return
-    best = shown_fall(study)
-    mine = blocks(study, best, found) if best is not None else []
-    if best is not None and mine:
-        head = say("p_now" if study.manifest.impls else "p_now_gpu")
-        head = f"{best or say('no_range')}: {head}" if len(study.parts) > 1 or best else head
-        note = lower_bound_line(study, best)
-        shown = table(mine, head, study.waterfalls[best].time)
-        yield Section(say("p_fall_title"), f"{note}." if note else "", tables=(shown,))
+    # What the host could win of a step is spread over several of its slices.
+    found = [one for one in study.findings() if one.kernel or study.first_step is None]
+    whole = shown(study, found)
+    if whole is not None and whole.blocks:
+        named = study.first_step is None and (study.best is not None or len(study.parts) > 1)
+        head = f"{whole.name}: {whole.head}" if named else whole.head
+        note = f"{whole.line}." if whole.line and study.first_step is None else ""
+        yield Section(say("p_fall_title"), note, tables=(table(whole.blocks, head, whole.time),))
 
 
 def _section(one: Section) -> str:

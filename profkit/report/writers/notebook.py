@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from profkit.report import figures, sections, units
 from profkit.report.page.shown import shares_of
-from profkit.report.waterfall import blocks
+from profkit.report.waterfall import shown
 from roofline.figure.style import THEMES
 
 if TYPE_CHECKING:
@@ -24,19 +24,19 @@ def html(study: Study) -> str:
 
 
 def _bar(study: Study) -> Iterator[str]:
-    """The waterfall of the best implementation as one bar, told below it."""
-    fall = study.waterfalls.get(study.best.name) if study.best is not None else None
-    if fall is None or not fall.time > 0:
+    """Where the time goes as one bar, told below it."""
+    whole = shown(study, most=0)
+    if whole is None:
         return
     kinds, style = THEMES["light"].kinds, "display:inline-block;height:14px;background:{};width:{}"
-    shares = shares_of(blocks(study, fall.impl), fall.time)
+    shares = shares_of(whole.blocks, whole.time)
     slices = [
         f'<span title="{escape(one["label"])}" style="{style.format(kinds[one["paint"]], one["share"])}"></span>'
         for one in shares
     ]
     said = ", ".join(f"{one['label']} {one['time']}" for one in shares)
     yield f'<div style="width:100%;max-width:800px;font-size:0">{"".join(slices)}</div>'
-    yield f"<small>{escape(fall.impl)}, {units.text(fall.time, 's')}: {escape(said)}</small>"
+    yield f"<small>{escape(whole.name)}, {units.text(whole.time, 's')}: {escape(said)}</small>"
 
 
 def _picture(study: Study) -> Iterator[str]:
