@@ -128,8 +128,7 @@ def _request(ctx: click.Context, sample: Path | None, options: dict[str, Any]) -
     refuse("folder" if sample is not None else "program", request, {n: o for n, o in given.items() if n in FIELDS})
     if sample is None:
         return replace(request, limit=limit)
-    # Counters that are asked for by name are insisted on: without, they are taken where they can be had.
-    return replace(request, require_counters=request.counters == "ncu" or request.deep or request.lines)
+    return request
 
 
 FIELDS = {one.name for one in fields(Request)}

@@ -32,10 +32,9 @@ from profkit.launch.protocol import Job
 
 
 class Notes:
-    """Caveats of this process, sent with the next answer. `capped`: GPU memory is limited."""
+    """Caveats of this process, sent with the next answer."""
 
-    def __init__(self, capped: bool = False) -> None:
-        self.capped = capped
+    def __init__(self) -> None:
         self.caveats: list[dict[str, Any]] = []
 
     def send(self, kind: str, impl: str = "", **data: Any) -> None:
@@ -47,7 +46,7 @@ def serve(job: Job) -> None:
     """Load the job's one candidate and answer until the judge hangs up."""
     subject = job.subjects[0]
     channel = Channel(job.channels[subject.name])
-    notes = Notes(bool(job.gpu_memory))
+    notes = Notes()
     try:
         guest = Guest(job, notes)
         _answer(channel, notes, guest.load, "load-error")
@@ -67,7 +66,7 @@ def _answer(channel: Channel, notes: Notes, act: Callable[[], dict[str, Any] | N
         reply = act() or {}
     except Exception as error:
         traceback.print_exception(error, file=sys.stderr)
-        found = classified(error, status, capped=notes.capped)
+        found = classified(error, status)
         failed = {"status": "corrupt" if found.lost else found.status, "reason": found.reason, "tail": found.tail}
         reply = {"failed": failed}
     channel.send({**reply, "caveats": notes.caveats})
@@ -89,9 +88,6 @@ class Guest:
         torch.set_grad_enabled(False)
         if self._device.type == "cpu":
             heap.keep()
-        if self._device.type == "cuda" and job.gpu_memory:
-            total = torch.cuda.get_device_properties(self._device).total_memory
-            torch.cuda.set_per_process_memory_fraction(min(1.0, job.gpu_memory / total), self._device)
 
     @property
     def answers(self) -> staging.Area:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import traceback
 from dataclasses import dataclass
 
-import torch
-
 from profkit.guest import facts
 from profkit.guest.build import loading
 from profkit.guest.subject import ChangedResultError
@@ -22,8 +20,8 @@ class Failure:
     lost: bool = False
 
 
-def classified(error: Exception, status: str, *, capped: bool = False) -> Failure:
-    """Classify an exception. status: the default; capped: GPU memory is limited."""
+def classified(error: Exception, status: str) -> Failure:
+    """Classify an exception; `status` by default."""
     lines = str(error).strip().splitlines() or [""]
     tail = "".join(traceback.format_exception(error)).strip()[-3000:]
     if isinstance(error, ChangedResultError):
@@ -31,6 +29,4 @@ def classified(error: Exception, status: str, *, capped: bool = False) -> Failur
     lost = facts.context_lost(error)
     if loading.is_compile_error(error):
         status = "compile-error"
-    elif isinstance(error, torch.cuda.OutOfMemoryError) and capped:
-        status = "memory-limit"
     return Failure(status, f"{type(error).__name__}: {lines[0]}"[:500], tail, lost)

@@ -99,7 +99,7 @@ class Timed(Stress):
         main = Path(self._job.timings)
         file = f"{where}/{main.name}"
         (main.parent / file).parent.mkdir(parents=True, exist_ok=True)
-        job = msgspec.structs.replace(self._job, timings=str(main.parent / file), energy=False)
+        job = msgspec.structs.replace(self._job, timings=str(main.parent / file))
         left = self._time([self.reference, *sound], job, plan)[1:]
         self.forget([one for one in sound if one not in left])
         self._apart.append(file)

@@ -47,10 +47,10 @@ class Job(msgspec.Struct):
     job: to the judge, under its own name); marks, the value of FAMILY in each candidate's process;
     door, descriptors of a device that is shared but for the timing (alone.Door), none where it is the run's alone all along;
     exchange, the directory of tensors handed over; trials, the number of seeds to draw once the candidates are loaded.
-    gpu_memory: bytes torch may allocate there, 0 for all. spared: by candidate, the inputs that it need not
+    spared: by candidate, the inputs that it need not
     bear and that ended its process before, and what came of it: it is not asked for these again.
 
-    lines: build with line tables, so that a profiler can name source lines. energy: measure it as well. campaign: what
+    lines: build with line tables, so that a profiler can name source lines. campaign: what
     the compiler has refused in it is not built again, "" outside of one.
     """
 
@@ -74,7 +74,6 @@ class Job(msgspec.Struct):
     exchange: str = ""
     trials: int = 0
     memory: int = 0
-    gpu_memory: int = 0
     spared: dict[str, dict[str, str]] = {}
     shapes: bool = False
     backward: bool = False
@@ -82,7 +81,6 @@ class Job(msgspec.Struct):
     lines: bool = False
     probe: dict[str, Any] = {}
     campaign: str = ""
-    energy: bool = False
 
 
 class Event(msgspec.Struct, omit_defaults=True):

@@ -92,7 +92,6 @@ def together(one: Timing, more: Timing) -> Timing:
         dropped=one.dropped + more.dropped,
         seconds={part: sum(each.seconds.get(part, 0.0) for each in (one, more)) for part in one.seconds | more.seconds},
         reached=max(filter(None, (one.reached, more.reached)), default=None),
-        energy=one.energy | more.energy,
         notes=one.notes | more.notes,
     )
 

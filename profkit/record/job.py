@@ -54,11 +54,9 @@ def job(
         precision=wanted.precision,
         model_mode=wanted.mode,
         memory=wanted.memory,
-        gpu_memory=wanted.gpu_memory,
         shapes=wanted.shapes == "all",
         backward=wanted.backward,
         lines=wanted.lines,
-        energy=wanted.energy,
         campaign=run.manifest.campaign.partition("/")[0],
     )
 

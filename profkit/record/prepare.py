@@ -51,7 +51,7 @@ def prepare(target: Target, wanted: Request) -> Prepared:
     device = expected_device(wanted) if isinstance(target, Sample) else wanted.device
     device = "cuda" if isinstance(target, Program) else device
     counters = ncu.planned(target, wanted, device)
-    if wanted.require_counters and counters.state != "planned":
+    if isinstance(target, Sample) and wanted.insists and counters.state != "planned":
         raise CannotProfileError(f"no counters: {counters.why}", fix=counters.fix)
     steps = recorders(target, wanted, device, counters)
     chosen = choose(target, wanted, device) if isinstance(target, Sample) else ()

@@ -10,7 +10,7 @@ from typing import Any
 
 from collectors.caveat import Caveat
 from profkit.errors import CannotProfileError, ProfkitError
-from profkit.launch import cache, gpu, quiet, warm
+from profkit.launch import cache, gpu, warm
 from profkit.launch.alone import alone
 from profkit.record import ceilings
 from profkit.record.ceilings import device_of
@@ -59,8 +59,6 @@ def profile(
     run.manifest.caveats += cache.caveats()
     try:
         with warm.runners(told=progress), _alone(session):
-            if wanted.wait_quiet:
-                quiet.wait(session.device, wanted.wait_quiet, progress)
             trouble = _record(session, prepared.recorders)
         _close(session, trouble)
         run.manifest.status = "done" if run.manifest.status == "running" else run.manifest.status
@@ -117,7 +115,7 @@ def _company(session: Session, steps: Sequence[Recorder]) -> bool:
     """
     wanted = session.request
     apart = session.device == "cuda" and not wanted.trust and bool(session.chosen)
-    return wanted.company and apart and not wanted.wait_quiet and all(isinstance(one, Measure) for one in steps)
+    return wanted.company and apart and all(isinstance(one, Measure) for one in steps)
 
 
 def _record(session: Session, steps: Sequence[Recorder]) -> dict[str, ProfkitError]:
@@ -135,7 +133,7 @@ def _record(session: Session, steps: Sequence[Recorder]) -> dict[str, ProfkitErr
     if isinstance(session.target, Program) and isinstance(trouble.get("ncu"), CannotProfileError):
         # ncu was refused and nobody insisted on it.
         tracer = tracer_of(session.target)
-        if session.request.given.keys().isdisjoint({"counters", "hot", "require_counters", "nsys"}) and tracer:
+        if session.request.given.keys().isdisjoint({"counters", "hot", "nsys"}) and tracer:
             tracer.record(session)
     return trouble
 
@@ -144,7 +142,7 @@ def _close(session: Session, trouble: dict[str, ProfkitError]) -> None:
     """Judge the whole: raise without results or required ones, else note what is missing."""
     manifest, wanted = session.run.manifest, session.request
     if isinstance(session.target, Program):
-        by_name = bool(wanted.hot or wanted.nsys or wanted.counters == "ncu" or wanted.require_counters)
+        by_name = bool(wanted.hot or wanted.nsys or wanted.counters == "ncu")
         if trouble and (by_name or not session.frames):
             raise next(iter(trouble.values()))
         if not session.frames:
@@ -158,13 +156,8 @@ def _close(session: Session, trouble: dict[str, ProfkitError]) -> None:
             )
         known = ceilings.known(manifest.device) if "uuid" in manifest.device else None
         manifest.ceilings = known.ceilings if known is not None else []
-    elif wanted.require_counters and manifest.counters.state != "collected":
+    elif wanted.insists and isinstance(session.target, Sample) and manifest.counters.state != "collected":
         raise CannotProfileError(f"no counters: {manifest.counters.why}", fix=manifest.counters.fix)
-    if wanted.energy and manifest.timing.rounds and not manifest.timing.energy:
-        what = "the energy of a call was asked for and not measured: nothing here counts it"
-        manifest.caveats.append(
-            Caveat(what, "no joules", "measure on an NVIDIA GPU whose driver has an energy counter")
-        )
     for name, error in trouble.items():
         # Why there are no counters stands with the counters.
         if name != "ncu":

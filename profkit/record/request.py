@@ -23,30 +23,29 @@ NARROW = ("tf32", "fp16", "bf16", "fp8", "fp6", "fp4")
 class Request:
     """What the user asked for.
 
-    counters: "auto" (use ncu where it works; for a program: where it is asked which launches or counters, or nothing else can
-    record it), "ncu" (asked for by name), "off". nsys: record a timeline. deep: collect what `explain` asks for as well; lines: that, and which source lines the
-    kernels wait for. sanitize: tools of compute-sanitizer to run as well. ncu_set, keep_report, clock_control go to ncu as they are.
+    counters: "auto" (use ncu where it works; for a program: where it is asked which launches or counters, or nothing else
+    can record it), "ncu" (insisted on), "off". nsys: record a timeline. deep: collect what `explain` asks for as well;
+    lines: that, and which source lines the kernels wait for. runs: the folder of the run directories.
 
-    A sample's: perturb: time it under other conditions, to infer what binds it. device: auto, cuda, cpu. only: the candidates to run, all by default. trials: correctness trials;
-    budget: seconds of timing, at most; processes: fresh ones of every implementation that it is spread over, 0 for as many as
-    it gives a second each, up to MOST, and no more than it takes to tell; target: relative half-width of the interval of the median at which timing stops;
-    timeout: scales the limit of every phase. mode: train (modules as they are constructed) or eval, "" as the sample says, else eval. precision: "" (as the sample is written), or fp32, fp16, bf16: floating
-    inputs and weights of both sides are cast to it. allow: precisions below the task's own in which a candidate may
-    compute all the same (tf32, bf16, ...). trust: the candidates in the judge's own process, each in a process of its
-    own otherwise. memory, gpu_memory: bytes a process that runs a candidate may take of the host's and of the GPU's, 0 for no
-    limit. shapes: "all" to time get_more_inputs() as well, with the budget of one process each, "first" for get_inputs()
-    alone. backward: compare the gradients and time them, with that budget too, as a sample may ask for itself. energy: measure what a call takes of it as well. wait_quiet: seconds to wait at most until nobody else works
-    on the device, 0 for not at all. campaign: the campaign and the piece of it that this is; company: its other samples may use the GPU while nothing of this
-    one is timed.
+    A sample's: device: auto, cuda, cpu. only: the candidates to run, all by default. trials: correctness trials.
+    budget: seconds of timing, at most. processes: fresh ones of every implementation that it is spread over, 0 for as
+    many as it gives a second each, up to MOST, and no more than it takes to tell. target: relative half-width of the
+    interval of the median at which timing stops. timeout: scales the limit of every phase. l2: cold or warm. mode: train
+    (modules as they are constructed) or eval, "" as the sample says, else eval. precision: "" (as the sample is
+    written), or fp32, fp16, bf16: floating inputs and weights of both sides are cast to it. allow: precisions below the
+    task's own in which a candidate may compute (tf32, bf16, ...). trust: the candidates in the judge's own process.
+    memory: bytes of the host's that a candidate's process may take, 0 for no limit. shapes: "all" to time
+    get_more_inputs() as well, with the budget of one process each, "first" for get_inputs() alone. backward: compare and
+    time the gradients, with that budget too. perturb: time it under other conditions, to infer what binds it. sanitize:
+    tools of compute-sanitizer to run as well. campaign: the campaign and the piece of it that this is; company: its
+    other samples may use the GPU while nothing of this one is timed.
 
-    A program's: range: record only inside this range; after: pass over so many steps ("3") or seconds ("30s"); steps:
-    then record so many (see rundir.manifest.Window). hot: rank first, then count only so many kernels. kernel, include, skip, count: ncu's -k,
-    --nvtx-include, --launch-skip, --launch-count. kill: end the program once ncu has its launches, None for: with
-    hot alone. limit: seconds after which a program counts as hung, None for never.
+    A program's: range, after, steps: record only inside this range, pass over so many steps ("3") or seconds ("30s"),
+    record so many (see rundir.manifest.Window). hot: rank first, then count only so many kernels, and end the program
+    once they are counted. kernel: ncu's -k. limit: seconds after which a program counts as hung, None for never.
     """
 
     counters: str = "auto"
-    require_counters: bool = False
     device: str = "auto"
     only: tuple[str, ...] = ()
     trials: int = 5
@@ -60,20 +59,14 @@ class Request:
     lines: bool = False
     perturb: bool = False
     nsys: bool = False
-    ncu_set: str = ""
-    keep_report: bool = False
-    clock_control: str = "none"
     precision: str = ""
     mode: str = ""
     allow: tuple[str, ...] = ()
     trust: bool = False
     memory: int = 0
-    gpu_memory: int = 0
     shapes: str = "first"
     backward: bool = False
     sanitize: tuple[str, ...] = ()
-    energy: bool = False
-    wait_quiet: float = 0.0
     campaign: str = ""
     company: bool = False
     range: str = ""
@@ -81,10 +74,6 @@ class Request:
     steps: int = 0
     hot: int = 0
     kernel: str = ""
-    include: tuple[str, ...] = ()
-    skip: int | None = None
-    count: int | None = None
-    kill: bool | None = None
     limit: float | None = None
     runs: Path = RUNS
 
@@ -94,9 +83,14 @@ class Request:
         return self.processes or (many if many >= LEAST else 1)
 
     @property
+    def insists(self) -> bool:
+        """Whether a sample's run fails without counters."""
+        return self.counters == "ncu" or self.deep or self.lines
+
+    @property
     def filtered(self) -> bool:
         """Whether only some launches of a program are counted."""
-        return bool(self.hot or self.kernel or self.include or self.skip or self.count or self.window.inside)
+        return bool(self.hot or self.kernel or self.window.inside)
 
     @property
     def window(self) -> Window:
@@ -114,23 +108,13 @@ class Request:
 
 MOST_SEED = 2**62
 """Of a first seed: those of further draws are counted up from it, and torch takes 63 bits."""
-_PROGRAM = {"range", "after", "steps", "hot", "kernel", "include", "skip", "count", "kill", "limit"}
-_TOOLS = {
-    "counters",
-    "require_counters",
-    "deep",
-    "lines",
-    "nsys",
-    "ncu_set",
-    "keep_report",
-    "clock_control",
-    "runs",
-    "wait_quiet",
+_PROGRAM = {"range", "after", "steps", "hot", "kernel", "limit"}
+_FOR = {
+    "folder": {one.name for one in fields(Request)} - _PROGRAM,
+    "program": _PROGRAM | {"counters", "deep", "lines", "nsys", "runs"},
+    "callable": {"device", "budget", "target", "l2", "runs"},
 }
-_CALL = {"device", "budget", "target", "l2", "runs"}
-_FOR = {"folder": {one.name for one in fields(Request)} - _PROGRAM, "program": _PROGRAM | _TOOLS, "callable": _CALL}
 _WORDS = {"folder": "a sample", "program": "a command after --", "callable": "a callable"}
-_NCU = {"deep", "lines", "ncu_set", "clock_control", "kernel", "include", "skip", "count", "kill"}
 
 
 def refuse(kind: str, wanted: Request, given: Mapping[str, str] | None = None) -> None:
@@ -146,18 +130,11 @@ def refuse(kind: str, wanted: Request, given: Mapping[str, str] | None = None) -
         others = [words for one, words in _WORDS.items() if all(name in _FOR[one] for name in said) and one != kind]
         fix = f"leave it out, or profile {' or '.join(others)}" if others else "leave it out"
         raise ProfkitError(f"{', '.join(strange)}: not for {_WORDS[kind]}", fix=fix)
-    uncounted = wanted.counters == "off" or (
-        kind == "program"
-        and wanted.nsys
-        and not wanted.hot
-        and not wanted.require_counters
-        and wanted.counters == "auto"
-    )
-    useless = [shown for name, shown in said.items() if name in _NCU and uncounted]
-    if useless:
+    traced = kind == "program" and wanted.nsys and not wanted.hot and wanted.counters == "auto"
+    useless = [shown for name, shown in said.items() if name in ("deep", "lines", "kernel")]
+    if useless and (traced or wanted.counters == "off"):
         raise ProfkitError(f"{', '.join(useless)}: for hardware counters, and none are asked for", fix="add --ncu")
-    counted = wanted.hot or wanted.counters == "ncu" or wanted.require_counters or not wanted.nsys
-    if (wanted.window.after or wanted.steps) and not wanted.range and counted:
+    if (wanted.window.after or wanted.steps) and not wanted.range and not traced:
         steps = ", ".join(said[name] for name in ("after", "steps") if name in said)
         raise ProfkitError(
             f"{steps}: it is not said what a step is, and ncu counts launches",
@@ -165,15 +142,7 @@ def refuse(kind: str, wanted: Request, given: Mapping[str, str] | None = None) -
         )
     if wanted.hot and wanted.kernel:
         raise ProfkitError(f"{said['kernel']}: the ranking of --hot chooses the kernels", fix="leave one of them out")
-    if wanted.kill and not (wanted.hot or wanted.count):
-        raise ProfkitError(f"{said['kill']}: it is not said after how many launches", fix="add --launch-count or --hot")
     if kind == "program" and wanted.counters == "off":
         raise ProfkitError("a command without counters is timed by nsys", fix="--nsys in the place of --events")
     if abs(wanted.seed or 0) > MOST_SEED:
         raise ProfkitError(f"{said['seed']} {wanted.seed}: more than torch takes", fix=f"{MOST_SEED} at most")
-    if wanted.gpu_memory and wanted.trust:
-        raise ProfkitError(
-            "a limit of GPU memory holds for a process, and here the reference shares it", fix="leave --trust out"
-        )
-    if wanted.require_counters and wanted.counters == "off":
-        raise ProfkitError("counters are required and switched off", fix="leave one of the two out")

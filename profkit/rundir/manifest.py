@@ -219,7 +219,7 @@ class Window(msgspec.Struct, frozen=True):
 class Timing(msgspec.Struct):
     """Method of the times in timings.csv; `notes` by method; `offset` [s] of event pairs.
 
-    `energy` [J] of a call by implementation, where the GPU counts it; `processes` of every implementation; `spread`:
+    `processes` of every implementation; `spread`:
     the relative half-width assumed of another process where one was enough, else 0; `seconds` spent in each part of the
     timing.
     """
@@ -239,7 +239,6 @@ class Timing(msgspec.Struct):
     spread: float = 0.0
     notes: dict[str, str] = {}
     seconds: dict[str, float] = {}
-    energy: dict[str, float] = {}
     slower: float = 1.0
     load: str = ""
 

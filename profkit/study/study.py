@@ -112,13 +112,12 @@ class Study:
 
     @cached_property
     def analysis(self) -> Analysis:
-        """The analysis with the column `verdict`, and `energy` [J] measured while recording."""
+        """The analysis with the column `verdict`."""
         words = {name: one.word for name, one in self.verdicts.items()}
         impls = self._unjudged.impls
         said = impls["impl"].map(words)
         verdict = said.where(said.notna(), impls["verdict"])
-        energy = impls["impl"].map(self.manifest.timing.energy).astype("float64")
-        return replace(self._unjudged, impls=impls.assign(verdict=verdict, energy=energy))
+        return replace(self._unjudged, impls=impls.assign(verdict=verdict))
 
     @cached_property
     def shapes(self) -> list[by_shape.Shape]:

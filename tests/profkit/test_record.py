@@ -66,12 +66,12 @@ def session(tmp_path, monkeypatch, fake_ncu, fake_nsys):
 
 @pytest.mark.parametrize("step", [Measure(), Nsys(), Ncu(), Sanitizer()], ids=lambda step: step.name)
 def test_no_step_forgets_what_was_asked_for(session, step):
-    made, jobs = session(precision="bf16", memory=1 << 30, gpu_memory=1 << 29, timeout=0.5, sanitize=("memcheck",))
+    made, jobs = session(precision="bf16", memory=1 << 30, timeout=0.5, sanitize=("memcheck",))
     # Nothing was written, because nothing ran.
     with contextlib.suppress(ProfkitError):
         step.record(made)
     (job,) = jobs.values()
-    assert (job.precision, job.memory, job.gpu_memory) == ("bf16", 1 << 30, 1 << 29)
+    assert (job.precision, job.memory) == ("bf16", 1 << 30)
     assert (job.seeds, job.cache, job.device) == ([5, 6], str(cache.builds()), "cuda")
     assert set(job.limits) == set(protocol.LIMITS)
     assert job.limits["start"] >= protocol.LIMITS["start"]
@@ -171,7 +171,7 @@ def test_a_dry_run_prints_what_a_run_starts(tmp_path, fake_ncu, fake_nsys, monke
     monkeypatch.chdir(tmp_path)
     log = tmp_path / "argv.jsonl"
     fake_ncu("ok", log=log)
-    wanted = Request(counters="ncu", kernel="gemm.*", count=5, clock_control="base")
+    wanted = Request(counters="ncu", kernel="gemm.*")
     (line, passes) = plan(Program.of(OK), wanted)[1:]
     assert passes.startswith("# ")
     run = profile(Program.of(OK), request=wanted)

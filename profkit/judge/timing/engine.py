@@ -20,7 +20,7 @@ from profkit.guest.clocks.clocks import CpuClock, CudaClock, GraphClock, HostClo
 from profkit.guest.subject import TimedCall
 from profkit.judge.events import Events
 from profkit.judge.remote import RemoteError
-from profkit.judge.timing import busy, energy, outside, turns, winner
+from profkit.judge.timing import busy, outside, turns, winner
 from profkit.launch.protocol import Job
 
 SHORT = 20e-6
@@ -64,8 +64,7 @@ def time_all(
         timed.best_again()
     if turns.suspects(calls):
         timed.bound()
-    joules = energy.per_call(calls, timed.samples, device, timed.before) if job.energy and not job.again else {}
-    timed.spent.on("energy" if joules else "")
+    timed.spent.on("")
     used = {sample.method for sample in timed.samples}
     result, clock = timed.result, timed.clock
     return {
@@ -80,7 +79,6 @@ def time_all(
         "reached": result.reached,
         "dropped": timed.dropped,
         "offset": timed.offset,
-        "energy": joules,
         "seconds": timed.spent.seconds,
         "notes": {name: note for name, note in timed.notes.items() if name in used},
     }

@@ -70,7 +70,7 @@ def planned(target: Target, wanted: Request, device: str) -> Counters:
             "missing", why="the CPU has no hardware counters that profkit reads", fix="run on an NVIDIA GPU"
         )
     tool, trouble = tools.find(tools.NCU), unavailable()
-    known = Counters("missing", clock_control=wanted.clock_control)
+    known = Counters("missing")
     if tool is not None:
         known.tool, known.version = tool.path, tool.text
     if trouble is not None:
@@ -87,10 +87,8 @@ def _asked(wanted: Request, program: Program) -> bool:
 
     Counting every launch of a program takes a hundred times its own time; recording its times takes next to none.
     """
-    named = wanted.hot or wanted.counters == "ncu" or wanted.require_counters
-    which = (
-        wanted.deep or wanted.lines or wanted.ncu_set or wanted.kernel or wanted.include or wanted.skip or wanted.count
-    )
+    named = wanted.hot or wanted.counters == "ncu"
+    which = wanted.deep or wanted.lines or wanted.kernel
     recorded = wanted.nsys or program.ranked or tracer_of(program) is not None
     return bool(named or which or not recorded)
 
@@ -113,7 +111,7 @@ class Ncu:
         options, passes = options_of(
             session.request, session.run.path, session.cc, program=program, ranked=_ranked(session)
         )
-        later = f", --kernel-id, the launches and --kill from the ranking of the {hot} hottest" if hot else ""
+        later = f", --kernel-id and the launches from the ranking of the {hot} hottest" if hot else ""
         return [
             session.line(_step(session, options, Path("TMP"))),
             *([shlex.join(_page(session))] if session.request.lines else []),
@@ -139,9 +137,9 @@ class Ncu:
         except CollectError as error:
             session.settle(ended)
             raise _why(session, ended, error) from error
-        cut = options.kill and len(frame) >= options.count and not ended.hung
+        cut = 0 < options.count <= len(frame) and not ended.hung
         if cut:
-            run.manifest.commands[-1].note = f"ended on purpose after {options.count} launches (--kill)"
+            run.manifest.commands[-1].note = f"ended on purpose after {options.count} launches (--hot)"
         else:
             session.settle(ended)
         if frame.empty:
@@ -166,23 +164,17 @@ def options_of(
     names = counter_set("default") + (counter_set("deep") if wanted.deep or wanted.lines else ())
     kernel = hot.pattern if hot is not None else as_regex(wanted.kernel) or (NOT_NCCL if ranked else "")
     # ncu counts launches within its ranges and windows alone, and the ranking those of the whole program.
-    whole = None if wanted.include or wanted.window.inside else hot
-    whole = whole if wanted.skip is None and wanted.count is None else None
+    whole = None if wanted.window.inside else hot
     chosen = ["--kernel-id", whole.identifier] if whole is not None else ["-k", kernel] if kernel else []
-    count = wanted.count if whole is None else whole.count
-    kill = hot is not None if wanted.kill is None else wanted.kill
     options = ncu.Options(
         metrics=metrics_for(names, cc),
         csv=folder / FILE,
-        include=wanted.include if program else _RANGES,
-        clock=wanted.clock_control,
-        set_name=wanted.ncu_set,
-        report=folder / "report" if wanted.keep_report or wanted.lines else None,
+        include=() if program else _RANGES,
+        report=folder / "report" if wanted.lines else None,
         sections=LINES if wanted.lines else (),
         windowed=program and wanted.window.inside,
-        count=count or 0,
-        kill=kill and bool(count),
-        extra=[*chosen, *(["--launch-skip", str(wanted.skip)] if wanted.skip else [])],
+        count=whole.count if whole is not None else 0,
+        extra=chosen,
     )
     return options, planned_passes(names, cc)
 
@@ -211,7 +203,7 @@ def _page(session: Session) -> list[str]:
 
 
 def _source_page(session: Session) -> None:
-    """The report's instructions with source lines, as a table; the report goes unless kept."""
+    """The report's instructions with source lines, as a table; the report goes."""
     page = session.run.path / PAGE
     with temporary() as place:
         session.helper("ncu-lines", _page(session), ncu.environment(Path(place)), PAGE_LIMIT)
@@ -223,8 +215,7 @@ def _source_page(session: Session) -> None:
     else:
         rows = sum(len(one.instructions) for one in kernels)
         session.run.manifest.captures.append(Capture(PAGE, "ncu", "lines", sha256=sha256(page), rows=rows))
-    if not session.request.keep_report:
-        (session.run.path / "report.ncu-rep").unlink(missing_ok=True)
+    (session.run.path / "report.ncu-rep").unlink(missing_ok=True)
 
 
 def _caveat(session: Session, frame: pd.DataFrame, cc: str) -> None:

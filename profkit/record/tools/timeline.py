@@ -66,16 +66,14 @@ class Nsys:
 
 
 def _nsys_step(session: Session, tool: str, place: Path) -> Step:
-    kept = session.request.keep_report and isinstance(session.target, Program)
-    note = "nsys.nsys-rep holds the environment variables of the program" if kept else ""
     windowed = isinstance(session.target, Program) and session.request.window.inside
     prefix = nsys.prefix(tool, session.run.path / "nsys", windowed=windowed)
     parts = session.parts
-    return Step("nsys", prefix, nsys.environment(place), parts, note=note)
+    return Step("nsys", prefix, nsys.environment(place), parts)
 
 
 def _export(session: Session, tool: str, step: Step) -> None:
-    """The record as sqlite without facts of the machine; the record itself goes unless kept."""
+    """The record as sqlite without facts of the machine; the record itself goes."""
     base = session.run.path / "nsys"
     report, sqlite = Path(f"{base}.nsys-rep"), Path(f"{base}.sqlite")
     if not report.exists():
@@ -87,8 +85,7 @@ def _export(session: Session, tool: str, step: Step) -> None:
     # One that is damaged is left for its reader to name.
     with contextlib.suppress(CollectError):
         scrub(sqlite)
-    if not session.request.keep_report:
-        report.unlink()
+    report.unlink()
 
 
 FILE = "trace.csv"

@@ -50,21 +50,17 @@ def _privileged() -> bool:
 class Options:
     """What may vary in a capture.
 
-    `set_name`: an extra section set ("full", "roofline") beside profkit's own metrics. `include`: NVTX
-    expressions; `report`: keep the .ncu-rep here (without suffix). `clock`: none or base; profkit leaves
-    the clocks alone unless asked. `sections`: single sections; with any, sources go into the report. `windowed`: only between cudaProfilerStart
-    and cudaProfilerStop. `count`: launches to capture, 0 for all; `kill`: then end the program.
+    `include`: NVTX expressions; `report`: keep the .ncu-rep here (without suffix). `sections`: with any, sources go into
+    the report. `windowed`: only between cudaProfilerStart and cudaProfilerStop. `count`: launches to capture before the
+    program is ended, 0 for all.
     """
 
     metrics: Sequence[str]
     csv: Path
     include: Sequence[str] = ("profkit@counters/",)
-    clock: str = "none"
     cache: str = "all"
-    set_name: str = ""
     report: Path | None = None
     count: int = 0
-    kill: bool = False
     extra: Sequence[str] = ()
     sections: Sequence[str] = ()
     windowed: bool = False
@@ -78,29 +74,18 @@ def prefix(tool: str, options: Options) -> list[str]:
     argv = [tool, "--config-file", "off", "--target-processes", "all", "--nvtx"]
     for expression in options.include:
         argv += ["--nvtx-include", expression]
-    if options.set_name:
-        argv += ["--set", options.set_name]
     for section in options.sections:
         argv += ["--section", section]
     if options.sections:
         argv += ["--import-source", "yes"]
-    argv += [
-        "--metrics",
-        ",".join(options.metrics),
-        "--clock-control",
-        options.clock,
-        "--cache-control",
-        options.cache,
-    ]
+    argv += ["--metrics", ",".join(options.metrics), "--clock-control", "none", "--cache-control", options.cache]
     argv += ["--csv", "--page", "raw", "--print-units", "base", "--log-file", str(options.csv)]
     if options.report is not None:
         argv += ["-f", "-o", str(options.report)]
     if options.count:
-        argv += ["--launch-count", str(options.count)]
+        argv += ["--launch-count", str(options.count), "--kill", "yes"]
     if options.windowed:
         argv += ["--profile-from-start", "off"]
-    if options.kill:
-        argv += ["--kill", "yes"]
     return [*argv, *options.extra]
 
 
