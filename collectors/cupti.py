@@ -18,12 +18,12 @@ from collectors.errors import CollectError
 from collectors.frame import build, role_of, set_host
 
 TRACE = ("range", "kernel", "launch", "start", "time", "stream", "process", "kind", "device", "cc", "op", "call")
-"""Columns of a program's table; older ones end with cc."""
+"""Columns of a program's table; `op` and `call` only where operations were recorded."""
 ACTIVITY = ("impl", "kernel", "launch", "start", "time", "stream", "kind")
 """Columns of a sample's table."""
 HOST = ("call", "start", "time", "thread", "launch", "kind")
 """Columns of what the host did beside a program's table (collectors.kineto.host_frame); of several ranks also `process`,
-as in it. Older tables have calls alone, and no `kind`."""
+as in it."""
 CLOCK = "PROFKIT_TRACE_CLOCK"
 """Environment variable: the moment [ns since 1970] from which all ranks of a program count, so that their clocks are one."""
 _NUMBERS = ("launch", "start", "time", "call")

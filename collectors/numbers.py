@@ -29,7 +29,6 @@ class Evidence:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.group = ""
         self._proof: dict[str, str] = {}
         self._unclear = ""
 
@@ -37,14 +36,12 @@ class Evidence:
         """Takes note of a metric cell; raises CollectError once two cells contradict each other."""
         if cell.isdigit():
             return
-        mark, group = classify(cell)
+        mark, _ = classify(cell)
         if mark is None:
             return
         if mark == "?":
             self._unclear = self._unclear or cell
             return
-        if group:
-            self.group = self.group or group
         if mark and mark not in self._proof:
             self._proof[mark] = cell
             if len(self._proof) > 1:

@@ -91,16 +91,8 @@ def _of_one_page(path: Path, first: Row, rows: Iterator[Row]) -> Iterator[Row]:
 
 
 def _strange(frame: pd.DataFrame) -> list[Caveat]:
-    """Caveats of a damaged export: gaps in its numbers, launches twice, shares out of bounds."""
+    """Caveats of counters out of bounds."""
     found = []
-    # Not what stands beside the table: pandas copies attrs deeply with every column that it takes out.
-    frame = pd.DataFrame(frame, copy=False)
-    gaps = sum(_missing_ids(ids) for _, ids in frame.groupby("process")["launch"])
-    if gaps and (gaps := min(gaps, _missing_ids(frame["launch"]))):
-        what = "ncu numbers its launches from 0 without gaps, this file does not"
-        found.append(Caveat(what, f"{gaps} launches missing", "export again"))
-    if not frame["launch"].is_unique and (twice := int(frame.duplicated().sum())):
-        found.append(Caveat("launches stand in the file twice, to the last digit", f"{twice} rows", "export again"))
     least, most = (getattr(frame[[name for name in COUNTERS if name in frame]], side)() for side in ("min", "max"))
     wrong = [f"{name} {least[name]:.3g}" for name in least.index if least[name] < 0]
     wrong += [f"{name} {most[name]:.0%}" for name in SHARES if name in most and most[name] > _ABOVE]
@@ -108,10 +100,6 @@ def _strange(frame: pd.DataFrame) -> list[Caveat]:
         why = "counted in several passes of a program that varies, or damaged"
         found.append(Caveat("counters below 0, or shares above 100 %", ", ".join(wrong), why))
     return found
-
-
-def _missing_ids(ids: pd.Series[int]) -> int:
-    return int(ids.max()) + 1 - int(ids.nunique())
 
 
 def _no_launches(path: Path, scan: Scan, log: list[Message]) -> CollectError:

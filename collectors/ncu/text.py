@@ -6,6 +6,7 @@ has its closing quotes and the fields its table asks for.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from collectors import wide
+from collectors import text_of, wide
 from collectors.errors import CollectError
 
 _HEADER = b'"ID","Process ID","Process Name",'
@@ -248,17 +249,10 @@ def _chomp(line: bytes) -> tuple[bytes, bool]:
 
 def physical_lines(path: Path) -> Iterator[bytes]:
     """The file's lines as UTF-8 without byte order mark, whatever it was written in."""
-    try:
-        with path.open("rb") as file:
-            mark = file.read(4)
-            file.seek(0)
-            if encoding := wide(mark):
-                with io.TextIOWrapper(file, encoding, errors="replace", newline="") as text:
-                    for line in text:
-                        yield line.encode("utf-8", errors="replace")
-                return
-            if mark.startswith(b"\xef\xbb\xbf"):
-                file.seek(3)
-            yield from file
-    except OSError as error:
-        raise CollectError(f"{path}: {error.strerror or error}") from error
+    with path.open("rb") as file:
+        mark = file.read(4)
+        if wide(mark):
+            yield from (line.encode() for line in io.StringIO(text_of(path), newline=""))
+            return
+        file.seek(3 if mark.startswith(codecs.BOM_UTF8) else 0)
+        yield from file

@@ -93,18 +93,6 @@ def test_a_missing_quote_never_loses_a_launch(tmp_path: Path, name: str):
         assert found["time"].equals(whole["time"]), data[at - 40 : at + 40]
 
 
-def test_rows_taken_out_or_put_in_twice_are_caveats(tmp_path: Path):
-    lines = write((*LAUNCHES, *LAUNCHES), DIALECTS["raw"]).splitlines(keepends=True)
-    first = next(at for at, line in enumerate(lines) if line.startswith(b'"ID"')) + 2
-    for kept, what in (
-        (lines[:-2] + lines[-1:], "without gaps"),
-        (lines[:first] + lines[first + 1 :], "from 0"),
-        ([*lines, lines[-1]], "twice"),
-    ):
-        (tmp_path / "x.csv").write_bytes(b"".join(kept))
-        assert [what in one.what for one in read(tmp_path / "x.csv").attrs["caveats"]].count(True) == 1
-
-
 def test_shares_above_one_are_caveats(tmp_path: Path):
     odd = Launch("k", {**METRICS, "sm__warps_active.avg.pct_of_peak_sustained_active": 140.0})
     (tmp_path / "x.csv").write_bytes(write((odd,), DIALECTS["raw"]))
