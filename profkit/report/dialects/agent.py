@@ -9,8 +9,8 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +22,12 @@ from profkit.report.explain import proof, runnable, unexplained, worded
 from profkit.report.layout import cut
 from profkit.report.messages import language, named, say, translated
 from profkit.report.names import short_name
-from profkit.report.places import place_of
 from profkit.rundir.directory import RUNS
+from profkit.rundir.files import sha256
 
 if TYPE_CHECKING:
+    from analyzers.kernels.source_lines import Line
     from analyzers.verdicts.verdict import Verdict
-    from analyzers.waterfall import Slice
     from profkit.study.study import Part, Study
 
 SCHEMA = "profkit-agent/1"
@@ -35,29 +35,19 @@ LIMIT = 3000
 AT_LOWER_BOUND = 1.1
 """Times the lower bound at which to stop: what is left is less than a tenth."""
 _ORDER = (TIME, HOST, HINT)
-
-
-@dataclass(frozen=True)
-class _Room:
-    """How many of each there may be, and how many letters a sentence and a command."""
-
-    results: int
-    slices: int
-    findings: int
-    caveats: int
-    letters: int
-    command: int = 400
-
-
+_COMMANDS = ("measure", "gate", "more", "verify")
+_WHOLE = ("schema", "source", "evidence", "not_checked")
+"""Texts that are never cut; half a command is none, and null."""
 _ROOMS = (
-    _Room(6, 6, 3, 4, 300),
-    _Room(4, 5, 3, 3, 160),
-    _Room(3, 4, 3, 2, 120),
-    _Room(2, 4, 3, 1, 90),
-    _Room(1, 3, 3, 1, 70, 250),
-    _Room(1, 3, 2, 1, 60, 160),
-    _Room(1, 2, 1, 0, 40, 120),
+    (6, 6, 3, 4, 300, 400),
+    (4, 5, 3, 3, 160, 400),
+    (3, 4, 3, 2, 120, 400),
+    (2, 4, 3, 1, 90, 400),
+    (1, 3, 3, 1, 70, 250),
+    (1, 3, 2, 1, 60, 160),
+    (1, 2, 1, 0, 40, 120),
 )
+"""Results, slices, findings and caveats, letters of a sentence and of a command, the widest form first."""
 
 
 def write(runs: Sequence[str | Study]) -> Written:
@@ -67,14 +57,9 @@ def write(runs: Sequence[str | Study]) -> Written:
 
 def document(study: Study, findings: Sequence[Finding] | None = None) -> str:
     """The document as JSON text in the widest form that fits; `findings`: all unless given."""
-    found = study.findings() if findings is None else findings
-    sources = {id(one): place_of(study, one.impl, one.kernel) for one in found}
-    text = ""
-    for room in _ROOMS:
-        text = _json(_content(study, found, sources, room))
-        if len(text) <= LIMIT:
-            break
-    return text
+    full = _content(study, study.findings() if findings is None else findings)
+    texts = (_json(_fitted(full, *room)) for room in _ROOMS)
+    return min(texts, key=lambda text: len(text) > LIMIT)
 
 
 def failure(message: str, fix: str, exit_code: int) -> str:
@@ -87,38 +72,77 @@ def _json(content: Mapping[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def _content(
-    study: Study, findings: Sequence[Finding], sources: Mapping[int, str | None], room: _Room
+# ---- as much as fits
+
+
+def _fitted(
+    full: Mapping[str, Any], results: int, slices: int, findings: int, caveats: int, letters: int, command: int
 ) -> dict[str, Any]:
-    """The document in one size; sources: place of each finding's kernel, by the finding's id()."""
+    """The document with lists of so many items, sentences and commands of so many letters."""
+    fall, told = full["waterfall"], full["findings"]
+    if fall is not None:
+        rest = sum(one["s"] for one in fall["slices"][slices:])
+        fall = {**fall, "slices": fall["slices"][:slices], "rest": rest}
+    lists = {
+        "says": full["says"][:results],
+        "results": full["results"][:results],
+        "waterfall": fall,
+        "findings": told[:findings],
+        "findings_left_out": max(0, len(told) - findings),
+        "caveats": full["caveats"][:caveats],
+    }
+    widths = {"next": max(letters, 240), "run": command}
+    return {key: _short(value, key, widths.get(key, letters), command) for key, value in {**full, **lists}.items()}
+
+
+def _short(value: Any, key: str, letters: int, command: int) -> Any:
+    """The value with four significant digits and short sentences."""
+    if isinstance(value, dict):
+        return {name: _short(one, name, letters, command) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_short(one, key, letters, command) for one in value]
+    if isinstance(value, float):
+        return float(f"{value:.4g}") if math.isfinite(value) else None
+    if not isinstance(value, str) or key in _WHOLE:
+        return value
+    if key in _COMMANDS:
+        return value if 0 < len(value) <= command else None
+    return value[-2 * letters :] if key == "tail" else cut(value, letters)
+
+
+# ---- what is said
+
+
+def _content(study: Study, findings: Sequence[Finding]) -> dict[str, Any]:
+    """Everything, in full."""
     subject = _subject(study)
-    mine = [one for one in findings if not study.manifest.impls or (subject is not None and one.impl == subject.name)]
+    own = subject.name if subject is not None else ""
+    mine = [one for one in findings if not study.manifest.impls or (subject is not None and one.impl == own)]
     told = [one for one in mine if one.severity != COLLECT]
     if not study.manifest.impls:
         told.sort(key=lambda one: (_ORDER.index(one.severity), -one.upper_bound))
-    known = subject.row if subject is not None else None
-    judged = study.verdicts.get(subject.name) if subject is not None else None
-    again = sections.again(study)
-    measure = f"{again}{_where(study)}" if study.manifest.impls and again else again
+    judged = study.verdicts.get(own)
+    again, here = sections.again(study), study.path.as_posix()
+    elsewhere = study.manifest.impls and again and _root(study) != RUNS
     return {
         "schema": SCHEMA,
         "ok": True,
-        "sample": cut(study.manifest.sample.id, room.letters),
-        "device": cut(sections.device(study), room.letters),
-        "says": [cut(line, room.letters) for line in _says(study, subject)[: room.results]],
-        "subject": subject.name if subject is not None else "",
-        "next": cut(_next(study, subject, told, mine), max(room.letters, 240)),
-        "at_lower_bound": None if judged is not None and _no_time_counts(judged) else _at_lower_bound(known),
-        "results": [_result(study, part, room) for part in _ranked(study, subject)[: room.results]],
-        "waterfall": _waterfall(study, subject, room),
-        "findings": [_finding(study, one, sources[id(one)], room) for one in told[: room.findings]],
-        "findings_left_out": max(0, len(told) - room.findings),
-        "caveats": [cut(one, room.letters) for one in _caveats(study, subject)][: room.caveats],
-        "not_checked": _not_checked(study, mine, room),
-        "measure": _command(measure, room),
-        "gate": _command(_gate(study, subject), room),
-        "more": _command(f"profkit explain {shlex.quote(study.path.as_posix())} --json", room),
-        "run": cut(study.path.as_posix(), room.command),
+        "sample": study.manifest.sample.id,
+        "device": sections.device(study),
+        "says": [line for _, line in sorted(sections.sentences(study), key=lambda one: one[0] != own)],
+        "subject": own,
+        "next": _next(study, subject, told, mine),
+        "at_lower_bound": None if judged is not None and _no_time_counts(judged) else _at_lower_bound(subject),
+        "results": [_result(study, part) for part in _ranked(study, subject)],
+        "waterfall": _waterfall(study, own),
+        "findings": [_finding(study, one) for one in told],
+        "findings_left_out": 0,
+        "caveats": _caveats(study, own),
+        "not_checked": _not_checked(study, mine),
+        "measure": again + (f" --runs {shlex.quote(_root(study).as_posix())}" if elsewhere else ""),
+        "gate": _gate(study, subject) if again else "",
+        "more": f"profkit explain {shlex.quote(here)} --json",
+        "run": here,
     }
 
 
@@ -130,115 +154,84 @@ def _subject(study: Study) -> Part | None:
     tried = [part for part in study.ranked if part.impl is None or part.impl.role != "reference"]
     if study.manifest.impls:
         return tried[0] if tried else best
-    return min(tried, key=_longest(study), default=None)
-
-
-def _says(study: Study, subject: Part | None) -> list[str]:
-    """The first lines of every report, the subject's before the others."""
-    own = subject.name if subject is not None else ""
-    return [line for _, line in sorted(sections.sentences(study), key=lambda one: one[0] != own)]
-
-
-def _seconds(study: Study, part: Part) -> float:
-    """Time of a call, or of a range's kernels per step; NaN for none."""
-    if study.stepwise and not study.filtered:
-        return study.in_ranges.get(part.name, (math.nan, 0.0))[0]
-    return number(part.row or {}, "time")
-
-
-def _longest(study: Study) -> Callable[[Part], float]:
-    """A key that puts the longest first, what has no time last."""
-
-    def key(part: Part) -> float:
-        value = _seconds(study, part)
-        return 0.0 if math.isnan(value) else -value
-
-    return key
+    return next(iter(_ranked(study, None)), None)
 
 
 def _ranked(study: Study, subject: Part | None) -> list[Part]:
     """The subject, then the other candidates, the reference last; ranges by time."""
     if not study.manifest.impls:
-        return sorted(study.parts, key=_longest(study))
+        return sorted(study.parts, key=lambda one: -(_seconds(study, one) or 0.0))
     return sorted(
         study.ranked, key=lambda one: (one is not subject, one.impl is not None and one.impl.role == "reference")
     )
 
 
-def _result(study: Study, part: Part, room: _Room) -> dict[str, Any]:
+def _seconds(study: Study, part: Part) -> float | None:
+    """Time of a call, or of a range's kernels per step."""
+    if study.stepwise and not study.filtered:
+        return study.in_ranges[part.name][0] if part.name in study.in_ranges else None
+    time = number(part.row or {}, "time")
+    return time if time == time else None
+
+
+def _result(study: Study, part: Part) -> dict[str, Any]:
     verdict, row = study.verdicts.get(part.name), part.row or {}
     found: dict[str, Any] = {
-        "name": cut(part.name, room.letters),
+        "name": part.name,
         "verdict": verdict.word if verdict is not None else None,
-        "time": _round(_seconds(study, part)),
-        "x_lower_bound": _round(number(row, "lower_bound_ratio")),
+        "time": _seconds(study, part),
+        "x_lower_bound": number(row, "lower_bound_ratio"),
         "bound_by": str(row.get("bound_by", "")) or None,
     }
     if verdict is None:
         return found
     found |= {
         "wins": verdict.wins,
-        "conditions": [cut(one.text(language()), room.letters) for one in verdict.conditions],
-        "speedup": _round(verdict.speedup),
-        "interval": [_round(verdict.low), _round(verdict.high)] if math.isfinite(verdict.low) else None,
+        "conditions": [one.text(language()) for one in verdict.conditions],
+        "speedup": verdict.speedup,
+        "interval": [verdict.low, verdict.high] if math.isfinite(verdict.low) else None,
     }
     if _no_time_counts(verdict):
-        kind, why = translated(verdict.kind), translated(verdict.why)
-        found["kind"], found["why"] = cut(kind, room.letters), cut(why, room.letters)
+        found |= {"kind": translated(verdict.kind), "why": translated(verdict.why)}
     if part.impl is not None and part.impl.tail and not part.impl.ok:
-        found["tail"] = part.impl.tail[-2 * room.letters :]
+        found["tail"] = part.impl.tail
     return found
 
 
-def _waterfall(study: Study, subject: Part | None, room: _Room) -> dict[str, Any] | None:
+def _waterfall(study: Study, own: str) -> dict[str, Any] | None:
     """Seconds by kind of a program's step or of the subject's call, the largest first."""
-    from profkit.report.waterfall import WINDOWS, wall_blocks  # pandas stays out of start-up
+    from profkit.report import waterfall  # pandas stays out of start-up
 
-    fall = study.waterfalls.get(subject.name) if subject is not None else None
-    if study.first_step is not None:
-        name, one = study.first_step
-        of, time, lower_bound = name or WINDOWS[one.steady.found], one.step, math.nan
-        slices = [(block.seconds, {"kind": block.kind}) for block in wall_blocks(one, name, most=0)]
+    lower_bound, fall = math.nan, study.waterfalls.get(own)
+    if study.first_step is not None and (step := waterfall.shown(study, most=0)) is not None:
+        of, time = step.name, step.time
+        slices: list[dict[str, Any]] = [{"kind": one.kind, "s": one.seconds} for one in step.blocks]
     elif fall is not None:
-        of, time, lower_bound = fall.impl, fall.time, fall.lower_bound
-        slices = [(part.seconds, _slice(part)) for part in fall.slices]
+        of, time, lower_bound, slices = fall.impl, fall.time, fall.lower_bound, []
+        for part in fall.slices:
+            known = {"kernel": short_name(part.kernel, 40) if part.kernel else "", "cause": part.cause}
+            slices.append({"kind": part.kind, **{key: text for key, text in known.items() if text}, "s": part.seconds})
     else:
         return None
-    slices.sort(key=lambda one: -one[0])
-    return {
-        "of": cut(of, room.letters),
-        "time": _round(time),
-        "lower_bound": _round(lower_bound),
-        "slices": [{**said, "s": _round(seconds)} for seconds, said in slices[: room.slices]],
-        "rest": _round(sum(seconds for seconds, _ in slices[room.slices :])),
-    }
+    slices.sort(key=lambda one: -one["s"])
+    return {"of": of, "time": time, "lower_bound": lower_bound, "slices": slices}
 
 
-def _slice(one: Slice) -> dict[str, Any]:
-    kernel = {"kernel": short_name(one.kernel, 40)} if one.kernel else {}
-    return {"kind": one.kind, **kernel, **({"cause": one.cause} if one.cause else {})}
-
-
-def _finding(study: Study, one: Finding, source: str | None, room: _Room) -> dict[str, Any]:
+def _finding(study: Study, one: Finding) -> dict[str, Any]:
     title, then, expect = worded(one)
+    kernel = f" --kernel {shlex.quote(_handle(one.kernel))}" if one.kernel else ""
     return {
         "rule": one.rule,
-        "title": cut(title, room.letters),
+        "title": title,
         "kernel": short_name(one.kernel, 40) if one.kernel else None,
-        "source": source,
-        "bound": _round(one.upper_bound),
-        "share": _round(one.ratio),
+        "source": _place(study, one.impl, one.kernel),
+        "bound": one.upper_bound,
+        "share": one.ratio,
         "evidence": [cut(proof(piece), 60) for piece in one.evidence[:3]],
-        "next": cut(runnable(then, study), room.letters),
-        "expect": cut(expect, room.letters),
-        "verify": _command(_verify(study, one), room),
+        "next": runnable(then, study),
+        "expect": expect,
+        "verify": f"profkit explain {shlex.quote(_newest(study))}{kernel} --json",
     }
-
-
-def _verify(study: Study, one: Finding) -> str:
-    """Command that shows whether the finding is gone in the newest run."""
-    kernel = f" --kernel {shlex.quote(_handle(one.kernel))}" if one.kernel else ""
-    return f"profkit explain {shlex.quote(_newest(study))}{kernel} --json"
 
 
 def _handle(kernel: str) -> str:
@@ -260,17 +253,12 @@ def _root(study: Study) -> Path:
     return own.parent if own.name == study.manifest.sample.id else RUNS
 
 
-def _where(study: Study) -> str:
-    root = _root(study)
-    return "" if root == RUNS else f" --runs {shlex.quote(root.as_posix())}"
-
-
 def _gate(study: Study, subject: Part | None) -> str:
     """Command with exit code 1 when the newest run is slower; "" where nothing compares."""
-    if subject is None or not study.manifest.impls or subject.row is None or not sections.again(study):
+    if subject is None or not study.manifest.impls or subject.row is None:
         return ""
-    before, after = (f"{path}:{subject.name}" for path in (study.path.as_posix(), _newest(study)))
-    return f"profkit compare {shlex.quote(before)} {shlex.quote(after)} --fail-on-regression 0%"
+    before, after = (shlex.quote(f"{path}:{subject.name}") for path in (study.path.as_posix(), _newest(study)))
+    return f"profkit compare {before} {after} --fail-on-regression 0%"
 
 
 def _next(study: Study, subject: Part | None, told: Sequence[Finding], mine: Sequence[Finding]) -> str:
@@ -279,7 +267,7 @@ def _next(study: Study, subject: Part | None, told: Sequence[Finding], mine: Seq
     if verdict is not None and _no_time_counts(verdict):
         whose = say("a_mend_task" if verdict.word == "void" else "a_make_right")
         return f"{whose}{say('colon')}{verdict.text(language())}"
-    if subject is not None and _at_lower_bound(subject.row) and all(one.severity != HOST for one in told):
+    if _at_lower_bound(subject) and all(one.severity != HOST for one in told):
         return say("a_stop")
     if told:
         return runnable(worded(told[0])[1], study)
@@ -294,43 +282,59 @@ def _no_time_counts(verdict: Verdict) -> bool:
     return not verdict.right or verdict.word in ("void", "impossible")
 
 
-def _at_lower_bound(row: Mapping[str, Any] | None) -> bool | None:
-    ratio = number(row or {}, "lower_bound_ratio")
+def _at_lower_bound(part: Part | None) -> bool | None:
+    ratio = number((part.row if part is not None else None) or {}, "lower_bound_ratio")
     return ratio <= AT_LOWER_BOUND if math.isfinite(ratio) else None
 
 
-def _caveats(study: Study, subject: Part | None) -> Iterator[str]:
+def _caveats(study: Study, own: str) -> list[str]:
     """Those about the subject first, then the run's; the other implementations' are theirs."""
-    own = subject.name if subject is not None else ""
-    ranked: list[tuple[int, str]] = []
-    for one in sections.all_caveats(study):
-        whose = [name for name in one.about if name]
-        if whose and own not in whose:
-            continue
-        fix = say("a_fix", fix=one.fix) if one.fix else ""
-        ranked.append((0 if whose else 1, sections.caveat_line(one) + fix))
-    return (said for _, said in sorted(ranked, key=lambda pair: pair[0]))
+    every = [one for one in sections.all_caveats(study) if own in one.about or not any(one.about)]
+    every.sort(key=lambda one: not any(one.about))
+    return [sections.caveat_line(one) + (say("a_fix", fix=one.fix) if one.fix else "") for one in every]
 
 
-def _not_checked(study: Study, mine: Sequence[Finding], room: _Room) -> str:
+def _not_checked(study: Study, mine: Sequence[Finding]) -> str:
     """The rules without counters and the command that collects them; "" for none."""
-    missing = list(dict.fromkeys(one.rule for one in mine if one.severity == COLLECT))
+    missing = {one.rule: one.next_step for one in reversed(mine) if one.severity == COLLECT}
     if not missing:
         return ""
-    step = next(one.next_step for one in mine if one.severity == COLLECT)
-    rules = say("listed").join(named(one) for one in missing)
+    rules = say("listed").join(named(one) for one in reversed(missing))
     said = say("a_lack", count=str(len(missing)), rules=rules)
-    return cut(said, room.letters) + say("colon") + runnable(step, study)
+    return cut(said, 100) + say("colon") + runnable(list(missing.values())[-1], study)
 
 
-def _command(text: str, room: _Room) -> str | None:
-    """A command as it is, or null: half of one is none."""
-    return text if text and len(text) <= room.command else None
+# ---- source lines of findings
 
 
-def _round(value: float) -> float | None:
-    """Four significant digits; None for what is not known."""
-    return float(f"{value:.4g}") if math.isfinite(value) else None
+def _place(study: Study, impl: str, kernel: str) -> str | None:
+    """ "file:line" of the line the kernel waits for most, else of its definition."""
+    listed = study.manifest.sample.files.get(impl)
+    file = Path(study.manifest.sample.path) / listed.path if listed is not None else None
+    same = listed is not None and file is not None and file.is_file() and sha256(file) == listed.sha256
+    lines = file.read_text("utf-8", "replace").splitlines() if same and file is not None else []
+    waits = [one for one in study.lines if (one.impl, one.kernel) == (impl, kernel) and one.number]
+    at = _moved(waits, lines) if waits else _definition(study, impl, kernel, lines)
+    if file is not None and at:
+        return f"{file.name}:{at}"
+    return f"{Path(waits[0].file).name}:{waits[0].number}" if waits else None
+
+
+def _moved(waits: Sequence[Line], lines: Sequence[str]) -> int:
+    """Line of the first of them in the file, 0 if absent; a CUDA string has its own numbers."""
+    first = waits[0]
+    mine = {one.number: one.text.strip() for one in waits if one.file == first.file and one.text.strip()}
+    shifts = Counter(at - n for at, text in enumerate(lines, 1) for n, said in mine.items() if text.strip() == said)
+    found = (first.number + shift for shift, _ in shifts.most_common())
+    return next((at for at in found if 1 <= at <= len(lines) and lines[at - 1].strip() == first.text.strip()), 0)
+
+
+def _definition(study: Study, impl: str, kernel: str, lines: Sequence[str]) -> int:
+    """The line that defines the kernel, 0 if none does."""
+    known = next((one.kernels for one in study.manifest.impls if one.name == impl), [])
+    name = next((one for one in known if one in kernel), "")
+    head = re.compile(rf"(__global__.*|^void |^def |^\s*){re.escape(name)}\s*\(")
+    return next((at for at, line in enumerate(lines, 1) if name and head.search(line)), 0)
 
 
 DIALECT = Dialect("agent", write, failed=failure)
