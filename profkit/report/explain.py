@@ -117,15 +117,15 @@ def _of_step(study: Study, impl: str) -> str:
     return f"{impl or say('no_range')}{say('colon')}{told}"
 
 
-def worded(one: Finding) -> tuple[str, str, str]:
-    """Title, next step and expectation of a finding in a language, what is filled in included."""
-    if language() == "en":
-        return one.words()
-    told = {
-        name: text if name in ("library", "found") else translated(named(text)) for name, text in one.params.items()
-    }
-    title, then, expect = map(spaced, replace(one, params=told).words(language()))
-    return title, then, expect
+def worded(one: Finding, study: Study) -> tuple[str, str, str]:
+    """Title, next step with a command that runs, and expectation of a finding, what is filled in included."""
+    known = one.params
+    if language() == "zh":
+        known = {key: text if key in ("library", "found") else translated(named(text)) for key, text in known.items()}
+    title, then, expect = replace(one, params=known).words(language())
+    if language() == "zh":
+        title, then, expect = map(spaced, (title, then, expect))
+    return title, runnable(then, study), expect
 
 
 def _impl(study: Study, findings: Sequence[Finding]) -> list[str]:
@@ -146,12 +146,13 @@ def _impl(study: Study, findings: Sequence[Finding]) -> list[str]:
 
 
 def _finding(study: Study, number: int, one: Finding) -> list[str]:
-    lines = [f"  {number}. {gain(one)}: {one.title}"]
+    title, then, expect = worded(one, study)
+    lines = [f"  {number}. {gain(one)}: {title}"]
     if one.kernel:
         lines.append(f"     kernel: {_both_names(one.kernel)}")
     lines.append(f"     because: {'; '.join(proof(p) for p in one.evidence)}")
-    lines.append(f"     next: {runnable(one.next_step, study)}")
-    lines.append(f"     expect: {one.words()[2]}")
+    lines.append(f"     next: {then}")
+    lines.append(f"     expect: {expect}")
     return lines
 
 

@@ -108,7 +108,7 @@ def test_tensorrt_has_its_sections(run, lang, heads):
         assert not re.search(r"[一-鿿]", text)
 
 
-def test_tensorrt_groups_kernels_of_a_library_and_says_once_what_its_callers_can_do(tmp_path):
+def test_tensorrt_says_once_what_can_be_done_about_several_kernels(tmp_path):
     first = "void at::native::vectorized_elementwise_kernel<4, at::native::direct_copy_kernel_cuda(int)>(int)"
     second = "void at::native::elementwise_kernel<128, 2, at::native::direct_copy_kernel_cuda(int)>(int)"
     rows = [
@@ -119,9 +119,7 @@ def test_tensorrt_groups_kernels_of_a_library_and_says_once_what_its_callers_can
     study = make_run(tmp_path / "r", {"reference": 3e-4, "cuda": 2e-4}, rows)
     chosen = [Chosen(study, "reference", "a"), Chosen(study, "cuda", "b")]
     text = in_each(lambda: tensorrt.write_up(tensorrt.Inputs(chosen, ladder_of(chosen))))[1]
-    assert text.count("copy (ATen)") >= 1
-    assert "| `copy (ATen)` | 2 | 300 us | 100% |" in text
-    assert "copy (ATen) #2" not in text
+    assert "| `copy (ATen) #2` | reference |" in text
     assert text.count("这是 PyTorch 自带的 kernel") == 1
     # Another main kernel: what was counted inside it is not compared.
     assert "最耗时的 kernel 由 `copy (ATen)` 变为 `k`" in text

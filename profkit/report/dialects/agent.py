@@ -218,7 +218,7 @@ def _waterfall(study: Study, own: str) -> dict[str, Any] | None:
 
 
 def _finding(study: Study, one: Finding) -> dict[str, Any]:
-    title, then, expect = worded(one)
+    title, then, expect = worded(one, study)
     kernel = f" --kernel {shlex.quote(_handle(one.kernel))}" if one.kernel else ""
     return {
         "rule": one.rule,
@@ -228,7 +228,7 @@ def _finding(study: Study, one: Finding) -> dict[str, Any]:
         "bound": one.upper_bound,
         "share": one.ratio,
         "evidence": [cut(proof(piece), 60) for piece in one.evidence[:3]],
-        "next": runnable(then, study),
+        "next": then,
         "expect": expect,
         "verify": f"profkit explain {shlex.quote(_newest(study))}{kernel} --json",
     }
@@ -270,7 +270,7 @@ def _next(study: Study, subject: Part | None, told: Sequence[Finding], mine: Seq
     if _at_lower_bound(subject) and all(one.severity != HOST for one in told):
         return say("a_stop")
     if told:
-        return runnable(worded(told[0])[1], study)
+        return worded(told[0], study)[1]
     again = sections.again(study)
     if study.manifest.counters.state != "collected" and again:
         how = translated(study.manifest.counters.fix) or again.replace("--events", "--ncu")

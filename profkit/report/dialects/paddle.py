@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzers.verdicts.speedup import FORMULAS, shown, speedup
 from profkit.errors import ProfkitError
+from profkit.report import units
 from profkit.report.dialect import Dialect, Written
 from profkit.report.ladder import Chosen, choose
-from profkit.report.layout import Table, pipe_table
+from profkit.report.layout import Column, Table, pipe_table
 from profkit.report.messages import say, translated
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
 
-HEAD = (
-    "Case No.",
-    "device",
-    "input_type",
-    "input_shape",
-    "original Paddle Perf(ms)",
-    "current Paddle Perf(ms)",
-)
-RESULT, CONVENTION = "faster than the original one", "gain"
+GAIN = "gain"
+"""The convention of a table's percentages: old / new - 1."""
 
 
 @dataclass(frozen=True)
@@ -46,33 +40,34 @@ def write(runs: Sequence[str | Study]) -> Written:
 
 
 def report(cases: Sequence[Case]) -> str:
-    """The table and its convention."""
-    with_torch = any(not math.isnan(case.pytorch) for case in cases)
-    head = [*HEAD, RESULT] + (["PyTorch Perf(ms)", "diff with PyTorch"] if with_torch else [])
-    places = _places(cases)
-    gap = say("fill_in")
-    rows = [_row(number, case, places, with_torch, gap) for number, case in enumerate(cases, 1)]
-    colon, comma = say("colon"), say("comma")
-    formula = translated(FORMULAS[CONVENTION])
-    lines = [pipe_table(Table(head, rows)), "", f"{RESULT}{colon}{formula}{comma}{say('in_ms')}"]
-    if with_torch:
-        lines.append(f"diff with PyTorch{colon}{formula}{comma}{say('old_is_torch')}")
+    """The table and its convention; columns of PyTorch only where it was timed."""
+
+    def times(name: str) -> list[str]:
+        known = [getattr(one, name) for one in cases]
+        return [units.MISSING if math.isnan(time) else f"{time * 1e3:.{places}f}" for time in known]
+
+    def gains(name: str) -> list[str]:
+        return [shown(speedup(getattr(one, name), one.after, GAIN), GAIN) for one in cases]
+
+    places, gap = _places(cases), say("fill_in")
+    result, against = "faster than the original one", "diff with PyTorch"
+    table = Table.of(
+        [
+            Column("Case No.", [str(number) for number, _ in enumerate(cases, 1)]),
+            Column("device", [one.device or gap for one in cases]),
+            Column("input_type", [one.input_type or gap for one in cases]),
+            Column("input_shape", [one.input_shape or gap for one in cases]),
+            Column("original Paddle Perf(ms)", times("before")),
+            Column("current Paddle Perf(ms)", times("after")),
+            Column(result, gains("before")),
+            Column("PyTorch Perf(ms)", times("pytorch")),
+            Column(against, gains("pytorch")),
+        ]
+    )
+    formula = say("colon") + translated(FORMULAS[GAIN]) + say("comma")
+    lines = [pipe_table(table), "", f"{result}{formula}{say('in_ms')}"]
+    lines += [f"{against}{formula}{say('old_is_torch')}"] if against in table.head else []
     return "\n".join(lines) + "\n"
-
-
-def _row(number: int, case: Case, places: int, with_torch: bool, gap: str) -> list[str]:
-    cells = [
-        str(number),
-        case.device or gap,
-        case.input_type or gap,
-        case.input_shape or gap,
-        _ms(case.before, places),
-        _ms(case.after, places),
-        shown(speedup(case.before, case.after, CONVENTION), CONVENTION),
-    ]
-    if with_torch:
-        cells += [_ms(case.pytorch, places), shown(speedup(case.pytorch, case.after, CONVENTION), CONVENTION)]
-    return cells
 
 
 def _places(cases: Sequence[Case]) -> int:
@@ -81,50 +76,31 @@ def _places(cases: Sequence[Case]) -> int:
     return min(7, max(3, 3 - math.floor(math.log10(min(times) * 1e3)))) if times else 3
 
 
-def _ms(seconds: float, places: int) -> str:
-    return "-" if math.isnan(seconds) else f"{seconds * 1e3:.{places}f}"
-
-
 def cases_of(chosen: Sequence[Chosen]) -> list[Case]:
     """Cases from pairs of runs BEFORE AFTER ..., one for each shape and layout that both timed."""
     if len(chosen) < 2 or len(chosen) % 2:
         raise ProfkitError(f"{len(chosen)} runs: --for paddle takes pairs", fix="name BEFORE AFTER [BEFORE AFTER]...")
     pairs = zip(chosen[::2], chosen[1::2], strict=True)
-    return [case for before, after in pairs for case in (_case(before, after), *_more(before, after))]
+    return [case for before, after in pairs for case in _cases(before, after)]
 
 
-def _more(before: Chosen, after: Chosen) -> Iterator[Case]:
-    """A case for each further set of inputs (get_more_inputs) that both runs timed."""
-    known = {one.inputs: one.times for one in before.study.shapes[1:]}
-    reference = after.study.analysis.reference
+def _cases(before: Chosen, after: Chosen) -> Iterator[Case]:
+    first, old = after.study.analysis.rows, {one.inputs: one.times for one in before.study.shapes[1:]}
+    mine = {name: float(row["time"]) for name, row in first.items()}
+    yield _case(before, after, after.study.manifest.inputs, float(before.row["time"]), mine)
     for one in after.study.shapes[1:]:
-        old = known.get(one.inputs, {})
-        if before.impl in old and after.impl in one.times:
-            torch = math.nan if reference in (before.impl, after.impl) else one.times.get(reference, math.nan)
-            device = str(after.study.manifest.device.get("name", ""))
-            yield Case(device, *_recorded(one.inputs), old[before.impl], one.times[after.impl], torch)
+        if before.impl in (known := old.get(one.inputs, {})) and after.impl in one.times:
+            yield _case(before, after, one.inputs, known[before.impl], one.times)
 
 
-def _recorded(inputs: Sequence[str]) -> tuple[str, str]:
-    """Type and shape of the inputs as the run has them: a shape an input, each type once."""
+def _case(before: Chosen, after: Chosen, inputs: Sequence[str], old: float, times: Mapping[str, float]) -> Case:
+    """A case of inputs as the run has them: a shape an input, each type once."""
     parts = [one.partition(" ")[::2] for one in inputs if "[" in one]
-    return ", ".join(dict.fromkeys(kind for kind, _ in parts)), ", ".join(
-        shape.replace(", ", ",") for _, shape in parts
-    )
-
-
-def _case(before: Chosen, after: Chosen) -> Case:
-    analysis = after.study.analysis
-    old, new = before.study.analysis.impl(before.impl), analysis.impl(after.impl)
-    judged = analysis.reference in (before.impl, after.impl) or analysis.reference not in analysis.rows
-    torch = math.nan if judged else float(analysis.rows[analysis.reference]["time"])
-    return Case(
-        str(after.study.manifest.device.get("name", "")),
-        *_recorded(after.study.manifest.inputs),
-        float(old["time"]),
-        float(new["time"]),
-        torch,
-    )
+    types = ", ".join(dict.fromkeys(kind for kind, _ in parts))
+    shapes = ", ".join(shape.replace(", ", ",") for _, shape in parts)
+    reference = after.study.analysis.reference
+    torch = math.nan if reference in (before.impl, after.impl) else times.get(reference, math.nan)
+    return Case(str(after.study.manifest.device.get("name", "")), types, shapes, old, times[after.impl], torch)
 
 
 DIALECT = Dialect("paddle", write, markdown=True)

@@ -10,7 +10,7 @@ from analyzers.rules.rule import TIME
 from analyzers.verdicts.verdict import brief
 from profkit.report import sections
 from profkit.report.dialect import Dialect, Written, the_one
-from profkit.report.explain import gain, in_order, runnable, worded
+from profkit.report.explain import gain, in_order, worded
 from profkit.report.layout import code, pipe_table
 from profkit.report.messages import language, say, spoken
 from profkit.report.names import short_name
@@ -87,9 +87,9 @@ def _findings(study: Study) -> Iterator[str]:
     for impl in [name for name in in_order(study) if name == best or not study.manifest.impls]:
         first = next((one for one in found if one.impl == impl and one.severity == TIME), None)
         if first is not None:
-            title, then, _ = worded(first)
+            title, then, _ = worded(first, study)
             said = say("bound_why", bound=title, why=code(short_name(first.kernel))) if first.kernel else title
-            told = say("pr_finding", what=said, gain=gain(first), step=runnable(then, study))
+            told = say("pr_finding", what=said, gain=gain(first), step=then)
             yield f"- {impl}{say('colon')}{told}"
 
 

@@ -8,32 +8,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from analyzers.compare import Ladder
-from analyzers.records import number
 from analyzers.rules.rule import TIME
 from analyzers.verdicts.speedup import FORMULAS, shown, speedup
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.dialect import FILE, Dialect, Written
-from profkit.report.explain import gain, headline, proof, runnable, worded
+from profkit.report.explain import gain, headline, proof, worded
 from profkit.report.ladder import Chosen, choose, ladder_of, ladder_table, moved
 from profkit.report.layout import Table, code, pipe_table
-from profkit.report.messages import language, named, say, spoken, translated
-from profkit.report.names import short_name, short_names
+from profkit.report.messages import language, say, spoken, translated
+from profkit.report.names import short_name
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from profkit.rundir.manifest import Impl
     from profkit.study.study import Study
 
-TOP = 10
-"""Kernels or layers that a table of hot spots names."""
 FIGURES = ("max_abs", "mean_abs", "median_abs", "max_rel", "mean_rel", "median_rel")
 """Errors of a check that the template asks for: largest, mean and median, absolute and relative."""
 
@@ -119,7 +114,6 @@ def write_up(inputs: Inputs) -> str:
     # An engine was built only where its profile says so.
     title = "title" if inputs.layers is not None or not inputs.chosen else "title_plain"
     lines = [f"# {say(title, sample=writer.sample)}", "", writer.gap("model"), ""]
-    writer.numbers = {key: at for at, (key, _) in enumerate(sections, 1)}
     for at, (key, section) in enumerate(sections, 1):
         lines += [f"## {at} {say(key)}", "", "\n".join(section()).rstrip("\n"), ""]
     return "\n".join(lines).rstrip() + "\n"
@@ -132,7 +126,6 @@ class _Writer:
         self.inputs = inputs
         self.studies = list({one.study.path.resolve(): one.study for one in inputs.chosen}.values())
         self.sample = self.studies[0].manifest.sample.id if self.studies else "…"
-        self.numbers: Mapping[str, int] = {}
 
     def gap(self, key: str, name: str = "") -> str:
         """The author's words for a gap, else a marked place."""
@@ -174,65 +167,31 @@ class _Writer:
             yield self.gap("no_baseline")
 
     def hot(self) -> Iterator[str]:
-        layers, chosen = self.inputs.layers, self.inputs.chosen
-        if layers is not None:
-            yield self._kernels(layers, layers.kernels)
-            yield "\n" + say("layers_note")
+        if (layers := self.inputs.layers) is not None:
+            yield pipe_table(sections.kernels_table(layers, spans=True)) + "\n"
+            yield say("layers_note")
             yield from (f"- {sections.caveat_line(caveat)}" for caveat in sections.all_caveats(layers))
             return
-        ends = chosen if len(chosen) < 2 else (chosen[0], chosen[-1])
-        counted = [(one, mine) for one in ends if len(mine := _of(one))]
-        for one, mine in counted:
-            yield f"**{one.impl}**\n\n{self._kernels(one.study, mine)}\n"
-        if not counted:
-            yield self.gap("no_hot")
-
-    def _kernels(self, study: Study, kernels: pd.DataFrame) -> str:
-        """The longest; those of a library that compute the same are one row."""
-        groups: dict[str, list[Mapping[Any, Any]]] = {}
-        for row in kernels.to_dict("records"):
-            short = short_name(str(row["kernel"]))
-            groups.setdefault(short if short.endswith(")") else str(row["kernel"]), []).append(row)
-        longest = sorted(groups.values(), key=lambda rows: -sum(number(row, "time") for row in rows))[:TOP]
-        names = short_names(str(rows[0]["kernel"]) for rows in longest)
-        cells = [
-            [
-                code(names[str(rows[0]["kernel"])]),
-                units.count(sum(number(row, "launches") for row in rows)),
-                units.text(sum(number(row, "time") for row in rows), "s"),
-                units.percent(sum(number(row, "share") for row in rows)),
-                say("listed").join(dict.fromkeys(named(str(row.get("bound_by", units.MISSING))) for row in rows)),
-            ]
-            for rows in longest
-        ]
-        return pipe_table(Table(self.head("layer", "occurrences", "total", "share", "bound_by"), cells))
+        ends = [self.inputs.chosen[at].impl for at in (0, -1)] if self.inputs.chosen else []
+        tables = [sections.kernels_table(study, ends, spans=True) for study in self.studies]
+        yield "\n\n".join(pipe_table(table) for table in tables if table.rows) or self.gap("no_hot")
 
     def findings(self) -> Iterator[str]:
-        """The first three of each step. What the callers of a library can do stands once, below."""
-        told, libraries = False, dict[str, str]()
-        known = {
-            study.path.resolve(): [one for one in study.findings() if one.severity == TIME] for study in self.studies
-        }
+        """The first three of each step; what can be done about several stands once."""
+        seen = set[str]()
         for step in self.inputs.chosen:
-            for one in [f for f in known[step.study.path.resolve()] if f.impl == step.impl][:3]:
-                told = True
-                title, then, expect = worded(one)
-                where = code(short_name(one.kernel))
-                said = say("bound_why", bound=title, why=where) if one.kernel else title
-                yield f"- **{step.impl}**{say('colon')}{said}"
-                because = say("semicolon").join(proof(p) for p in one.evidence)
+            mine = [one for one in step.study.findings() if one.severity == TIME and one.impl == step.impl]
+            for one in mine[:3]:
+                title, then, expect = worded(one, step.study)
+                where = say("bound_why", bound=title, why=code(short_name(one.kernel))) if one.kernel else title
+                yield f"- **{step.impl}**{say('colon')}{where}"
+                because = say("semicolon").join(map(proof, one.evidence))
                 yield f"  - {gain(one)}{say('semicolon')}{self.labelled('because', because)}"
-                library = one.params.get("library", "")
-                expected = self.labelled("expect", expect)
-                if library:
-                    libraries[library] = f"{runnable(then, step.study)}{say('semicolon')}{expected}"
-                    continue
-                yield f"  - {self.labelled('next', runnable(then, step.study))}"
-                yield f"  - {expected}"
-        if libraries:
-            yield f"\n{say('library')}\n"
-            yield from (f"- **{name}**{say('colon')}{then}" for name, then in libraries.items())
-        if not told:
+                if then not in seen:
+                    yield f"  - {self.labelled('next', then)}"
+                    yield f"  - {self.labelled('expect', expect)}"
+                seen.add(then)
+        if not seen:
             yield self.gap("no_hot")
 
     def steps(self) -> Iterator[str]:
@@ -242,7 +201,7 @@ class _Writer:
             return
         yield pipe_table(ladder_table(ladder), (0, 1))
         if len(self.studies) == 1:
-            yield "\n" + say("ratios_note", number=str(self.numbers.get("performance", "")))
+            yield "\n" + say("ratios_note", section=say("performance"))
         if self.inputs.figure:
             yield f"\n![{say('figure')}]({self.inputs.figure})"
             yield from [f"\n{say('fig_foreign')}"] if self.inputs.foreign else []
@@ -319,12 +278,6 @@ class _Writer:
             yield "\n```sh\n" + "\n".join(dict.fromkeys(lines)) + "\n```"
 
 
-def _of(one: Chosen) -> pd.DataFrame:
-    """The kernels of one step."""
-    kernels = one.study.kernels
-    return kernels[kernels["impl"] == one.impl] if len(kernels) else kernels
-
-
 def _largest(values: Iterable[float | None]) -> str:
     known = [float(value) for value in values if value is not None and math.isfinite(value)]
     return f"{max(known):.3g}" if known else "-"
@@ -334,7 +287,11 @@ def by_input(studies: Sequence[Study], steps: Sequence[str]) -> str:
     """One row a run: its inputs, the first step's time, the other steps' with their speed-ups."""
     known = [{str(row["impl"]): float(row["time"]) for row in study.metrics.to_dict("records")} for study in studies]
     scale, unit = units.scale("s", [time for times in known for time in times.values()])
-    rows = [_row(study, times, steps, scale) for study, times in zip(studies, known, strict=True)]
+    rows = []
+    for study, times in zip(studies, known, strict=True):
+        first, *others = (times.get(step, math.nan) for step in steps)
+        told = [f"{units.digits(time / scale)} ({shown(speedup(first, time), 'ratio')})" for time in others]
+        rows.append([", ".join(study.manifest.inputs) or study.path.name, units.digits(first / scale), *told])
     head = [say("p_inputs"), *(f"{step} [{unit}]" for step in steps)]
     note = say("convention", formula=translated(FORMULAS["ratio"]), base=say("base_time"))
     return f"{say('by_input')}\n\n{pipe_table(Table(head, rows), (0,))}\n\n{note}"
@@ -344,15 +301,6 @@ def elements(study: Study) -> int:
     """Number of elements of a run's inputs, 0 where they are not described."""
     shapes = (re.search(r"\[([\d, ]+)\]", one) for one in study.manifest.inputs)
     return sum(math.prod(int(size) for size in found[1].split(",")) for found in shapes if found is not None)
-
-
-def _row(study: Study, times: dict[str, float], steps: Sequence[str], scale: float) -> list[str]:
-    first = times.get(steps[0], math.nan)
-    cells = [", ".join(study.manifest.inputs) or study.path.name, units.digits(first / scale)]
-    for step in steps[1:]:
-        time = times.get(step, math.nan)
-        cells.append(f"{units.digits(time / scale)} ({shown(speedup(first, time), 'ratio')})")
-    return cells
 
 
 DIALECT = Dialect(

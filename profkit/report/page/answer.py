@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from analyzers.records import number
 from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
 from profkit.report import sections, units
-from profkit.report.explain import gain, runnable, unexplained, worded
+from profkit.report.explain import gain, unexplained, worded
 from profkit.report.layout import Column, Table, column, cut
 from profkit.report.messages import bound, language, named, of_roof, say, translated
 from profkit.report.names import short_name
@@ -205,11 +205,11 @@ def _next_card(study: Study, first: Finding | None, row: Mapping[Any, Any], foun
         mine = [one for one in found if best in (None, one.impl)]
         near = number(row, "roof_share") >= NEAR
         return Card(question, say("p_near") if near else unexplained(mine), kind="wide")
-    title, then, _ = worded(first)
+    title, then, _ = worded(first, study)
     worth = gain(first)
     if first.kernel:
         worth = say("bound_why", bound=worth, why=short_name(first.kernel, 48))
-    return Card(question, runnable(then, study), worth + say("colon") + title, kind="wide", link="#findings")
+    return Card(question, then, worth + say("colon") + title, kind="wide", link="#findings")
 
 
 # ---- the cards of a program

@@ -164,7 +164,7 @@ def _claims_nothing(one: Finding) -> bool:
 
 def _finding(study: Study, one: Finding, name: str) -> Values:
     """Texts of one finding; `own`: what it could win beyond those before it, where less."""
-    title, then, expect = worded(one)
+    title, then, expect = worded(one, study)
     ranged = study.best is None and len(study.parts) > 1 and one.impl not in ("", WHOLE)
     own = ""
     # Of a program the slice itself is claimed: its first finding says more than the others leave of it.
@@ -175,7 +175,7 @@ def _finding(study: Study, one: Finding, name: str) -> Values:
         "severity": one.severity,
         "gain": gain(one),
         "title": title,
-        "step": runnable(then, study),
+        "step": then,
         "kernel": ", ".join([*([one.impl] if ranged else []), *([short_name(one.kernel)] if one.kernel else [])]),
         "full": cut(one.kernel, 300),
         "own": own,

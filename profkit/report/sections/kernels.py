@@ -25,10 +25,11 @@ LEAST_HOLE = 0.005
 _Rows = Sequence[Mapping[Any, Any]]
 
 
-def kernels_table(study: Study, *, spans: bool = False) -> Table:
-    """Longest kernels of each implementation or of all ranges; `spans`: names as code spans."""
+def kernels_table(study: Study, of: Sequence[str] = (), *, spans: bool = False) -> Table:
+    """Longest kernels of each implementation (`of`: these alone) or of all ranges; `spans`: names as code spans."""
     kernels = study.hottest
     if study.manifest.impls and len(kernels):
+        kernels = kernels[kernels["impl"].isin(of)] if of else kernels
         kernels = kernels.groupby("impl", sort=False, group_keys=False).head(TOP_KERNELS)
     else:
         # What runs in no step is not among those of a step.

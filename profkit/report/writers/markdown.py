@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from analyzers.rules.rule import TIME
 from analyzers.verdicts.verdict import brief
 from profkit.report import lines, units
-from profkit.report.explain import MINOR, gain, runnable, worded
+from profkit.report.explain import MINOR, gain, worded
 from profkit.report.layout import Column, Table, code, column, pipe_table, without_markup, words
 from profkit.report.messages import say
 from profkit.report.names import short_name
@@ -69,9 +69,9 @@ def _findings(study: Study) -> Iterator[Section]:
         found = [one for one in found if one.impl == study.best.name]
     lines = []
     for one in found[:TOP_FINDINGS]:
-        words, then, _ = worded(one)
+        words, then, _ = worded(one, study)
         where = f" in {code(short_name(one.kernel))}" if one.kernel else ""
-        lines.append(f"**{gain(one)}**{where}: {words}. Next: {runnable(then, study)}.")
+        lines.append(f"**{gain(one)}**{where}: {words}. Next: {then}.")
     if lines:
         whose = f" of {study.best.name}" if study.best is not None else ""
         note = f"The largest gains known{whose}: upper bounds, which do not add up. `profkit explain` has all of them."
