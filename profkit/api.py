@@ -185,9 +185,7 @@ def history(sample: str = "", runs: str | os.PathLike[str] = "profkit-runs", dev
     """Every time of a sample (of all: "") below a folder of runs, a row a run and implementation: sample, impl, device,
     created, path, time [s], lower bound, level [s] (the median of the runs between two changes).
     """
-    with Index(Path(runs)) as index:
-        index.refresh()
-        found = histories(index, sample=sample, device=device)
+    found = histories(Index(Path(runs)), sample=sample, device=device)
     names = ("sample", "impl", "device", "created", "path", "time", "lower_bound")
     rows = [
         {**{name: getattr(row, name) for name in names}, "level": level.time}

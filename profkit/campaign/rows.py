@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from analyzers.verdicts.verdict import PACED, SPOILS, Condition, Verdict
+from analyzers.verdicts.verdict import PACED, Condition, Verdict
 from collectors.caveat import Caveat
 from profkit.contests.figures import number
 from profkit.errors import ProfkitError
@@ -28,7 +27,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     `path`: of the run, relative to the folder. `status`: of the run; `state`, `reason`: of the implementation.
     `source`: hash of its file. `word`: its verdict, "" for what is not judged (a reference, a range); `line`: the
     verdict as a sentence, `line_zh` in Chinese; `wins`: it counts as faster. `lower bound`: time over the lower bound; `share`: of the attainable.
-    `caveats`: those about it or about the whole run. `page`: 1 where the run has a report.html.
+    `caveats`: those about it or about the whole run.
     """
 
     path: str
@@ -64,11 +63,10 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     bound: str = ""
     method: str = ""
     caveats: tuple[str, ...] = ()
-    page: int = 0
 
 
 class _Said(msgspec.Struct):
-    """A recorded verdict."""
+    """A recorded verdict; unknown numbers are None."""
 
     impl: str
     word: str
@@ -77,23 +75,13 @@ class _Said(msgspec.Struct):
     speedup: float | None = None
     low: float | None = None
     high: float | None = None
-    conditions: list[Any] = []
+    conditions: tuple[Condition, ...] = ()
     line: str = ""
 
     @property
-    def chinese(self) -> str:
-        """The sentence in Chinese; as recorded where its condition is unknown."""
-        with contextlib.suppress(msgspec.ValidationError, KeyError):
-            held = tuple(msgspec.convert(self.conditions, list[Condition]))
-            low, high = number(self.low), number(self.high)
-            one = Verdict(self.impl, self.word, self.kind, self.why, number(self.speedup), low, high, held)
-            return one.text("zh")
-        return self.line
-
-    @property
-    def wins(self) -> int:
-        codes = [one.get("code") if isinstance(one, dict) else one for one in self.conditions]
-        return int(self.word == "faster" and not any(code in SPOILS for code in codes))
+    def verdict(self) -> Verdict:
+        speedup, low, high = number(self.speedup), number(self.low), number(self.high)
+        return Verdict(self.impl, self.word, self.kind, self.why, speedup, low, high, self.conditions)
 
 
 METRICS = "profkit-metrics/1"
@@ -125,11 +113,10 @@ def read_run(folder: Path, path: str) -> tuple[str, list[tuple[Row, Facts]]]:
     if metrics.schema != METRICS:
         damage = f"{run / 'metrics.json'}: field schema: {metrics.schema!r}, expected {METRICS!r}; use a newer profkit"
         metrics = _Metrics()
-    page = int((run / "report.html").exists())
-    return damage, list(_rows(path, manifest, metrics, page))
+    return damage, list(_rows(path, manifest, metrics))
 
 
-def _rows(path: str, manifest: Manifest, metrics: _Metrics, page: int) -> Iterator[tuple[Row, Facts]]:
+def _rows(path: str, manifest: Manifest, metrics: _Metrics) -> Iterator[tuple[Row, Facts]]:
     """One row per implementation or range; a run with neither has one."""
     figures = {str(one.get("impl", "")): one for one in metrics.impls}
     caveats = manifest.caveats if metrics.caveats is None else metrics.caveats
@@ -162,10 +149,9 @@ def _rows(path: str, manifest: Manifest, metrics: _Metrics, page: int) -> Iterat
             source=_source(manifest, impl),
             word=said.word,
             line=said.line,
-            line_zh=said.chinese if said.line else "",
-            wins=said.wins,
+            line_zh=said.verdict.text("zh") if said.line else "",
+            wins=int(said.verdict.wins),
             caveats=tuple(one.what for one in caveats if one.about in ("", name)),
-            page=page,
             **figured,
         )
         yield row, _facts(manifest, own, hottest.get(name, {}))

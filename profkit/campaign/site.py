@@ -1,16 +1,15 @@
 """Static site of many runs: leaderboard, rankings, rooflines, and a page per run.
 
-`index.html` and `index.zh.html` share one `data.js`. Pages of runs lie in `runs/`: copies of report.html, or made
-now, the best first. Runs without one are a row of facts.
+`index.html` and `index.zh.html` share one `data.js`. Pages of runs lie in `runs/`, made the best first. Runs without
+one are a row of facts.
 """
 
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from functools import cache, cached_property, partial
+from dataclasses import dataclass
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +17,6 @@ from urllib.parse import quote
 
 import msgspec
 
-from analyzers.errors import AnalyzeError
-from analyzers.verdicts.analysis import Analysis
 from profkit._version import __version__
 from profkit.campaign.index import Index
 from profkit.campaign.rows import Row
@@ -29,7 +26,7 @@ from profkit.errors import ProfkitError
 from profkit.report.messages import LANGUAGES, in_chinese, in_each, named, say, speaking, spoken
 from profkit.rundir.directory import open_run
 from profkit.rundir.files import unwritable, write_atomic
-from profkit.study.study import Study, open_study
+from profkit.study.study import open_study
 from profkit.targets import find_samples
 
 if TYPE_CHECKING:
@@ -42,17 +39,16 @@ POINTS = 40
 FIGURES = 4
 """Most rooflines."""
 RIGHT = ("inconclusive", "faster", "slower", "same")
-_PLAIN = (
-    *("path", "sample", "impl", "created", "status", "word", "line", "wins", "speedup", "low", "high"),
+FIELDS = (
+    *("path", "sample", "impl", "device", "created", "status", "word", "line", "wins", "speedup", "low", "high"),
     *("time", "lower_bound", "share", "bound", "method"),
 )
-FIELDS = (*_PLAIN, "device", "caveats", "newest", "page")
-"""Fields of a row in data.js, in order; `device` and `caveats` are indices."""
+"""Fields of a row that stand in data.js as they are."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """What was written: `pages` of runs, of them `fresh` made or copied this time."""
+    """What was written: `pages` of runs, of them `fresh` made this time."""
 
     index: Path
     runs: int
@@ -61,32 +57,35 @@ class Made:
     damaged: Sequence[tuple[str, str]]
 
 
-def build(
-    runs: Path, out: Path, *, season: Path | None = None, pages: int = 20, lang: str = "en", name: str = ""
-) -> Made:
+def build(runs: Path, out: Path, *, season: Path | None = None, pages: int = 20, lang: str = "en") -> Made:
     """Write the site of the runs below `runs` into `out`, over an earlier one.
 
     season: a folder of samples to restrict to and rank by the contest's rules. pages: number of new pages to make;
     lang: of those pages. Raises ProfkitError when `out` holds other things or cannot be written.
     """
     _free(out)
-    with Index(runs) as index:
-        index.refresh()
-        rows, damaged = index.rows(), index.damaged()
+    index = Index(runs)
+    rows, damaged = index.rows(), index.damaged()
+    samples = find_samples(season) if season is not None else []
     if season is not None:
-        ids = {folder.resolve().name for folder in find_samples(season)}
+        ids = {folder.resolve().name for folder in samples}
         rows = [row for row in rows if row.sample in ids]
     best = best_of(rows)
     there, fresh = _pages(runs, out, rows, best, pages, lang)
-    figures = _figures(runs, out, best)
-    scored = _scored(season, runs, rows) if season is not None else []
+    values: dict[str, Any] = {
+        "scored": _scored(samples, runs, rows),
+        "fastp": fast_p(best),
+        "figures": _figures(runs, out, best),
+        "damaged": damaged,
+        "counts": _counts(rows),
+    }
     write_atomic(out / MARK, _data(rows, there).encode())
     for file in ("site.js", "site.css"):
         write_atomic(out / file, _template(file).encode())
-    for code, file, other in (("en", "index.html", "index.zh.html"), ("zh", "index.zh.html", "index.html")):
-        text = _page(code, other, name or (season or runs).resolve().name, rows, best, scored, figures, damaged)
+    for lang_, file, other in (("en", "index.html", "index.zh.html"), ("zh", "index.zh.html", "index.html")):
+        text = _page(lang_, (season or runs).resolve().name, values | {"other": other})
         write_atomic(out / file, text.encode())
-    return Made(out / "index.html", len({row.path for row in rows}), len(there), fresh, damaged)
+    return Made(out / "index.html", values["counts"]["runs"], len(there), fresh, damaged)
 
 
 def best_of(rows: Iterable[Row]) -> dict[tuple[str, str], Row]:
@@ -133,35 +132,21 @@ def _free(out: Path) -> None:
 def _pages(
     runs: Path, out: Path, rows: Sequence[Row], best: dict[tuple[str, str], Row], limit: int, lang: str
 ) -> tuple[dict[str, str], int]:
-    """(run -> address of its page, how many were made now); pages of gone runs are removed."""
+    """(run -> address of its page, how many were made now); other pages are removed."""
     ahead = [row.path for row in sorted(best.values(), key=_merit, reverse=True)]
-    own = {row.path for row in rows if row.page}
     there: dict[str, str] = {}
-    fresh = made = 0
+    fresh = 0
     for path in dict.fromkeys((*ahead, *(row.path for row in rows))):
         file = out / "runs" / f"{'run' if path == '.' else path}.html"
-        source = runs / path / ("report.html" if path in own else "metrics.json")
-        if not _newer(file, source):
-            if path in own:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(source, file)
-            elif made < limit and source.exists():
-                made += 1
-                if not _make(runs / path, file, lang):
-                    continue
-            elif not file.exists():
-                continue
-            else:
-                # Stale.
-                file.unlink()
+        if not _newer(file, runs / path / "metrics.json"):
+            if fresh == limit or not _make(runs / path, file, lang):
                 continue
             fresh += 1
-        there[path] = f"runs/{quote(file.relative_to(out / 'runs').as_posix())}"
-    kept = {out / "runs" / f"{'run' if path == '.' else path}.html" for path in there}
+        there[path] = file.relative_to(out).as_posix()
     for file in (out / "runs").rglob("*.html"):
-        if file not in kept:
+        if file.relative_to(out).as_posix() not in there.values():
             file.unlink()
-    return there, fresh
+    return {path: quote(address) for path, address in there.items()}, fresh
 
 
 def _newer(file: Path, source: Path) -> bool:
@@ -197,13 +182,11 @@ def _figures(runs: Path, out: Path, best: dict[tuple[str, str], Row]) -> list[di
         file.unlink()
     found = []
     for number, device in enumerate(sorted(by_device, key=lambda one: -len(by_device[one]))[:FIGURES], 1):
-        named_ = {"device": device}
-        for lang in LANGUAGES:
-            file = out / f"roofline-{number}{'' if lang == 'en' else f'.{lang}'}.svg"
+        drawn = {lang: f"roofline-{number}.{lang}.svg" for lang in LANGUAGES}
+        for lang, name in drawn.items():
             with speaking(lang):
-                save(draw(season_scene(runs, device, by_device[device])), file)
-            named_[lang] = file.name
-        found.append(named_)
+                save(draw(season_scene(runs, device, by_device[device])), out / name)
+        found.append({"device": device, **drawn})
     return found
 
 
@@ -215,73 +198,41 @@ def season_scene(runs: Path, device: str, rows: Sequence[Row]) -> Scene:
     lang = spoken()
     newest = max(rows, key=lambda row: (row.created, row.path))
     chosen = sorted(rows, key=lambda row: -row.share if math.isfinite(row.share) else 0.0)[:POINTS]
-    points = [
-        Point(
-            f"{row.sample} {row.impl}",
-            row.intensity,
-            row.flops,
-            row.bandwidth,
-            row.compute or "fp32",
-            impl=row.impl,
-            time=row.time,
-            attained=row.share,
-        )
-        for row in chosen
-    ]
+    points = []
+    for row in chosen:
+        place = row.intensity, row.flops, row.bandwidth, row.compute or "fp32"
+        points.append(Point(f"{row.sample} {row.impl}", *place, impl=row.impl, time=row.time, attained=row.share))
     with speaking(lang):
         words = say("fig_season", count=str(len(points)))
-    return Scene(
-        roofline=roofline_of(open_run(runs / newest.path), None),
-        points=tuple(points),
-        title=device,
-        subtitle=words,
-        lang=lang,
-    )
+    ceilings = roofline_of(open_run(runs / newest.path), None)
+    return Scene(roofline=ceilings, points=tuple(points), title=device, subtitle=words, lang=lang)
 
 
-class _Recorded(Study):
-    """A run with its recorded analysis; analysed again where there is none."""
-
-    @cached_property
-    def analysis(self) -> Analysis:
-        try:
-            return Analysis.from_dict(msgspec.json.decode((self.path / "metrics.json").read_bytes()))
-        except (OSError, msgspec.DecodeError, AnalyzeError):
-            return Study(self.run).analysis
-
-
-def _scored(season: Path, runs: Path, rows: Sequence[Row]) -> list[score.Scored]:
+def _scored(samples: Sequence[Path], runs: Path, rows: Sequence[Row]) -> list[score.Scored]:
     """The samples of a season, each with its newest finished run, by the contest's rules."""
-    newest: dict[str, Row] = {}
-    for row in sorted(rows, key=lambda one: (one.created, one.path)):
-        if row.status == "done":
-            newest[row.sample] = row
-    studies = {name: _Recorded(open_run(runs / row.path)) for name, row in newest.items()}
-    return score.ordered(score.score(one, studies.get(one.resolve().name)) for one in find_samples(season))
+    done = sorted((row for row in rows if row.status == "done"), key=lambda one: (one.created, one.path))
+    newest = {row.sample: row.path for row in done}
+    studies = {name: open_study(runs / path) for name, path in newest.items()}
+    return score.ordered(score.score(one, studies.get(one.resolve().name)) for one in samples)
 
 
 def _data(rows: Sequence[Row], pages: dict[str, str]) -> str:
-    """data.js: the rows as lists, repeated values by index; free of markup."""
-    devices = {name: place for place, name in enumerate(sorted({row.device for row in rows}))}
+    """data.js, free of markup; a row's `caveats` are indices."""
     caveats: dict[str, int] = {}
     newest: dict[tuple[str, str], tuple[str, str]] = {}
     for row in rows:
         key = row.device, row.sample
         newest[key] = max(newest.get(key, ("", "")), (row.created, row.path))
-    listed = []
-    for row in rows:
-        said = [caveats.setdefault(what, len(caveats)) for what in row.caveats]
-        last = newest[row.device, row.sample] == (row.created, row.path)
-        values = [_plain(getattr(row, name)) for name in _PLAIN]
-        listed.append([*values, devices[row.device], said, int(last), pages.get(row.path, "")])
-    document = {
-        "fields": FIELDS,
-        "devices": list(devices),
-        "caveats": list(caveats),
-        "words": _words()["script"],
-        "chinese": _chinese(rows),
-        "rows": listed,
-    }
+    listed = [
+        {name: _plain(getattr(row, name)) for name in FIELDS}
+        | {
+            "caveats": [caveats.setdefault(what, len(caveats)) for what in row.caveats],
+            "newest": newest[row.device, row.sample] == (row.created, row.path),
+            "page": pages.get(row.path, ""),
+        }
+        for row in rows
+    ]
+    document = {"caveats": list(caveats), "words": _words()["script"], "chinese": _chinese(rows), "rows": listed}
     text = msgspec.json.encode(document).decode()
     for sign in ("<", "\u2028", "\u2029"):
         text = text.replace(sign, f"\\u{ord(sign):04x}")
@@ -310,45 +261,21 @@ def _template(name: str) -> str:
     return (files("profkit.campaign") / "templates" / name).read_text("utf-8")
 
 
-def _page(
-    lang: str,
-    other: str,
-    name: str,
-    rows: Sequence[Row],
-    best: dict[tuple[str, str], Row],
-    scored: Sequence[score.Scored],
-    figures: Sequence[dict[str, str]],
-    damaged: Sequence[tuple[str, str]],
-) -> str:
+def _page(lang: str, name: str, values: dict[str, Any]) -> str:
     import jinja2
 
-    counts = _counts(rows)
-    values = {**counts, "name": name, "places": score.PLACES, "count": POINTS, "version": __version__}
+    filled = {**values["counts"], "name": name, "places": score.PLACES, "count": POINTS, "version": __version__}
     words = _words()
-    say = {
-        key: pair[lang == "zh"].format(**values) if key in words["page"] else pair[lang == "zh"]
-        for key, pair in (words["script"] | words["page"]).items()
-    }
+    say = {key: pair[lang == "zh"] for key, pair in words["script"].items()}
+    say |= {key: pair[lang == "zh"].format(**filled) for key, pair in words["page"].items()}
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     return environment.from_string(_template("site.html")).render(
         lang=lang,
-        other=other,
         say=say,
-        counts=counts,
-        standings=[asdict(one) for one in score.rank(scored)],
-        scored=[
-            asdict(one)
-            | {
-                "base": one.base,
-                "speedup": _pace(one.speedup),
-                "why": (in_chinese(one.why) if lang == "zh" else one.why),
-            }
-            for one in scored
-        ],
-        fastp=fast_p(best),
+        standings=score.rank(values["scored"]),
         levels=[str(p) for p in fastp.P_VALUES],
-        figures=figures,
-        damaged=damaged,
+        translated=in_chinese if lang == "zh" else str,
+        **values,
     )
 
 
@@ -361,9 +288,3 @@ def _counts(rows: Sequence[Row]) -> dict[str, Any]:
         "first": min(when),
         "last": max(when),
     }
-
-
-def _pace(speedup: score.Speedup) -> str:
-    if math.isnan(speedup.value):
-        return "-"
-    return f"{speedup.value:.3g}x" + (f" [{speedup.low:.3g}, {speedup.high:.3g}]" if speedup.known else "")

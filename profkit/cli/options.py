@@ -242,6 +242,14 @@ server = option(
     help="Keep torch imported for the next command: a process that leaves after 15 idle minutes.  [default: yes, not in CI]",
 )
 force = option("--force", is_flag=True, help="Overwrite an existing output.")
+since = option(
+    "--since",
+    type=click.DateTime(("%Y-%m-%d", "%Y-%m-%dT%H:%M")),
+    callback=lambda _ctx, _param, when: f"{when:%Y-%m-%dT%H:%M:%S}" if when else "",
+    metavar="WHEN",
+    help="Only what is of this date (UTC) or later, as in 2026-11-22 or 2026-11-22T08:00.",
+)
+"""--since of the verbs about many runs: an ISO time, "" without."""
 runs = option(
     "--runs",
     type=click.Path(path_type=Path, file_okay=False),

@@ -2,8 +2,9 @@
 const site = window.profkit, lang = document.documentElement.lang;
 const say = (key, values = {}) => site.words[key][lang === "zh" ? 1 : 0].replace(/\{(\w+)\}/g, (_, name) => values[name]);
 const told = (text) => (lang === "zh" && site.chinese[text]) || text;
-const rows = site.rows.map((row) => Object.fromEntries(site.fields.map((name, at) => [name, row[at]])));
-for (const row of rows) { row.device = site.devices[row.device]; row.text = `${row.sample} ${row.impl}`.toLowerCase(); }
+const rows = site.rows;
+const devices = [...new Set(rows.map((row) => row.device))].sort();
+for (const row of rows) row.text = `${row.sample} ${row.impl}`.toLowerCase();
 const element = (name, attributes = {}, ...children) => {
   const made = document.createElement(name);
   for (const key in attributes) { if (key in made) made[key] = attributes[key]; else made.setAttribute(key, attributes[key]); }
@@ -79,7 +80,7 @@ const controls = () => {
   const words = [...new Set(rows.map((row) => row.word))].filter(Boolean).sort();
   document.getElementById("controls").append(
     element("input", { type: "search", id: "find", placeholder: say("find"), ariaLabel: say("find"), size: 30, oninput: (event) => change({ find: event.target.value.trim().toLowerCase() }) }),
-    select("device", say("every_device"), site.devices, site.devices, "device"),
+    select("device", say("every_device"), devices, devices, "device"),
     select("word", say("every_verdict"), words, words.map((one) => say(one)), "word"),
     element("label", {}, element("input", { type: "checkbox", id: "newest", checked: true, onchange: (event) => change({ newest: event.target.checked }) }), ` ${say("newest")}`));
   document.getElementById("head").append(...columns.map(([name, better, , left]) => {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,7 +66,7 @@ def _render(rows: list[Scored], standings: list[Standing]) -> str:
         *(Column(head, [str(row.points[key]) for row in rows], 4) for key, head in points.items()),
         Column("base", [f"{row.base}/14" for row in rows]),
         Column("bonus", [str(row.bonus) for row in rows], 3),
-        Column("speed-up", [_speedup(row) for row in rows], 1),
+        Column("speed-up", [row.speedup.text for row in rows], 1),
         Column("why", [_why(row) for row in rows]),
     ]
     ranking = [
@@ -77,13 +76,6 @@ def _render(rows: list[Scored], standings: list[Standing]) -> str:
         Column("samples", [" ".join(one.samples) for one in standings]),
     ]
     return "\n".join(terminal_table(Table.of(columns)) for columns in (samples, ranking)).rstrip()
-
-
-def _speedup(row: Scored) -> str:
-    s = row.speedup
-    if math.isnan(s.value):
-        return "-"
-    return f"{s.value:.3g}x" + (f" [{s.low:.3g}, {s.high:.3g}]" if s.known else "")
 
 
 def _why(row: Scored) -> str:

@@ -22,7 +22,7 @@ SCHEMA = "profkit-history/1"
 @click.command("history", short_help="How a sample's time changed, and why.")
 @click.argument("sample", default="")
 @shared.runs
-@click.option("--since", default="", metavar="WHEN", help="Only changes since a date.")
+@shared.since
 @click.option("--device", default="", metavar="NAME", help="Only runs of devices whose name holds this.")
 @shared.json_
 def command(sample: str, runs: Path, since: str, device: str, as_json: bool) -> int:
@@ -36,24 +36,22 @@ def command(sample: str, runs: Path, since: str, device: str, as_json: bool) -> 
     sample again.
     """
     from profkit.campaign.history import histories
-    from profkit.campaign.index import Index, moment
+    from profkit.campaign.index import Index
     from profkit.errors import ProfkitError
 
     name = Path(sample).name
     if not runs.is_dir():
         raise ProfkitError(f"{runs}: no such folder of runs", fix="name it with --runs DIR")
-    with Index(runs) as index:
-        index.refresh()
-        damaged = index.damaged()
-        found = histories(index, sample=name, device=device, since=moment(since))
-        if not found:
-            fix = "`profkit list` shows the runs; `profkit profile` makes one"
-            raise ProfkitError(f"no finished run {f'of {name} ' if name else ''}in {runs} has a time", fix=fix)
+    index = Index(runs)
+    found = histories(index, sample=name, device=device, since=since)
+    if not found:
+        fix = "`profkit list` shows the runs; `profkit profile` makes one"
+        raise ProfkitError(f"no finished run {f'of {name} ' if name else ''}in {runs} has a time", fix=fix)
     if as_json:
         click.echo(_document(found))
     else:
         show("\n".join(_text(found, bool(name))))
-    for path, why in damaged:
+    for path, why in index.damaged():
         click.echo(harmless.line(f"damaged, not looked at: {runs / path}: {why}"), err=True)
     return 0
 

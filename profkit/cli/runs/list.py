@@ -33,7 +33,7 @@ _VERDICT = 48
 @shared.runs
 @click.option("--sample", default="", metavar="ID", help="Only this sample; * and ? stand for any characters.")
 @click.option("--device", default="", metavar="NAME", help="Only runs of devices whose name holds this, as in h200.")
-@click.option("--since", default="", metavar="WHEN", help="Only runs since a date.")
+@shared.since
 @click.option("--verdict", "words", multiple=True, type=click.Choice(WORDS), help="Only these verdicts.")
 @click.option(
     "--sort",
@@ -61,7 +61,7 @@ def command(
     profkit list --sort speedup --device h200 --since 2026-11-01
     profkit list --sample 'IC*' --verdict wrong --verdict failed
     """
-    from profkit.campaign.index import Index, moment
+    from profkit.campaign.index import Index
 
     given = click.get_current_context().get_parameter_source("folder") is not ParameterSource.DEFAULT
     if given and not folder.is_dir():
@@ -73,10 +73,9 @@ def command(
     damaged: list[tuple[str, str]] = []
     campaigns = list(unfinished(runs))
     if runs.is_dir():
-        with Index(runs) as index:
-            index.refresh()
-            rows = index.rows(sample=sample, device=device, since=moment(since), words=words, sort=sort)
-            damaged = index.damaged()
+        index = Index(runs)
+        rows = index.rows(sample=sample, device=device, since=since, words=words, sort=sort)
+        damaged = index.damaged()
     if as_json:
         click.echo(_document(runs, samples, rows, damaged, campaigns))
         return 0

@@ -46,6 +46,12 @@ class Speedup:
     def known(self) -> bool:
         return not (math.isnan(self.low) or math.isnan(self.high))
 
+    @property
+    def text(self) -> str:
+        if math.isnan(self.value):
+            return "-"
+        return f"{self.value:.3g}x" + (f" [{self.low:.3g}, {self.high:.3g}]" if self.known else "")
+
 
 @dataclass(frozen=True)
 class Scored:
