@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 from msgspec.structs import force_setattr, replace
@@ -24,12 +24,11 @@ COMPUTE = (
     "tensor_int8",
 )
 BANDWIDTH = ("dram", "l2", "l1")
-HELD = ("_sustained", "_server")
-"""Endings of the names of tensor ceilings that were held, or met after idling: kept beside the burst, never drawn."""
-KINDS = ("compute", "bandwidth", "time")
+Kind = Literal["compute", "bandwidth", "time"]
+Source = Literal["measured", "ncu", "datasheet"]
 UNITS = {"compute": "FLOP/s", "bandwidth": "B/s", "time": "s"}
 LAUNCH_NOTE = "of no sheet: as CUPTI saw additions of one element on a device of this kind"
-TRUST = ("measured", "ncu", "datasheet")
+TRUST = get_args(Source)
 """Sources, the most trusted first."""
 
 L1_BYTES_PER_CLOCK = 128.0
@@ -47,9 +46,9 @@ class Ceiling(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     name: str
-    kind: str
+    kind: Kind
     peak: float
-    source: str
+    source: Source
     note: str = ""
     clock: float = NAN
     power: float = NAN
@@ -57,16 +56,7 @@ class Ceiling(msgspec.Struct, frozen=True, omit_defaults=True):
     spread: float = NAN
     measured_at: str = ""
 
-    @property
-    def unit(self) -> str:
-        """Of `peak`."""
-        return UNITS[self.kind]
-
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise RooflineError(f"ceiling {self.name!r}: kind {self.kind!r}", fix=f"use one of {', '.join(KINDS)}")
-        if self.source not in TRUST:
-            raise RooflineError(f"ceiling {self.name!r}: source {self.source!r}", fix=f"use one of {', '.join(TRUST)}")
         if not (math.isfinite(self.peak) and self.peak > 0):
             raise RooflineError(
                 f"ceiling {self.name!r}: peak {self.peak!r} is not a number above 0",
@@ -82,12 +72,6 @@ class Roofline(msgspec.Struct, frozen=True):
 
     device: str
     ceilings: tuple[Ceiling, ...] = ()
-
-    def __post_init__(self) -> None:
-        keys = [(c.name, c.source) for c in self.ceilings]
-        twice = {key for key in keys if keys.count(key) > 1}
-        if twice:
-            raise RooflineError(f"{self.device}: ceilings given twice: {sorted(twice)}", fix="merge them by with_()")
 
     def get(self, name: str, source: str | None = None) -> Ceiling | None:
         """The ceiling of that name from that source, or the most trusted one; None when unknown."""
@@ -166,7 +150,7 @@ def ncu_ceilings(peaks: Mapping[str, float], clock: float = NAN) -> tuple[Ceilin
         if not key.startswith("peak_") or not (math.isfinite(value) and value > 0):
             continue
         name = key[len("peak_") :]
-        kind = "bandwidth" if name.endswith("_bw") else "compute"
+        kind: Kind = "bandwidth" if name.endswith("_bw") else "compute"
         name = name.removesuffix("_bw")
         if name in (COMPUTE if kind == "compute" else BANDWIDTH):
             note = "peak_sustained x clock of the profiled launch"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
-from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,31 +14,14 @@ CJK = (
     "Noto Sans CJK SC",
     "Noto Sans SC",
     "Source Han Sans SC",
-    "Source Han Sans CN",
-    "Noto Sans CJK JP",
     "WenQuanYi Micro Hei",
     "WenQuanYi Zen Hei",
     "Microsoft YaHei",
     "SimHei",
     "PingFang SC",
     "Hiragino Sans GB",
-    "Heiti SC",
-    "Droid Sans Fallback",
-    "Arial Unicode MS",
 )
-
-_FILES = (
-    "sanscjk",
-    "notosanssc",
-    "sourcehansans",
-    "wqy",
-    "msyh",
-    "simhei",
-    "pingfang",
-    "hiragino",
-    "heiti",
-    "droidsansfallback",
-)
+_FILES = ("sanscjk", "notosanssc", "sourcehansans", "wqy", "msyh", "simhei", "pingfang", "hiragino")
 """How the files of such fonts are called."""
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
@@ -95,58 +76,12 @@ def roof_unit(name: str) -> str:
     return "OP/s" if "int" in name else "FLOP/s"
 
 
-def short_name(label: str, limit: int = 26) -> str:
-    """A kernel's name cut to `limit` characters: C++ namespaces and template arguments go first."""
-    name = re.sub(r"\s+", " ", label).strip()
-    if len(name) > limit and ("::" in name or "<" in name or "(" in name):
-        name = _without_brackets(name.removeprefix("void ")).rsplit("::", 1)[-1].strip() or name
-    return cut(name, limit)
-
-
 def cut(name: str, limit: int) -> str:
     """At most `limit` characters, cut in the middle."""
     if len(name) <= limit:
         return name
     tail = (limit - 1) * 2 // 5
     return name[: limit - 1 - tail].rstrip("_ ") + "…" + name[len(name) - tail :].lstrip("_ ")
-
-
-def distinct_names(labels: Iterable[str], limit: int = 26) -> dict[str, str]:
-    """A short name for every label; kernels of one template get a telling argument."""
-    groups: dict[str, list[str]] = {}
-    for label in labels:
-        groups.setdefault(short_name(label, limit), []).append(label)
-    found: dict[str, str] = {}
-    for name, members in groups.items():
-        words = [re.findall(r"[A-Za-z_]\w*", label) for label in members]
-        common = set.intersection(*(set(w) for w in words))
-        for label, own in zip(members, words, strict=True):
-            hint = next((w for w in own if w not in common), "") if len(members) > 1 else ""
-            found[label] = _hinted(name, hint, limit)
-    return found
-
-
-def _hinted(name: str, hint: str, limit: int) -> str:
-    if not hint:
-        return name
-    hint = cut(hint, limit * 3 // 5)
-    room = max(6, limit - len(hint) - 3)
-    if len(name) > room:
-        head = name[: room - 1]
-        name = (head[: head.rfind("_")] if head.rfind("_") >= 4 else head) + "…"
-    return f"{name} [{hint}]"
-
-
-def _without_brackets(name: str) -> str:
-    kept, depth = [], 0
-    for char in name:
-        if char in "<(":
-            depth += 1
-        elif char in ">)":
-            depth = max(0, depth - 1)
-        elif depth == 0:
-            kept.append(char)
-    return "".join(kept)
 
 
 def families() -> list[str]:
@@ -170,10 +105,7 @@ def _cjk_family() -> str:
 
     if not found():
         # Matplotlib remembers the fonts there were when it first looked.
-        installed: list[str] = []
-        with contextlib.suppress(ImportError, OSError):  # how to ask is the system's affair
-            installed = font_manager.findSystemFonts()
-        for path in installed:
+        for path in font_manager.findSystemFonts():
             if any(name in Path(path).name.lower() for name in _FILES):
                 with contextlib.suppress(OSError, RuntimeError):
                     font_manager.fontManager.addfont(path)
@@ -181,27 +113,20 @@ def _cjk_family() -> str:
 
 
 @lru_cache(maxsize=8)
-def _glyphs(family: str) -> frozenset[int]:
+def _covered(fonts: tuple[str, ...]) -> frozenset[int]:
     from matplotlib import font_manager
     from matplotlib.ft2font import FT2Font
 
-    return frozenset(FT2Font(font_manager.findfont(family)).get_charmap())
-
-
-@lru_cache(maxsize=8)
-def _covered(fonts: tuple[str, ...]) -> frozenset[int]:
-    return frozenset[int]().union(*(_glyphs(font) for font in fonts))
+    return frozenset[int]().union(*(FT2Font(font_manager.findfont(font)).get_charmap() for font in fonts))
 
 
 def showable(text: str, substitute: str = "") -> str:
     """The text without undrawable characters; `substitute` stands for a text that loses any."""
     covered = _covered(tuple(families()))
-    plain = re.sub(r"\s+", " ", text)
-    kept = "".join(c if ord(c) in covered else "\0" for c in plain)
-    if "\0" not in kept:
-        return kept.strip()
-    rest = re.sub(r"\0+", " ", kept)
-    rest = re.sub(r"\s+", " ", rest).strip()
+    plain = " ".join(text.split())
+    rest = " ".join("".join(c if ord(c) in covered else " " for c in plain).split())
+    if rest == plain:
+        return rest
     if not any(c.isalnum() for c in rest):
         return substitute
     return f"{rest} ({substitute})" if substitute else rest

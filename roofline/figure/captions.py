@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from roofline.ceilings import Ceiling
-from roofline.figure.labels import Board, Box, first_free
+from roofline.figure.canvas import Canvas, size_of
+from roofline.figure.labels import Box
 from roofline.figure.language import told
 from roofline.figure.marks import Tag, above, names, ranked
-from roofline.figure.roofs import write
 from roofline.figure.scene import Scene, ceilings_of, compute_names, level_names, share_of_roof
 from roofline.figure.sheet import WIDTH, Block, Sheet, measure, wrap
-from roofline.figure.style import DPI
 from roofline.wording import percent, roof_name, showable
 
 TITLE, SUBTITLE, CAPTION = 12.5, 9.0, 8.0
@@ -139,8 +137,9 @@ def _sheet(ceiling: Ceiling) -> str:
     return re.split(r" \(|;", ceiling.note, maxsplit=1)[0] if ceiling.source == "datasheet" else ""
 
 
-def draw_absence(sheet: Sheet, axes: Any, scene: Scene, board: Board) -> None:
+def draw_absence(canvas: Canvas) -> None:
     """Say in the plot itself that there is nothing to see, or nothing to judge it by."""
+    scene, frame = canvas.scene, canvas.board.frame
     parts = []
     if not any(p.placed for p in scene.points) and not scene.lower_bounds:
         parts.append(told(scene.lang, "no kernel with a measured intensity and FLOP/s"))
@@ -149,13 +148,6 @@ def draw_absence(sheet: Sheet, axes: Any, scene: Scene, board: Board) -> None:
     if not parts:
         return
     text = told(scene.lang, "; ").join(parts)
-    width, height = (v * DPI for v in measure(text, 9.0))
-    frame = board.frame
-    candidates = [
-        Box(frame.x + dx * frame.width, frame.y + (0.46 - row * 0.06) * frame.height, width, height)
-        for row in range(14)
-        for dx in (0.0, -0.2, 0.2)
-    ]
-    chosen = first_free(board, candidates)
-    if chosen is not None:
-        write(sheet, candidates[chosen], text, 9.0, color=sheet.look.muted)
+    places = ((dx, 0.46 - row * 0.06) for row in range(14) for dx in (0.0, -0.2, 0.2))
+    boxes = (Box(frame.x + dx * frame.width, frame.y + dy * frame.height, *size_of(text, 9.0)) for dx, dy in places)
+    canvas.label(text, 9.0, boxes, canvas.look.muted)

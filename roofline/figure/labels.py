@@ -27,27 +27,26 @@ class Box:
     angle: float = 0.0
 
     @cached_property
+    def turned(self) -> Floats:
+        """Unit vectors along and across, shape (2, 2)."""
+        turn = math.radians(self.angle)
+        return np.array([[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]])
+
+    @cached_property
     def corners(self) -> Floats:
         """Its four corners, shape (4, 2); to be read only."""
-        turn = math.radians(self.angle)
-        along = np.array([math.cos(turn), math.sin(turn)]) * self.width / 2
-        across = np.array([-math.sin(turn), math.cos(turn)]) * self.height / 2
-        centre = np.array([self.x, self.y])
-        signs = ((1, 1), (1, -1), (-1, -1), (-1, 1))
-        return np.stack([centre + a * along + b * across for a, b in signs])
+        signs = np.array(((1, 1), (1, -1), (-1, -1), (-1, 1)))
+        return np.asarray([self.x, self.y] + signs * [self.width / 2, self.height / 2] @ self.turned)
 
     def overlaps(self, other: Box) -> bool:
         """Whether the two share any area (separating axes)."""
         reach = math.hypot(self.width, self.height) + math.hypot(other.width, other.height)
         if 2 * math.hypot(self.x - other.x, self.y - other.y) > reach + 1.0:
             return False  # not even the circles round them meet
-        a, b = self.corners, other.corners
-        for box in (self, other):
-            for turn in (math.radians(box.angle), math.radians(box.angle + 90)):
-                axis = np.array([math.cos(turn), math.sin(turn)])
-                pa, pb = a @ axis, b @ axis
-                if pa.max() <= pb.min() or pb.max() <= pa.min():
-                    return False
+        for axis in (*self.turned, *other.turned):
+            mine, theirs = self.corners @ axis, other.corners @ axis
+            if mine.max() <= theirs.min() or theirs.max() <= mine.min():
+                return False
         return True
 
     def inside(self, frame: Box) -> bool:
@@ -71,14 +70,12 @@ class Box:
 
     def local(self, points: Floats) -> Floats:
         """Points of shape (n, 2) in coordinates along and across the box, from its centre."""
-        turn = math.radians(self.angle)
-        along, across = [math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]
-        return np.asarray((points - [self.x, self.y]) @ np.array([along, across]).T, dtype=np.float64)
+        return np.asarray((points - [self.x, self.y]) @ self.turned.T, dtype=np.float64)
 
 
 @dataclass
 class Board:
-    """Space taken: boxes, discs (x, y, radius), segments, and `faint` ones avoided if possible.
+    """Space taken: boxes, discs (x, y, radius) and segments with their weight, 1 for what must not be crossed.
 
     clearance: between boxes. margin: between a box and a segment [pixels].
     """
@@ -86,8 +83,7 @@ class Board:
     frame: Box
     boxes: list[Box] = field(default_factory=list)
     discs: Floats = field(default_factory=lambda: np.empty((0, 3)))
-    segments: list[tuple[Floats, Floats]] = field(default_factory=list)
-    faint: list[tuple[Floats, Floats]] = field(default_factory=list)
+    segments: list[tuple[Floats, Floats, float]] = field(default_factory=list)
     clearance: float = 3.0
     margin: float = 6.0
 
@@ -98,46 +94,21 @@ class Board:
 
     def covered_discs(self, box: Box) -> int:
         """How many discs the box touches."""
-        if not len(self.discs):
-            return 0
-        local = np.abs(box.local(self.discs[:, :2]))
-        outside = np.maximum(local - [box.width / 2, box.height / 2], 0)
+        outside = np.maximum(np.abs(box.local(self.discs[:, :2])) - [box.width / 2, box.height / 2], 0)
         return int(np.count_nonzero(np.hypot(*outside.T) < self.discs[:, 2]))
 
-    def crossings(self, box: Box) -> int:
-        """How many segments pass through the box or touch it."""
-        return sum(box.crosses(start, end, self.margin) for start, end in self.segments)
-
-    def faint_crossings(self, box: Box) -> int:
-        """The same of faint segments."""
-        return sum(box.crosses(start, end, self.margin) for start, end in self.faint)
+    def crossings(self, box: Box) -> float:
+        """The weight of the segments that pass through the box or touch it."""
+        return sum(weight for start, end, weight in self.segments if box.crosses(start, end, self.margin))
 
     def in_the_way(self, start: Floats, end: Floats) -> int:
         """How many boxes and discs, other than those it starts in, a leader line would run through."""
-        boxes = sum(box.crosses(start, end) for box in self.boxes)
-        if not len(self.discs):
-            return boxes
-        along = end - start
-        length = float(np.hypot(*along)) or 1.0
-        relative = self.discs[:, :2] - start
-        t = np.clip(relative @ along / length**2, 0.0, 1.0)
+        along, relative = end - start, self.discs[:, :2] - start
+        t = np.clip(relative @ along / max(float(along @ along), 1e-9), 0.0, 1.0)
         away = np.hypot(*(relative - t[:, None] * along).T)
         own = np.hypot(*relative.T) < self.discs[:, 2]
-        return boxes + int(np.count_nonzero((away < self.discs[:, 2]) & ~own))
-
-    def cut_by(self, start: Floats, end: Floats) -> int:
-        """Count segments that a leader line would cut, without the ones that begin with it."""
-        lines = [(a, b) for a, b in self.segments if min(np.hypot(*(a - start)), np.hypot(*(b - start))) > 1.0]
-        return sum(_meet(start, end, a, b) for a, b in lines)
-
-
-def _meet(a: Floats, b: Floats, c: Floats, d: Floats) -> bool:
-    """Whether two segments cross."""
-
-    def side(p: Floats, q: Floats, r: Floats) -> float:
-        return float((q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0]))
-
-    return side(a, b, c) * side(a, b, d) < 0 and side(c, d, a) * side(c, d, b) < 0
+        discs = int(np.count_nonzero((away < self.discs[:, 2]) & ~own))
+        return discs + sum(box.crosses(start, end) for box in self.boxes)
 
 
 @dataclass(frozen=True)
@@ -165,43 +136,32 @@ def beside(point: Floats, radius: float, size: tuple[float, float], unit: float)
 def place(board: Board, point: Floats, radius: float, size: tuple[float, float], unit: float) -> Placed | None:
     """The cheapest free place of a label beside its point, marked as taken, or None.
 
-    Covering a marker costs most, then a leader line through something, then a line through the label.
+    Covering a marker costs most, then a line through the label, then a leader line through something.
     """
     best: Placed | None = None
     for box, cost in beside(point, radius, size, unit):
         if (best is not None and cost >= best.cost) or not board.free(box):
             continue
         total = cost + 80.0 * board.covered_discs(box) + 70.0 * board.crossings(box)
-        total += 20.0 * board.faint_crossings(box)
-        near = nearest(box, point)
+        half = np.array([box.width / 2, box.height / 2])
+        near = np.clip(point, [box.x, box.y] - half, [box.x, box.y] + half)
         leader = near if float(np.hypot(*(near - point))) > radius + 7.0 * unit else None
         if leader is not None:
-            total += 40.0 * board.in_the_way(point, leader) + 6.0 * board.cut_by(point, leader)
+            total += 40.0 * board.in_the_way(point, leader)
         if best is None or total < best.cost:
             best = Placed(box, total, leader)
     if best is not None:
         board.boxes.append(best.box)
         if best.leader is not None:
-            board.segments.append((point, best.leader))
+            board.segments.append((point, best.leader, 1.0))
     return best
 
 
-def nearest(box: Box, point: Floats) -> Floats:
-    """The point of an upright box nearest to a point."""
-    half = np.array([box.width / 2, box.height / 2])
-    centre = np.array([box.x, box.y])
-    return np.asarray(np.clip(point, centre - half, centre + half), dtype=np.float64)
-
-
-def first_free(board: Board, candidates: Sequence[Box]) -> int | None:
-    """Index of the candidate over no box and the fewest discs and segments, or None."""
-    free = [
-        (board.covered_discs(c) * 3 + board.crossings(c) + board.faint_crossings(c), i)
-        for i, c in enumerate(candidates)
-        if board.free(c)
-    ]
+def first_free(board: Board, candidates: Sequence[Box]) -> Box | None:
+    """The candidate over no box and the fewest discs and segments, marked as taken, or None."""
+    free = [one for one in candidates if board.free(one)]
     if not free:
         return None
-    index = min(free)[1]
-    board.boxes.append(candidates[index])
-    return index
+    chosen = min(free, key=lambda one: board.covered_discs(one) * 3 + board.crossings(one))
+    board.boxes.append(chosen)
+    return chosen

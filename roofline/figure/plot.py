@@ -11,8 +11,7 @@ from typing import Any
 
 from roofline.errors import RooflineError
 from roofline.figure import captions, legend, strip, table
-from roofline.figure.frame import draw_axes, view
-from roofline.figure.labels import Board, Box
+from roofline.figure.canvas import HEIGHT, Canvas
 from roofline.figure.marks import (
     Tag,
     draw_arrows,
@@ -23,13 +22,11 @@ from roofline.figure.marks import (
     number_tags,
     ranked,
 )
-from roofline.figure.roofs import draw_roof_labels, draw_roofs
+from roofline.figure.roofs import draw_roofs
 from roofline.figure.scene import Scene
-from roofline.figure.sheet import WIDTH, Block, Sheet, page
+from roofline.figure.sheet import Block, Sheet, page
 from roofline.figure.style import DPI, theme
 
-LEFT, RIGHT = 0.72, 0.2
-AXES_HEIGHT = 4.1
 AXES_FOOT = 0.52
 MOST_NAMES = 14
 MOST_NUMBERS = 40
@@ -60,7 +57,7 @@ def _compose(scene: Scene, tags: Sequence[Tag], *, complete: bool) -> Any:
     blocks = [captions.head(scene), legend.keys(scene, look, named=not numbered)]
     copies = bool(strip.rows(scene))
     if scene.lower_bounds or not copies or any(p.placed for p in scene.points):
-        axes = Block(AXES_HEIGHT + AXES_FOOT, lambda sheet, top: homeless.extend(_draw_axes(sheet, scene, tags, top)))
+        axes = Block(HEIGHT + AXES_FOOT, lambda sheet, top: homeless.extend(_draw_axes(sheet, scene, tags, top)))
         blocks.append(axes)
     if copies:
         blocks.append(strip.bars(scene))
@@ -71,18 +68,13 @@ def _compose(scene: Scene, tags: Sequence[Tag], *, complete: bool) -> Any:
 
 
 def _draw_axes(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> list[Tag]:
-    limits = view(scene)
-    box = (LEFT, top, WIDTH - LEFT - RIGHT, AXES_HEIGHT)
-    axes = draw_axes(sheet, scene, limits, box)
-    middle_y = (sheet.height - top - AXES_HEIGHT / 2) * DPI
-    board = Board(Box((LEFT + box[2] / 2) * DPI, middle_y, box[2] * DPI, AXES_HEIGHT * DPI))
-    draw_lower_bounds(sheet, axes, scene, board)
-    draw_points(sheet, axes, scene, board, tags)
-    draw_arrows(sheet, axes, scene, board)
-    draw_roofs(sheet, axes, scene, limits, board)
-    draw_roof_labels(sheet, axes, scene, limits, board)
-    captions.draw_absence(sheet, axes, scene, board)
-    return draw_tags(sheet, axes, scene, board, tags)
+    canvas = Canvas(sheet, scene, top)
+    draw_lower_bounds(canvas)
+    draw_points(canvas, tags)
+    draw_arrows(canvas)
+    draw_roofs(canvas)
+    captions.draw_absence(canvas)
+    return draw_tags(canvas, tags)
 
 
 def save(figure: Any, path: str | os.PathLike[str]) -> None:

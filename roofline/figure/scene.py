@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from roofline.ceilings import BANDWIDTH, HELD, Ceiling, Roofline
+from roofline.ceilings import BANDWIDTH, Ceiling, Roofline
 
 NAN = math.nan
 
@@ -95,8 +95,7 @@ def compute_names(scene: Scene) -> tuple[str, ...]:
     """Compute ceilings to draw: those in use, or every known one when nothing is."""
     used = [p.compute for p in scene.points if p.placed] + [f.compute for f in scene.lower_bounds] + list(scene.roofs)
     if not used and not any(p.copies for p in scene.points):
-        known = [c.name for c in scene.roofline.ceilings if c.kind == "compute"]
-        used = [name for name in known if not name.endswith(HELD)]
+        used = [c.name for c in scene.roofline.ceilings if c.kind == "compute"]
     return tuple(dict.fromkeys(used))
 
 

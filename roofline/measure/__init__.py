@@ -6,21 +6,8 @@ from roofline.ceilings import Roofline, datasheet_ceilings
 from roofline.device import Device, find_spec
 from roofline.measure.cpu import cpu_device, measure_cpu
 from roofline.measure.gpu import measure_gpu
-from roofline.measure.probe import Measurement, Probe, Result, believable, best_ceilings, run_probes, with_dram
 
-__all__ = [
-    "Measurement",
-    "Probe",
-    "Result",
-    "believable",
-    "best_ceilings",
-    "cpu_device",
-    "measure_cpu",
-    "measure_gpu",
-    "measure_roofline",
-    "run_probes",
-    "with_dram",
-]
+__all__ = ["cpu_device", "measure_cpu", "measure_gpu", "measure_roofline"]
 
 
 def measure_roofline(kind: str = "cuda", index: int = 0) -> tuple[Device, Roofline, tuple[str, ...]]:
@@ -28,7 +15,7 @@ def measure_roofline(kind: str = "cuda", index: int = 0) -> tuple[Device, Roofli
     if kind == "cpu":
         device = cpu_device()
         return device, Roofline(device.name, measure_cpu()), ()
-    device, measured = measure_gpu(index)
+    device, measured, refused = measure_gpu(index)
     spec = find_spec(device.name, cc=device.cc, sms=device.sms, memory_bytes=device.memory_bytes)
     sheet = Roofline(device.name, datasheet_ceilings(spec) if spec is not None else ())
-    return device, sheet.with_(measured.ceilings), measured.refused
+    return device, sheet.with_(measured), refused

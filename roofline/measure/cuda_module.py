@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import glob
 import os
@@ -16,38 +17,13 @@ NVRTC_NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
 
 def compile_cubin(source: str, cc: str) -> bytes:
     """Machine code for a compute capability ("9.0"); raises RooflineError."""
-    library = _nvrtc()
+    library, arch = _nvrtc(), "sm_" + cc.replace(".", "")
     if library is None:
         raise RooflineError("no NVRTC library", fix="install the CUDA toolkit or a CUDA build of torch")
-    return _by_nvrtc(library, source, "sm_" + cc.replace(".", ""))
-
-
-def _nvrtc() -> Any:
-    return next((lib for name in (*NVRTC_NAMES, *_bundled()) if (lib := _loaded(name)) is not None), None)
-
-
-def _loaded(name: str) -> Any:
-    try:
-        return ctypes.CDLL(name)
-    except OSError:
-        return None
-
-
-def _bundled() -> Iterator[str]:
-    """NVRTC libraries of torch's wheels, newest name first, without its builtins."""
-    for folder in sys.path:
-        for pattern in ("nvidia/*/lib/libnvrtc.so.*", "torch/lib/libnvrtc*.so*"):
-            found = glob.glob(os.path.join(folder, pattern))
-            yield from sorted((f for f in found if "builtins" not in f and ".alt." not in f), reverse=True)
-
-
-def _by_nvrtc(library: Any, source: str, arch: str) -> bytes:
     program = ctypes.c_void_p()
     text = ctypes.c_char_p(source.encode())
-    _ok(
-        library.nvrtcCreateProgram(ctypes.byref(program), text, b"probes.cu", 0, None, None),
-        "nvrtcCreateProgram",
-    )
+    made = library.nvrtcCreateProgram(ctypes.byref(program), text, b"probes.cu", 0, None, None)
+    _ok(made, "nvrtcCreateProgram")
     try:
         options = (ctypes.c_char_p * 1)(f"--gpu-architecture={arch}".encode())
         if library.nvrtcCompileProgram(program, 1, options) != 0:
@@ -56,6 +32,21 @@ def _by_nvrtc(library: Any, source: str, arch: str) -> bytes:
         return _fetch(library, program, "nvrtcGetCUBINSize", "nvrtcGetCUBIN")
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _nvrtc() -> Any:
+    for name in (*NVRTC_NAMES, *_bundled()):
+        with contextlib.suppress(OSError):
+            return ctypes.CDLL(name)
+    return None
+
+
+def _bundled() -> Iterator[str]:
+    """NVRTC libraries of torch's wheels, newest name first, without its builtins."""
+    for folder in sys.path:
+        for pattern in ("nvidia/*/lib/libnvrtc.so.*", "torch/lib/libnvrtc*.so*"):
+            found = glob.glob(os.path.join(folder, pattern))
+            yield from sorted((f for f in found if "builtins" not in f and ".alt." not in f), reverse=True)
 
 
 def _fetch(library: Any, program: ctypes.c_void_p, size_call: str, data_call: str) -> bytes:

@@ -42,13 +42,12 @@ _HALVES = {
 
 KINDS = {
     "fp32": ("float", "x[i] = __fmaf_rn(x[i], a, b);", _SCALAR),
-    "fp32_add": ("float", "x[i] = __fadd_rn(x[i], b);", _SCALAR),
     "fp64": ("double", "x[i] = __fma_rn(x[i], a, b);", _SCALAR),
     "fp16": ("unsigned", 'asm("fma.rn.f16x2 %0, %0, %1, %2;" : "+r"(x[i]) : "r"(a), "r"(b));', _HALVES),
 }
 """Ceiling name -> (type, one step of a chain, the rest of the kernel)."""
 
-OPERATIONS = {"fp32": 2, "fp32_add": 1, "fp64": 2, "fp16": 4}
+OPERATIONS = {"fp32": 2, "fp64": 2, "fp16": 4}
 """FLOP of one step of one chain of one thread."""
 
 _READS = """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from roofline.ceilings import Ceiling, derived_ceilings
@@ -12,15 +11,17 @@ from roofline.device import Device, DeviceSpec, bandwidth_from_clocks, find_spec
 from roofline.errors import RooflineError
 from roofline.measure import cuda_source, products
 from roofline.measure.cuda_module import Module, compile_cubin
-from roofline.measure.gpu_clock import GpuTimer, gpu_device
-from roofline.measure.launching import launch_ceilings
-from roofline.measure.probe import Measurement, Probe, believable, best_ceilings, run_probes, with_dram
+from roofline.measure.gpu_clock import GpuTimer, gpu_device, launch_ceilings
+from roofline.measure.probe import Probe, believable, best_ceilings, run_probes, with_dram
 
 MIB = 2**20
+Launch = Callable[..., Callable[[], None]]
 
 
-def measure_gpu(index: int = 0, *, rounds: int = 20, budget: float = 75.0) -> tuple[Device, Measurement]:
-    """Measured ceilings of one CUDA device and the refused ones.
+def measure_gpu(
+    index: int = 0, *, rounds: int = 20, budget: float = 75.0
+) -> tuple[Device, tuple[Ceiling, ...], tuple[str, ...]]:
+    """One CUDA device, its measured ceilings, and why others were refused.
 
     No round begins after `budget` seconds. Data are random: zeros draw less power and give a ceiling that no program reaches.
     Raises RooflineError without a CUDA device.
@@ -44,7 +45,7 @@ def measure_gpu(index: int = 0, *, rounds: int = 20, budget: float = 75.0) -> tu
         torch.cuda.empty_cache()
     ceilings = with_dram(best_ceilings(results, setting=setting))
     kept, impossible = believable(ceilings, limits_of(device))
-    return device, Measurement((*kept, *times), (*silent, *refused, *impossible))
+    return device, (*kept, *times), (*silent, *refused, *impossible)
 
 
 def limits_of(device: Device) -> Callable[[Ceiling], dict[str, float]]:
@@ -60,8 +61,6 @@ def limits_of(device: Device) -> Callable[[Ceiling], dict[str, float]]:
 def _limits(spec: DeviceSpec, device: Device, clock: float) -> dict[str, float]:
     at = clock if clock == clock else device.max_sm_clock
     found = {c.name: c.peak for c in derived_ceilings(spec, at)} if at == at else {}
-    if "fp32" in found:
-        found["fp32_add"] = found["fp32"] / 2
     if device.bus_bits:
         dram = bandwidth_from_clocks(device.max_mem_clock, device.bus_bits)
         found |= dict.fromkeys(("dram", "dram_read", "dram_write", "dram_copy", "dram_triad"), dram)
@@ -71,7 +70,6 @@ def _limits(spec: DeviceSpec, device: Device, clock: float) -> dict[str, float]:
 def probes(torch: Any, device: Device) -> Iterator[Probe]:
     """The table: every micro-benchmark of the device, its buffers allocated."""
     yield from _streams(torch, device)
-    yield from _copies(torch)
     yield from _kernels(torch, device)
     yield from products.probes(torch, device)
 
@@ -87,45 +85,14 @@ def _streams(torch: Any, device: Device) -> Iterator[Probe]:
     yield Probe("dram_triad", "bandwidth", variant, 12.0 * n, lambda: torch.add(b, c, alpha=3.0, out=a))
 
 
-def _copies(torch: Any) -> Iterator[Probe]:
-    """The copy engines: to and from page-locked memory of the host, and between two GPUs."""
-    size = 256 * MIB
-    host = torch.empty(size, dtype=torch.uint8, pin_memory=True)
-    mine = torch.empty(size, dtype=torch.uint8, device="cuda")
-    variant = f"{size // MIB} MiB, page-locked"
-    yield Probe("copy_h2d", "bandwidth", variant, float(size), _copying(mine, host))
-    yield Probe("copy_d2h", "bandwidth", variant, float(size), _copying(host, mine))
-    here = torch.cuda.current_device()
-    for other in range(torch.cuda.device_count()):
-        if other != here and torch.cuda.can_device_access_peer(here, other):
-            theirs = torch.empty(size, dtype=torch.uint8, device=f"cuda:{other}")
-            # The first peer stands for all: they hang on one switch.
-            variant = f"{size // MIB} MiB to GPU {other}"
-            yield Probe("nvlink", "bandwidth", variant, float(size), _copying(theirs, mine))
-            return
+def launcher(torch: Any, module: Module, out: Any) -> Launch:
+    """Starts of the small kernels on torch's stream: name, blocks, threads, and tensors or 32-bit integers after `out`."""
 
+    def launch(name: str, blocks: int, threads: int, *arguments: Any) -> Callable[[], None]:
+        values = [_value(a) for a in (out, *arguments)]
+        return lambda: module.launch(name, blocks, threads, torch.cuda.current_stream().cuda_stream, *values)
 
-def _copying(to: Any, of: Any) -> Callable[[], object]:
-    return lambda: to.copy_(of, non_blocking=True)
-
-
-@dataclass(frozen=True)
-class Launcher:
-    """Starts one of the small kernels on torch's stream."""
-
-    torch: Any
-    module: Module
-    out: Any
-
-    def __call__(self, name: str, blocks: int, threads: int, *arguments: Any) -> Callable[[], None]:
-        """A run of that kernel; arguments after `out` are tensors or 32-bit integers."""
-
-        def run() -> None:
-            stream = self.torch.cuda.current_stream().cuda_stream
-            values = [_value(a) for a in (self.out, *arguments)]
-            self.module.launch(name, blocks, threads, stream, *values)
-
-        return run
+    return launch
 
 
 def _value(argument: Any) -> Any:
@@ -137,7 +104,7 @@ def _kernels(torch: Any, device: Device) -> Iterator[Probe]:
     """Chains of arithmetic and cache reads; one failing probe where they do not build."""
     out = torch.zeros(4, dtype=torch.int32, device="cuda")
     try:
-        launch = Launcher(torch, Module(compile_cubin(cuda_source.source(), device.cc)), out)
+        launch = launcher(torch, Module(compile_cubin(cuda_source.source(), device.cc)), out)
     except (RooflineError, OSError) as error:
         yield Probe("l2", "bandwidth", "own kernels", 1.0, _failing(str(error)))
         return
@@ -160,7 +127,7 @@ def _failing(message: str) -> Callable[[], object]:
     return run
 
 
-def _caches(torch: Any, device: Device, launch: Launcher) -> Iterator[Probe]:
+def _caches(torch: Any, device: Device, launch: Launch) -> Iterator[Probe]:
     sms = device.sms or 1
     l2 = device.l2_bytes if device.l2_bytes > 0 else 4 * MIB
     data = torch.rand(int(l2), device="cuda")  # four times the L2: room for every region below

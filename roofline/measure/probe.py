@@ -8,16 +8,16 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from roofline.ceilings import Ceiling
+from roofline.ceilings import Ceiling, Kind
 
 NAN = math.nan
 
 
-@dataclass(frozen=True)
-class Probe:
+class Probe(NamedTuple):
     """One micro-benchmark: `run` does `work` FLOP or bytes for the ceiling `name`.
 
     `burst`: time it in short bursts with a rest between; a chip kept busy runs into its power limit. Of several
@@ -25,15 +25,14 @@ class Probe:
     """
 
     name: str
-    kind: str
+    kind: Kind
     variant: str
     work: float
     run: Callable[[], object]
     burst: bool = False
 
 
-@dataclass(frozen=True)
-class Timing:
+class Timing(NamedTuple):
     """Seconds of one batch, with SM clock [Hz] and power [W], NaN when not read."""
 
     seconds: float
@@ -58,36 +57,26 @@ Timer = Callable[[Callable[[], object], int], Timing]
 
 @dataclass
 class Result:
-    """A probe's rates [FLOP/s, B/s], one a round, and the timings behind them."""
+    """The timings of a probe in batches of so many calls, one a round."""
 
     probe: Probe
     calls: int
-    rates: list[float] = field(default_factory=list)
     timings: list[Timing] = field(default_factory=list)
+
+    def rate(self, timing: Timing) -> float:
+        """FLOP/s or B/s."""
+        return self.probe.work * self.calls / max(timing.seconds, 1e-12)
+
+    @property
+    def rates(self) -> list[float]:
+        """Of every round [FLOP/s, B/s]."""
+        return [self.rate(one) for one in self.timings]
 
     @property
     def best(self) -> float:
         """The third quartile of the rounds: near the best, and reproducible."""
-        return statistics.quantiles(self.rates, n=4)[2] if len(self.rates) > 2 else max(self.rates)
-
-    @property
-    def clock(self) -> float:
-        """The highest SM clock seen [Hz], as the fair one to judge the best rate by."""
-        return max((t.clock for t in self.timings if math.isfinite(t.clock)), default=NAN)
-
-    @property
-    def power(self) -> float:
-        """Median power [W]."""
-        seen = [t.power for t in self.timings if math.isfinite(t.power)]
-        return statistics.median(seen) if seen else NAN
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """Measured ceilings, and for every probe that gave none the reason."""
-
-    ceilings: tuple[Ceiling, ...]
-    refused: tuple[str, ...] = ()
+        rates = self.rates
+        return statistics.quantiles(rates, n=4)[2] if len(rates) > 2 else max(rates)
 
 
 def run_probes(
@@ -123,9 +112,7 @@ def run_probes(
         for result in results:
             if index and now() - started > budget:
                 return results, refused
-            timing = _timed(result.probe, result.calls, timer, rest, BURSTS)
-            result.timings.append(timing)
-            result.rates.append(_rate(result, timing))
+            result.timings.append(_timed(result.probe, result.calls, timer, rest, BURSTS))
     return results, refused
 
 
@@ -135,11 +122,7 @@ def _heat(probe: Probe, timer: Timer, batch: float, rest: Callable[[float], obje
     once = timer(probe.run, 1).seconds
     length = BURST if probe.burst else batch
     result = Result(probe, max(1, min(10_000, round(length / max(once, 1e-9)))))
-    return _rate(result, _timed(probe, result.calls, timer, rest, HEATS)), result
-
-
-def _rate(result: Result, timing: Timing) -> float:
-    return result.probe.work * result.calls / max(timing.seconds, 1e-12)
+    return result.rate(_timed(probe, result.calls, timer, rest, HEATS)), result
 
 
 def _timed(probe: Probe, calls: int, timer: Timer, rest: Callable[[float], object], bursts: int) -> Timing:
@@ -165,25 +148,28 @@ def best_ceilings(results: Iterable[Result], *, setting: str = "", now: datetime
     """
     winners: dict[str, Result] = {}
     for result in results:
-        if result.rates and (result.probe.name not in winners or result.best > winners[result.probe.name].best):
+        winner = winners.setdefault(result.probe.name, result)
+        if result.best > winner.best:
             winners[result.probe.name] = result
     stamp = (now or datetime.now(timezone.utc)).isoformat(timespec="seconds")
     return tuple(_ceiling(result, setting, stamp) for result in winners.values())
 
 
 def _ceiling(result: Result, setting: str, stamp: str) -> Ceiling:
-    median = statistics.median(result.rates)
-    parts = (setting, f"upper quartile of {len(result.rates)} rounds x {result.calls} runs")
+    """The highest clock seen is the fair one to judge the best rate by; power is the median."""
+    clocks = [one.clock for one in result.timings if math.isfinite(one.clock)]
+    powers = [one.power for one in result.timings if math.isfinite(one.power)]
+    parts = (setting, f"upper quartile of {len(result.timings)} rounds x {result.calls} runs")
     return Ceiling(
         result.probe.name,
         result.probe.kind,
         result.best,
         "measured",
         note="; ".join(p for p in parts if p),
-        clock=result.clock,
-        power=result.power,
+        clock=max(clocks, default=NAN),
+        power=statistics.median(powers) if powers else NAN,
         variant=result.probe.variant,
-        spread=1.0 - median / result.best,
+        spread=1.0 - statistics.median(result.rates) / result.best,
         measured_at=stamp,
     )
 

@@ -70,10 +70,3 @@ def test_a_lone_label_goes_to_the_right():
     assert placed is not None
     assert placed.box.x > 300
     assert placed.leader is None
-
-
-def test_a_leader_line_counts_what_it_cuts():
-    board = Board(FRAME, segments=[(np.array([0.0, 50.0]), np.array([100.0, 50.0]))])
-    assert board.cut_by(np.array([50.0, 0.0]), np.array([50.0, 100.0])) == 1
-    assert board.cut_by(np.array([50.0, 0.0]), np.array([50.0, 40.0])) == 0
-    assert board.cut_by(np.array([0.0, 50.0]), np.array([50.0, 100.0])) == 0, "an arrow from the same point"

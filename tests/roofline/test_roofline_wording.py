@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 from roofline.wording import (
     cut,
     digits,
-    distinct_names,
     percent,
     roof_name,
     roof_unit,
-    short_name,
     showable,
     si,
 )
@@ -57,25 +55,9 @@ def test_roof_names():
     assert roof_unit("tensor_int8") == "OP/s"
 
 
-def test_cpp_names_lose_namespaces_and_arguments():
-    name = "void at::native::(anonymous namespace)::softmax_warp_forward<float, float, 10, false>(float*, int)"
-    assert short_name(name) == "softmax_warp_forward"
-    assert short_name("relu<float>") == "relu<float>"
-    assert short_name("triton_poi_fused_add_mul_relu_36").endswith("relu_36")
-
-
 @given(st.text("abz_<>:(){}[],. $\\^…µ中文\n☃", max_size=80), st.integers(8, 40))
-def test_a_short_name_is_short(name, limit):
-    assert len(short_name(name, limit)) <= limit
+def test_a_cut_name_is_short(name, limit):
     assert len(cut(name, limit)) <= limit
-
-
-def test_kernels_of_one_template_are_told_apart():
-    stem = "void at::native::vectorized_elementwise_kernel<4, at::native::{}<float>>(int)"
-    labels = [stem.format("AddFunctor"), stem.format("MulFunctor")]
-    short = distinct_names(labels, 40)
-    assert short[labels[0]].endswith("[AddFunctor]")
-    assert short[labels[1]].endswith("[MulFunctor]")
 
 
 def test_unshowable_text_becomes_its_number(monkeypatch):
