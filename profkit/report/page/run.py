@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from profkit.report import sections, units
-from profkit.report.messages import named, say, translated
+from profkit.report import sections
+from profkit.report.messages import say
 from profkit.report.page.answer import answer_of
 from profkit.report.page.data import Shown, data_of, samples_of, shown_of, timeline_of
 from profkit.report.page.frame import render
@@ -16,8 +16,6 @@ from profkit.report.waterfall import shown
 if TYPE_CHECKING:
     from profkit.study.study import Study
 
-MOST_PARTS = 40
-"""Parts whose work the page lists: a program may have hundreds of ranges."""
 MOST_FALLS = 12
 
 
@@ -42,7 +40,8 @@ def _values(study: Study, parts: Sequence[Shown], data: Mapping[str, Any]) -> di
     whole = shown(study, most=0)
     falls = has_roofline or not study.stepwise
     now = say("p_now" if study.manifest.impls else "p_now_counted" if study.stepwise else "p_now_gpu")
-    facts = [(key, value) for key, value in _facts(study, roofs=has_roofline) if value]
+    again = sections.again(study)
+    facts = sections.facts(study) + ([(say("p_again"), again)] if again else [])
     return {
         "title": say("p_on", sample=study.manifest.sample.id, device=sections.device(study)),
         "subtitle": _subtitle(study),
@@ -81,25 +80,3 @@ def _in_sight(study: Study, parts: Sequence[Shown]) -> list[Shown]:
     known = [part for part in parts if part.impl in study.waterfalls and part.impl not in sections.echoes(study)]
     ranked = known if study.manifest.impls else sorted(known, key=lambda part: -study.waterfalls[part.impl].time)
     return ranked[:MOST_FALLS]
-
-
-def _facts(study: Study, *, roofs: bool = True) -> Iterator[tuple[str, str]]:
-    """Device, versions, counters, files, work and ceilings."""
-    manifest, counters = study.manifest, study.manifest.counters
-    comma = say("comma")
-    known = {k: v for k, v in manifest.device.items() if k in ("name", "cc", "sms", "driver")}
-    yield say("device"), comma.join(f"{named(k)} {v}" for k, v in known.items())
-    yield say("p_versions"), comma.join(f"{k} {v}" for k, v in manifest.versions.items())
-    passes = {"passes": str(counters.passes or "?"), "clock": counters.clock_control}
-    collected = say("p_passes", version=counters.version, **passes) if counters.version else "Nsight Compute"
-    missing = say("colon").join(translated(text) for text in (counters.state, counters.why) if text)
-    yield say("p_counters"), collected if counters.state == "collected" else missing
-    yield say("p_seeds"), comma.join(map(str, manifest.seeds))
-    yield say("p_files"), comma.join(f"{ref.path} sha256 {ref.sha256[:16]}" for ref in manifest.sample.files.values())
-    for work in study.analysis.works[:MOST_PARTS]:
-        flops = ", ".join(f"{units.text(v, 'FLOP')} {pipe}" for pipe, v in work.flops.items()) or say("p_no_flop")
-        amounts = say("p_compulsory", flops=flops, bytes=units.text(work.bytes, "B"))
-        yield say("p_work", source=translated(work.source)), amounts
-    for source, known_roofs in sections.ceilings_of(study).items() if roofs else ():
-        yield say("p_roof"), say("p_roof_from", roofs=", ".join(known_roofs), source=translated(source))
-    yield say("p_again"), sections.again(study)

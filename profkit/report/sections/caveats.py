@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from analyzers.verdicts.verdict import brief
 from profkit.report.messages import language, say, translated
-from profkit.report.sections.kernels import placed
+from profkit.report.sections.method import placed
 
 if TYPE_CHECKING:
     from collectors.caveat import Caveat

@@ -75,14 +75,6 @@ def kernel_note(study: Study) -> str:
     return say("kernel_note") + (say("kernel_note_share") if several else "")
 
 
-def placed(study: Study) -> bool:
-    """Whether any kernel or part has a place under the ceilings."""
-    hottest = study.hottest.reindex(columns=["achieved_flops", "dram_bandwidth"])
-    rows: list[Mapping[Any, Any]] = [*hottest.to_dict("records"), *(part.row or {} for part in study.parts)]
-    roofed = bool(study.roofline.ceilings)
-    return any(number(row, "achieved_flops") > 0 or (roofed and number(row, "dram_bandwidth") >= 0) for row in rows)
-
-
 def holes_table(study: Study, one: Budget) -> Table:
     """Largest idle times of a step by what the host did; no rows if unknown."""
     told = [hole for hole in one.named if hole.seconds >= LEAST_HOLE * one.window]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from posixpath import basename
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from analyzers.records import number
 from analyzers.verdicts.verdict import PACED
 from profkit.report import units
 from profkit.report.messages import language, named, say, translated
@@ -17,6 +19,8 @@ from roofline.ceilings import BANDWIDTH
 if TYPE_CHECKING:
     from profkit.study.study import Study
 
+MOST_WORKS = 40
+"""Parts whose work is listed: a program may have hundreds of ranges."""
 _TOOLS = ("ncu", "nsys", "cupti", "nvprof", "trtexec")
 
 
@@ -141,6 +145,14 @@ def kernel_times_line(study: Study) -> str:
     return say(f"cap_{name}" if name in _TOOLS else "cap_other")
 
 
+def placed(study: Study) -> bool:
+    """Whether any kernel or part has a place under the ceilings."""
+    hottest = study.hottest.reindex(columns=["achieved_flops", "dram_bandwidth"])
+    rows: list[Mapping[Any, Any]] = [*hottest.to_dict("records"), *(part.row or {} for part in study.parts)]
+    roofed = bool(study.roofline.ceilings)
+    return any(number(row, "achieved_flops") > 0 or (roofed and number(row, "dram_bandwidth") >= 0) for row in rows)
+
+
 def again(study: Study) -> str:
     """Command line that measures this again; "" for a callable."""
     manifest = study.manifest
@@ -175,3 +187,30 @@ def ceilings_of(study: Study) -> dict[str, list[str]]:
             source = one.source + (f", {one.note}" if one.note else "")
             found.setdefault(source, []).append(f"{one.name} {peak}")
     return found
+
+
+def facts(study: Study) -> list[tuple[str, str]]:
+    """(name, value): device, versions, counters, seeds, files, work and ceilings."""
+    return [(name, value) for name, value in _facts(study) if value]
+
+
+def _facts(study: Study) -> Iterator[tuple[str, str]]:
+    manifest, counters, comma = study.manifest, study.manifest.counters, say("comma")
+    known = {k: v for k, v in manifest.device.items() if k in ("name", "cc", "sms", "threads", "driver")}
+    yield say("device"), comma.join(f"{named(k)} {v}" for k, v in known.items())
+    yield say("p_versions"), comma.join(f"{k} {v}" for k, v in manifest.versions.items())
+    passes = {"passes": str(counters.passes or "?"), "clock": counters.clock_control}
+    collected = say("p_passes", version=counters.version, **passes) if counters.version else "Nsight Compute"
+    missing = say("colon").join(translated(text) for text in (counters.state, counters.why) if text)
+    yield say("p_counters"), collected if counted(study) else missing
+    yield say("p_seeds"), comma.join(map(str, manifest.seeds))
+    files = [f"{ref.path} sha256 {ref.sha256[:16]}" for ref in manifest.sample.files.values()]
+    if not manifest.impls:
+        files += [f"{one.origin or one.file} ({one.tool}) sha256 {one.sha256[:16]}" for one in manifest.captures]
+    yield say("p_files"), comma.join(files)
+    for work in study.analysis.works[:MOST_WORKS]:
+        flops = ", ".join(f"{units.text(v, 'FLOP')} {pipe}" for pipe, v in work.flops.items()) or say("p_no_flop")
+        amounts = say("p_compulsory", flops=flops, bytes=units.text(work.bytes, "B"))
+        yield say("p_work", source=translated(work.source)), amounts
+    for source, roofs in ceilings_of(study).items() if placed(study) else ():
+        yield say("p_roof"), say("p_roof_from", roofs=", ".join(roofs), source=translated(source))
