@@ -76,7 +76,7 @@ class Finding(msgspec.Struct):
     """Finding of compute-sanitizer in one kernel at one place.
 
     `severity`: error, warning, info; `own`: the kernel is the candidate's, not a library's; `detail`: thread and
-    address of the first. `again`: whether a second look found an error in this kernel too.
+    address of the first.
     """
 
     tool: str
@@ -87,7 +87,6 @@ class Finding(msgspec.Struct):
     severity: str = "error"
     own: bool = True
     detail: str = ""
-    again: bool = True
 
     @property
     def serious(self) -> bool:
@@ -147,9 +146,9 @@ class Impl(msgspec.Struct):
 
     @property
     def unsound(self) -> list[Finding]:
-        """Errors that compute-sanitizer found in kernels of its own, and found again."""
+        """Errors that compute-sanitizer found in kernels of its own."""
         found = [finding for one in self.sanitized for finding in one.findings]
-        return [finding for finding in found if finding.serious and finding.again]
+        return [finding for finding in found if finding.serious]
 
 
 class Counters(msgspec.Struct):

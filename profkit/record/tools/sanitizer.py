@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-import msgspec
 
 from analyzers.kernels.provenance import base_name
 from collectors import sanitizer as logs
@@ -22,8 +20,6 @@ from profkit.rundir.files import temporary
 from profkit.rundir.manifest import Finding, Impl, Sanitized
 from profkit.vendor.nvidia import sanitizer
 
-LOOKS = 3
-"""Starts of a tool at most: what one found is held against a candidate only if another finds it too."""
 SLOWER = 10.0
 """What compute-sanitizer makes of the limits for loading and building."""
 _NOTHING_TO_RUN = ("skipped", "compile-error", "load-error", "hang", "memory-limit")
@@ -66,8 +62,6 @@ class Sanitizer:
                 session.progress(f"{impl.name} sanitizer ({tool})")
                 log, outcome = _start(session, impl, tool)
                 judged, troubles = _judge(log, outcome, impl, tool)
-                if any(finding.serious for finding in judged.findings):
-                    judged = _looked_again(session, impl, judged)
                 impl.sanitized.append(judged)
                 run.save()
                 if judged.state == "failed" and sanitizer.unsupported(troubles):
@@ -81,45 +75,26 @@ class Sanitizer:
             )
 
 
-def _folder(session: Session, name: str, tool: str, look: int = 1) -> Path:
-    return session.run.logs / "sanitizer" / (f"{name}-{tool}" if look == 1 else f"{name}-{tool}-{look}")
+def _folder(session: Session, name: str, tool: str) -> Path:
+    return session.run.logs / "sanitizer" / f"{name}-{tool}"
 
 
-def _prefix(session: Session, name: str, tool: str, look: int = 1) -> list[str]:
+def _prefix(session: Session, name: str, tool: str) -> list[str]:
     found = tools.find(tools.SANITIZER)
-    log = _folder(session, name, tool, look) / "sanitizer.log"
+    log = _folder(session, name, tool) / "sanitizer.log"
     return sanitizer.prefix(found.path if found is not None else "compute-sanitizer", tool, log)
 
 
-def _looked_again(session: Session, impl: Impl, first: Sanitized) -> Sanitized:
-    """The first look's findings, each with whether another look confirms its kernel.
-
-    A look that was cut short counts for nothing, so that there are up to LOOKS.
-    """
-    for look in range(2, LOOKS + 1):
-        session.progress(f"{impl.name} sanitizer ({first.tool}), look {look}")
-        judged, _ = _judge(*_start(session, impl, first.tool, look), impl, first.tool)
-        if judged.state == "failed":
-            continue
-        there = {finding.kernel for finding in judged.findings if finding.serious}
-        return msgspec.structs.replace(first, findings=[_held(one, there) for one in first.findings])
-    return msgspec.structs.replace(first, findings=[_held(one, set()) for one in first.findings])
-
-
-def _held(one: Finding, there: Collection[str]) -> Finding:
-    return msgspec.structs.replace(one, again=one.kernel in there) if one.serious else one
-
-
-def _start(session: Session, impl: Impl, tool: str, look: int = 1) -> tuple[Path, runner.Outcome]:
+def _start(session: Session, impl: Impl, tool: str) -> tuple[Path, runner.Outcome]:
     """One candidate under one tool: the tool's log, and what the runner said."""
-    folder = _folder(session, impl.name, tool, look)
+    folder = _folder(session, impl.name, tool)
     folder.mkdir(parents=True, exist_ok=True)
     chosen = [one for one in session.target.parts if one.role == "reference" or one.name == impl.name]
     with temporary() as place:
         outcome = runner.run_job(
             job("sanitize", session.run, session.request, session.device, chosen, slower=SLOWER),
             folder,
-            prefix=_prefix(session, impl.name, tool, look),
+            prefix=_prefix(session, impl.name, tool),
             env=sanitizer.environment(Path(place)),
             restart=False,
         )
@@ -161,12 +136,6 @@ def _caveats(candidates: Sequence[Impl], caveats: list[Caveat]) -> None:
             if one.state == "failed":
                 where = f"see logs/sanitizer/{impl.name}-{one.tool}"
                 caveats.append(Caveat(f"{impl.name} was not checked by {one.tool}", one.why, where))
-        once = [f for one in impl.sanitized for f in one.findings if f.serious and not f.again]
-        if once:
-            what = f"whether {impl.name} is sound could not be told: a second look did not find the error of the first"
-            shown = f"{once[0].tool}: {once[0].kind} in {once[0].kernel}, seen once ({len(once)} such findings)"
-            fix = f"run it again with --sanitize {once[0].tool} when nothing else runs"
-            caveats.append(Caveat(what, shown, fix, "unsound-once", impl.name))
         foreign = [f for one in impl.sanitized for f in one.findings if not f.serious]
         if foreign:
             places = f"{len(foreign)} places in library kernels or of less weight for {impl.name}"

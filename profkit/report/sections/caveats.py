@@ -109,10 +109,9 @@ def _fault(name: str, finding: Finding) -> str:
     detail = f" ({finding.detail})" if finding.detail else ""
     level = "" if finding.severity == "error" else f", {finding.severity}"
     foreign = "" if finding.own else ", a library's kernel"
-    once = "" if finding.again else ", seen once and not again"
     return (
         f"{name}: {finding.tool}: {finding.kind} in {finding.kernel or 'no kernel'}{where}, "
-        f"{finding.count} times{level}{foreign}{once}{detail}"
+        f"{finding.count} times{level}{foreign}{detail}"
     )
 
 
