@@ -18,7 +18,6 @@ EXEMPT: dict[str, dict[str, str]] = {
     "parameters": {
         "profkit/guest/clocks/timing.py:measure": "what a round needs, by keyword",
         "profkit/launch/process.py:run": "options of a child, by keyword",
-        "profkit/cli/runs/list.py:command": "one parameter an option of the command",
     },
     "files of a folder": {},
 }

@@ -1,4 +1,4 @@
-"""The command: one file a verb. Errors of every house are caught here and nowhere else."""
+"""The command. Errors of every house are caught here and nowhere else."""
 
 from __future__ import annotations
 

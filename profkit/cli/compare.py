@@ -1,64 +1,66 @@
-"""profkit compare: runs as an optimisation ladder, and a gate against regressions."""
+"""profkit compare, profkit gate: runs as an optimisation ladder; runs before and after a change, for a pull request."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from profkit.cli import options as shared
-from profkit.cli.terminal.screen import show
+from profkit.cli.options import PATH, Verb
+from profkit.cli.terminal import show
 from profkit.report import ladder as view
-from profkit.report.messages import LANGUAGES, speaking
+from profkit.report.messages import speaking
 from profkit.report.writers.junit import Case, document
 from profkit.rundir.files import write_atomic
 
 PAGES = (".html", ".htm")
 
 
-def fraction(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
+def _fraction(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
     """ "5%" or "0.05" as a fraction; a bare 5 is neither 5 % nor meant as 500 %."""
     if value is None:
         return None
+    text = value.strip()
     try:
-        number = float(value.rstrip("% ")) / (100 if value.strip().endswith("%") else 1)
+        number = float(text.rstrip("% ")) / (100 if text.endswith("%") else 1)
     except ValueError as error:
         raise click.BadParameter(f"{value!r} is no share; write 5% or 0.05") from error
     if not 0 <= number < 10:
         raise click.BadParameter(f"{value!r} is no share between 0 and 1000%")
-    if number >= 1 and not value.strip().endswith("%"):
-        raise click.BadParameter(f"{value!r} is {number:.0%}; write {value.strip()}% if that is meant")
+    if number >= 1 and not text.endswith("%"):
+        raise click.BadParameter(f"{value!r} is {number:.0%}; write {text}% if that is meant")
     return number
 
 
-@click.command("compare", short_help="Runs as an optimisation ladder.")
+def _limit(text: str, default: str | None = None) -> Callable[[Verb], Verb]:
+    shown = default is not None
+    return click.option(
+        "--fail-on-regression",
+        "limit",
+        callback=_fraction,
+        default=default,
+        show_default=shown,
+        metavar="SHARE",
+        help=text,
+    )
+
+
+_junit = click.option("--junit", type=PATH, metavar="FILE", help="Write JUnit's XML here.")
+
+
+@click.command("compare")
 @click.argument("runs", nargs=-1, required=True, metavar="BEFORE AFTER [MORE]...")
-@click.option(
-    "--fail-on-regression",
-    "limit",
-    callback=fraction,
-    metavar="SHARE",
-    help="Exit 1 when a step is slower than BEFORE by more than this, as in 5%.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    help="Write the roofline with arrows (.png, .svg), or a page (.html).",
-)
-@click.option(
-    "--lang",
-    type=click.Choice(LANGUAGES),
-    default="en",
-    show_default=True,
-    help="Language of what is said of programs, and that the page opens in.",
-)
+@_limit("Exit 1 when a step is slower than BEFORE by more than this, as in 5%.")
+@shared.output("Write the roofline with arrows (.png, .svg), or a page (.html).")
+@shared.lang("Language of what is said of programs, and that the page opens in.")
 @shared.force
-@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the gate as JUnit's XML.")
+@_junit
 @shared.json_
-def command(
+def compare_(
     runs: tuple[str, ...],
     limit: float | None,
     output: Path | None,
@@ -84,21 +86,20 @@ def command(
     if len(runs) < 2:
         raise click.UsageError("name at least two runs: BEFORE AFTER")
     done = compared(view.named_runs(runs))
-    if output is not None:
-        with speaking(lang):
-            _write(done, output, force, limit)
     slower = done.slower(limit) if limit is not None else []
     unsure = done.inconclusive(limit) if limit is not None else []
-    rungs = done.found.rungs
     if junit is not None:
-        write_atomic(junit, document("profkit compare", [_case(rung, slower, unsure) for rung in rungs[1:]]))
+        rungs = done.found.rungs[1:]
+        write_atomic(junit, document("profkit compare", [_case(rung, slower, unsure) for rung in rungs]))
+    with speaking(lang):
+        if output is not None:
+            _write(done, output, force, limit)
+        if not as_json:
+            show(done.text())
     if as_json:
         told = {"regressions": [rung.label for rung in slower], "inconclusive": [rung.label for rung in unsure]}
         gate = {"limit": limit, **told} if limit is not None else None
         click.echo(json.dumps({**done.found.to_dict(), "gate": gate}, ensure_ascii=False, allow_nan=False))
-    else:
-        with speaking(lang):
-            show(done.text())
     for rung in slower:
         click.echo(f"regression: {rung.label} takes {1 / rung.total - 1:+.1%} of BEFORE's time more", err=True)
     for rung in unsure:
@@ -128,3 +129,39 @@ def _write(done: Any, output: Path, force: bool, limit: float | None) -> None:
     from roofline.figure.plot import draw, save
 
     save(draw(ladder_scene(done.chosen, done.found)), output)
+
+
+@click.command("gate")
+@click.argument("before", type=PATH)
+@click.argument("after", type=PATH)
+@_limit("Slower than this, for sure, fails.", "5%")
+@shared.output("Write comment.md, junit.xml and roofline.png here.")
+@_junit
+@click.option("--allow-missing", is_flag=True, help="What is gone from AFTER passes.")
+@click.option("--strict", is_flag=True, help="What cannot be told fails: inconclusive, or measured otherwise.")
+@click.option("--picture", default="", metavar="ADDRESS", help="Where the comment finds roofline.png.")
+def gate_(
+    before: Path, after: Path, limit: float, output: Path | None, junit: Path | None, picture: str, **how: bool
+) -> int:
+    """Compare the newest run of every sample below AFTER with the one below BEFORE; the comment goes to stdout.
+
+    \b
+    profkit gate runs-of-main runs-of-this-branch --fail-on-regression 5% -o out
+
+    Exit code 1 when something is wrong, gone, or slower for sure; 2 when there is nothing to compare. Needs no GPU.
+    """
+    from profkit.campaign.gate import cases, comment, judge
+    from profkit.report.figures import gate_scene, png
+
+    found, studies = judge(before, after, limit, **how)
+    text = comment(found, studies, limit, picture)
+    suite = document("profkit", cases(found))
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        made = {"comment.md": text.encode(), "roofline.png": png(gate_scene(studies)), "junit.xml": suite}
+        for name, data in made.items():
+            write_atomic(output / name, data)
+    if junit is not None:
+        write_atomic(junit, suite)
+    click.echo(text, nl=False)
+    return int(any(one.fails for one in found))

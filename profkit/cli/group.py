@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import keyword
 import os
 import signal
 import sys
@@ -19,9 +18,9 @@ from importlib import import_module
 
 import click
 
-from profkit import contests
 from profkit._version import __version__
-from profkit.cli.terminal import screen
+from profkit.cli import contests
+from profkit.cli.terminal import settle
 from profkit.errors import ProfkitError
 from profkit.rundir import harmless
 
@@ -47,9 +46,16 @@ VERBS = {
     "doctor": "What works on this machine, and the fix for what does not.",
 }
 ALL = {**VERBS, **contests.VERBS}
-_MANY = ("history", "list", "site")
-"""Verbs about many runs, whose files lie in a folder of their own, as do those of programs and of the contests."""
-_PROGRAMS = ("ledger", "tasks", "verify")
+_TOGETHER = {
+    "compare": ("gate",),
+    "programs": ("ledger", "tasks", "verify"),
+    "runs": ("history", "list", "site"),
+    "machine": ("doctor", "ceilings", "timers"),
+    "agents": ("mcp", "skill"),
+}
+_FILES = {verb: file for file, verbs in _TOGETHER.items() for verb in verbs}
+_FILES |= {"import": "import_", **{verb: f"contests.{file}" for verb, file in contests.FILES.items()}}
+"""Verb -> its file below profkit/cli, where that has another name; a verb's function ends with an underscore."""
 
 
 class Verbs(click.Group):
@@ -61,18 +67,8 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in ALL:
             return None
-        folder = (
-            "contests."
-            if cmd_name in contests.VERBS
-            else "runs."
-            if cmd_name in _MANY
-            else "programs."
-            if cmd_name in _PROGRAMS
-            else ""
-        )
-        file = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
-        command = import_module(f"profkit.cli.{folder}{file}").command
-        return screen.with_plain(command) if isinstance(command, click.Command) else None
+        command: click.Command = getattr(import_module(f"profkit.cli.{_FILES.get(cmd_name, cmd_name)}"), f"{cmd_name}_")
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -100,10 +96,7 @@ def cli(context: click.Context) -> None:
     profkit profile S1/ICVXKH          the best this machine can do: ncu, else CUDA events, else the CPU
     profkit report profkit-runs        the newest run again, from its files
     """
-    screen.settle(context)
-
-
-cli.params.append(screen.plain())
+    settle(context)
 
 
 def invoke(arguments: Sequence[str]) -> int:

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import click
 
+from profkit.cli import options as shared
 from profkit.cli.group import complain
-from profkit.cli.terminal.progress import progress
-from profkit.cli.terminal.screen import show
+from profkit.cli.terminal import progress, show
 
 
-@click.command("import", short_help="Read somebody's exports.")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="RUN", help="The run directory to make.")
+@click.command("import")
+@click.argument("files", nargs=-1, required=True, type=shared.PATH, metavar="FILE...")
+@shared.output("The run directory to make.", metavar="RUN")
 @click.option("--partial", is_flag=True, help="Read a file that breaks off up to its last whole row, with a caveat.")
 @click.option("--device", default="", metavar="NAME", help="The GPU, where the exports do not name it.")
 @click.option("--scrub", is_flag=True, help="Copy nsys's sqlite exports without environment, host names and paths.")
-@click.option("--json", "as_json", is_flag=True, help="The metrics as one JSON document on stdout.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
-def command(
+@shared.json_
+@shared.quiet
+def import_(
     files: tuple[Path, ...],
     output: Path | None,
     partial: bool,

@@ -14,9 +14,12 @@ import click
 from profkit.launch import resident, warm
 from profkit.launch.environment import environment, sharing
 from profkit.record.request import NARROW, Request
+from profkit.report.messages import LANGUAGES
+from profkit.rundir.files import write_atomic
 from profkit.vendor.nvidia.sanitizer import TOOLS
 
 PATH = click.Path(path_type=Path)
+FIGURES = (".png", ".svg", ".pdf")
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 WHAT, RIGHT, TIMING, NSIGHT, WHERE = "What to measure", "Correctness", "Timing", "Tools", "Where and output"
@@ -60,6 +63,16 @@ class Sectioned(click.Command):
 def option(*names: str, section: str = WHERE, **settings: Any) -> Callable[[Verb], Verb]:
     """click.option, in a section."""
     return click.option(*names, cls=Option, section=section, **settings)
+
+
+def output(text: str, default: Path | None = None, **settings: Any) -> Callable[[Verb], Verb]:
+    """-o, --output: a file or a folder."""
+    shown = default is not None
+    return click.option("-o", "--output", type=PATH, default=default, show_default=shown, help=text, **settings)
+
+
+def lang(text: str) -> Callable[[Verb], Verb]:
+    return click.option("--lang", type=click.Choice(LANGUAGES), default="en", show_default=True, help=text)
 
 
 def shared(*options: Callable[[Verb], Verb]) -> Callable[[Verb], Verb]:
@@ -305,6 +318,27 @@ class Runners:
         if not dask:
             click.get_current_context().with_resource(warm.runners(environment(sharing())))
         return cls(jobs or 0, dask or "", quiet)
+
+
+def one_form(as_json: bool, reader: str | None) -> None:
+    """Raises click.UsageError where --json and --for are both asked for."""
+    if as_json and reader:
+        raise click.UsageError("--json holds everything, --for agent what matters: one of them")
+
+
+def ends(output: Path, *endings: str) -> None:
+    """Raises click.UsageError for an output of another ending."""
+    if output.suffix.lower() not in endings:
+        raise click.UsageError(f"{output}: name a file that ends in {', '.join(endings)}")
+
+
+def deliver(text: str, output: Path, force: bool) -> None:
+    """Write text to stdout ("-") or a file. Raises click.UsageError for one that is there already."""
+    if str(output) == "-":
+        click.echo(text, nl=not text.endswith("\n"))
+        return
+    vacant(output, force)
+    write_atomic(output, text.encode())
 
 
 def vacant(output: Path, force: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import fields, replace
@@ -16,9 +15,7 @@ import msgspec
 from profkit.cli import options as shared
 from profkit.cli.group import complain, failed_for
 from profkit.cli.options import Runners, Sectioned, option
-from profkit.cli.terminal.answer import Answer
-from profkit.cli.terminal.progress import Progress, progress
-from profkit.cli.terminal.screen import show
+from profkit.cli.terminal import Answer, Progress, progress, show
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import warm
 from profkit.launch.environment import environment, sharing
@@ -57,7 +54,6 @@ class WithProgram(Sectioned):
 @click.command(
     "profile",
     cls=WithProgram,
-    short_help="Measure a sample or any command.",
     options_metavar="[OPTIONS]",
     epilog="After --: any command with its arguments. An option that cannot apply is refused.",
 )
@@ -67,10 +63,9 @@ class WithProgram(Sectioned):
 @option("--dry-run", is_flag=True, help="Print the commands and the replay passes, and stop.")
 @shared.json_
 @shared.reader
-@option("-v", "--verbose", is_flag=True, help="Print the exact commands and the seconds of each.")
 @shared.server
 @shared.quiet
-def command(
+def profile_(
     sample: Path | None,
     dry_run: bool,
     as_json: bool,
@@ -91,10 +86,9 @@ def command(
     Exit code 1 when a candidate is wrong, crashes or hangs, or the command fails; 3 when this machine cannot do what
     was asked.
     """
-    if as_json and reader:
-        raise click.UsageError("--json holds everything, --for agent what matters: one of them")
+    shared.one_form(as_json, reader)
     ctx = click.get_current_context()
-    verbose, quiet, server = options.pop("verbose"), options.pop("quiet"), options.pop("server")
+    quiet, server = options.pop("quiet"), options.pop("server")
     if sample is not None and sample.is_dir() and not (dry_run or jobs is not None or dask):
         # torch is imported beside what is imported here.
         ctx.with_resource(warm.runners(environment({} if options["trust"] else sharing()), lasting=server))
@@ -112,8 +106,8 @@ def command(
     if runners is not None:
         return _campaign(sample, targets, request, runners, form)
     if len(targets) == 1:
-        return _one(targets[0], request, form, verbose=verbose, quiet=quiet)
-    return _many(targets, request, form, verbose=verbose, quiet=quiet)
+        return _one(targets[0], request, form, quiet=quiet)
+    return _many(targets, request, form, quiet=quiet)
 
 
 def _request(ctx: click.Context, sample: Path | None, options: dict[str, Any]) -> Request:
@@ -164,7 +158,7 @@ def _sample_of(target: Path | Program, device: str) -> Iterator[Path | Program]:
         yield folder
 
 
-def _one(target: Path | Program, request: Request, form: str, *, verbose: bool, quiet: bool) -> int:
+def _one(target: Path | Program, request: Request, form: str, *, quiet: bool) -> int:
     """`form`: json, agent, or "" for people."""
     from profkit.api import profile
     from profkit.report.derived import write
@@ -177,14 +171,12 @@ def _one(target: Path | Program, request: Request, form: str, *, verbose: bool, 
         if not form:
             # Drawing takes longer than reading.
             with now.aside():
-                _commands(run if verbose else None)
                 show(terminal.summary(run, answer.told))
         now("writing the report")
         files = write(run)
     if form == "agent":
         click.echo(run.report(form))
     elif form:
-        _commands(run if verbose else None)
         click.echo(json.dumps(document(run), ensure_ascii=False, allow_nan=False))
     else:
         click.echo(terminal.next_steps(run, files), err=True)
@@ -193,33 +185,25 @@ def _one(target: Path | Program, request: Request, form: str, *, verbose: bool, 
     return exit_code(run)
 
 
-def _commands(run: Study | None) -> None:
-    """Show every process of a run, and its seconds."""
-    for step in run.manifest.commands if run is not None else ():
-        click.echo(f"  $ {shlex.join(step.argv)}    # {step.wall:.2f} s{', ' * bool(step.note)}{step.note}", err=True)
-
-
-def _many(targets: Sequence[Path | Program], request: Request, form: str, *, verbose: bool, quiet: bool) -> int:
+def _many(targets: Sequence[Path | Program], request: Request, form: str, *, quiet: bool) -> int:
     """Every sample in turn; one that cannot be measured is named and the rest go on."""
     runs, codes = [], [0]
     with warm.runners(), progress(quiet) as now:
         for number, target in enumerate(targets, 1):
             now(f"[{number}/{len(targets)}] {target}")
-            run, code = _of_many(target, request, now, form, verbose=verbose)
+            run, code = _of_many(target, request, now, form)
             runs += [run] if run is not None else []
             codes.append(code)
     return _said(runs, codes, form)
 
 
-def _of_many(
-    target: Path | Program, request: Request, now: Progress, form: str, *, verbose: bool
-) -> tuple[Study | None, int]:
+def _of_many(target: Path | Program, request: Request, now: Progress, form: str) -> tuple[Study | None, int]:
     """The run of one target and its exit code; no run where it cannot be measured."""
     from profkit.api import profile
     from profkit.report.derived import write
 
     try:
-        run = profile(target, progress=now if verbose else now.within, request=request)
+        run = profile(target, progress=now.within, request=request)
         write(run)
     except ProfkitError as error:
         now.fails(f"error: {target}: {error}" + (f"\nfix: {error.fix}" if error.fix else ""))

@@ -9,22 +9,21 @@ import click
 from click.core import ParameterSource
 
 from profkit.cli import options as shared
-from profkit.cli.terminal.screen import show
+from profkit.cli.terminal import show
 from profkit.report.dialect import Dialect, Written
 from profkit.report.dialects import DIALECTS
-from profkit.report.messages import LANGUAGES
 from profkit.rundir.files import is_stream, write_atomic
 
 
-@click.command("report", short_help="Make a run's report again.")
+@click.command("report")
 @click.argument("runs", nargs=-1, metavar="RUN [MORE]...")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write here (.md, .html or .json); - is stdout.")
+@shared.output("Write here (.md, .html or .json); - is stdout.")
 @click.option("--for", "reader", type=click.Choice(list(DIALECTS)), help="Write it up for this reader.")
-@click.option("--lang", type=click.Choice(LANGUAGES), default="en", show_default=True, help="Language of the write-up.")
+@shared.lang("Language of the write-up.")
 @shared.force
-@click.option("--json", "as_json", is_flag=True, help="The metrics as one JSON document on stdout.")
+@shared.json_
 @click.pass_context
-def command(
+def report_(
     context: click.Context,
     /,
     runs: tuple[str, ...],
@@ -58,7 +57,7 @@ def command(
     return _again(runs[0], output, force, as_json)
 
 
-command.params += [option for one in DIALECTS.values() for option in one.options]
+report_.params += [option for one in DIALECTS.values() for option in one.options]
 
 _TEXT = (".md", ".markdown", ".txt")
 
@@ -90,7 +89,7 @@ def _again(run: str, output: Path | None, force: bool, as_json: bool) -> int:
         metrics = as_json or (output is not None and output.suffix == ".json")
         if not metrics and output is not None and output.suffix not in ("", *_TEXT):
             raise click.UsageError(f"{output}: a report is written as .md, .html or .json; pictures: profkit roofline")
-        _write(json.metrics(study) if metrics else markdown.report(study), output or Path("-"), force)
+        shared.deliver(json.metrics(study) if metrics else markdown.report(study), output or Path("-"), force)
         return 0
     files = write(study)
     show(terminal.summary(study))
@@ -109,20 +108,12 @@ def _deliver(written: Written, output: Path | None, force: bool) -> int:
     if str(target) == "-" or is_stream(target):
         if written.pictures:
             click.echo(f"pictures are written beside a file only (-o): {', '.join(written.pictures)}", err=True)
-        _write(written.text, target, force)
+        shared.deliver(written.text, target, force)
         return 0
     for name in written.pictures:
         shared.vacant(target.parent / name, force)
-    _write(written.text, target, force)
+    shared.deliver(written.text, target, force)
     for name, data in written.pictures.items():
         write_atomic(target.parent / name, data)
     click.echo(f"wrote {', '.join([str(target), *written.pictures])}", err=True)
     return 0
-
-
-def _write(text: str, output: Path, force: bool) -> None:
-    if str(output) == "-":
-        click.echo(text)
-        return
-    shared.vacant(output, force)
-    write_atomic(output, text.encode())

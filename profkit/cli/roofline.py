@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,49 +12,33 @@ from profkit.cli import options as shared
 from profkit.errors import ProfkitError
 
 
-def _list(allowed: tuple[str, ...]) -> Any:
-    """A callback for an option that takes a comma-separated list of the allowed words."""
-
-    def split(context: click.Context, option: click.Parameter, value: str) -> tuple[str, ...]:
-        words = tuple(word.strip().lower() for word in value.split(",") if word.strip())
-        strange = [word for word in words if word not in allowed]
-        if strange:
-            raise click.BadParameter(f"{strange[0]!r} is not one of {', '.join(allowed)}", context, option)
-        return words
-
-    return split
+def _words(*known: str) -> Callable[[click.Context, click.Parameter, str], tuple[str, ...]]:
+    return lambda _context, option, text: shared.words_of(text, known, f"words of {option.opts[0]}")
 
 
-@click.command("roofline", short_help="Draw kernels under the ceilings.")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    default=Path("roofline.png"),
-    show_default=True,
-    help="A .png, .svg or .pdf file.",
-)
+@click.command("roofline")
+@click.argument("runs", nargs=-1, required=True, type=shared.PATH, metavar="RUN...")
+@shared.output("A .png, .svg or .pdf file.", Path("roofline.png"))
 @click.option(
     "--level",
     "levels",
     default="dram",
     show_default=True,
-    callback=_list(("dram", "l2", "l1")),
+    callback=_words("dram", "l2", "l1"),
     help="Memory levels, a point of every kernel each: dram,l2,l1.",
 )
 @click.option(
     "--dtype",
     "dtypes",
     default="",
-    callback=_list(("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8")),
+    callback=_words("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8"),
     help="Only kernels that compute mainly in these types, and their ceilings.",
 )
 @click.option("--top", default=12, show_default=True, type=click.IntRange(1), help="How many kernels, by time.")
 @click.option("--kernel", "pattern", default="", metavar="REGEX", help="Only kernels whose name matches.")
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
 @shared.force
-def command(runs: tuple[Path, ...], output: Path, force: bool, **options: Any) -> int:
+def roofline_(runs: tuple[Path, ...], output: Path, force: bool, **options: Any) -> int:
     """Draw the kernels of RUN, or of several runs of one device, on one roofline.
 
     \b
@@ -65,8 +50,7 @@ def command(runs: tuple[Path, ...], output: Path, force: bool, **options: Any) -
     from roofline.figure.plot import draw, save
 
     shared.vacant(output, force)
-    if output.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise click.UsageError(f"{output}: name a .png, .svg or .pdf file")
+    shared.ends(output, *shared.FIGURES)
     scene = kernels_scene([open_study(run) for run in runs], **options)
     if not any(point.placed or point.copies for point in scene.points):
         raise ProfkitError(

@@ -15,8 +15,7 @@ import click
 from profkit.cli import options as shared
 from profkit.cli.group import complain
 from profkit.cli.options import Sectioned
-from profkit.cli.terminal.answer import Answer
-from profkit.cli.terminal.progress import Progress, progress
+from profkit.cli.terminal import Answer, Progress, progress
 from profkit.errors import ProfkitError
 from profkit.launch import warm
 from profkit.launch.environment import environment, sharing
@@ -32,12 +31,12 @@ _PASSED_OVER = ("__pycache__", "node_modules")
 Files = Mapping[Path, tuple[int, int]]
 
 
-@click.command("watch", cls=Sectioned, short_help="Measure a sample each time it is saved.")
+@click.command("watch", cls=Sectioned)
 @click.argument("folder", type=shared.PATH)
 @shared.of_request(*OPTIONS)
 @shared.server
 @shared.quiet
-def command(folder: Path, server: bool, quiet: bool, **options: Any) -> int:
+def watch_(folder: Path, server: bool, quiet: bool, **options: Any) -> int:
     """Measure the sample in FOLDER, and again when one of its files is saved, until Ctrl-C (exit code 130).
 
     Each time the first line, the change against the last save ("1.76x -> 1.92x") and what became worse. A save that does

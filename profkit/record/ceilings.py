@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,12 +35,6 @@ class Measured:
     ceilings: list[dict[str, Any]]
     refused: list[str]
     created: str
-
-    @property
-    def age(self) -> float:
-        """Seconds since it was measured."""
-        made = datetime.strptime(self.created, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
-        return (datetime.now(timezone.utc) - made).total_seconds()
 
 
 def known(device: Mapping[str, Any]) -> Measured | None:

@@ -32,8 +32,8 @@ from profkit.campaign.stages import Answer, Task, deliver, measured, perform
 from profkit.campaign.work_item import WorkItem, of_folder, of_pair
 from profkit.campaign.worker import WorkerDiedError
 from profkit.cli.options import Runners
-from profkit.cli.profile import command as profile_command
-from profkit.cli.runs.list import command as list_command
+from profkit.cli.profile import profile_ as profile_command
+from profkit.cli.runs import list_ as list_command
 from profkit.errors import ProfkitError
 from profkit.guest.build import loading, refused
 from profkit.launch import cache, process, warm

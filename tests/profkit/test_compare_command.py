@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from synthetic_runs import kernel, make_run
 
-from profkit.cli.compare import command
+from profkit.cli.compare import compare_ as command
 from profkit.errors import ProfkitError
 from profkit.report.ladder import choose, ladder_of
 from profkit.report.page.compare import _difference, _parts

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profkit.cli.contests.kernelbench import command
+from profkit.cli.contests.kernelbench import kernelbench_ as command
 from profkit.contests.json_files import read_json
 from profkit.contests.kernelbench import fastp
 from profkit.contests.kernelbench import files as kernelbench

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from profkit.cli.contests.kernelbench import command
+from profkit.cli.contests.kernelbench import kernelbench_ as command
 from profkit.contests.kernelbench import pairs
 from profkit.contests.kernelbench.files import read_baseline, read_results, results_file
 from profkit.errors import ProfkitError

@@ -8,7 +8,7 @@ import platform
 import pytest
 import torch
 
-from profkit.cli.contests.kernelbench import command
+from profkit.cli.contests.kernelbench import kernelbench_ as command
 from profkit.contests.kernelbench.files import read_baseline, read_results
 from profkit.errors import ProfkitError
 from profkit.guest import heap

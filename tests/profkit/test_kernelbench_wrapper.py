@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from profkit.cli.contests.kernelbench import command
+from profkit.cli.contests.kernelbench import kernelbench_ as command
 from profkit.contests.kernelbench.wrapper import read_wrapper_baseline, read_wrapper_results
 from profkit.errors import ProfkitError
 

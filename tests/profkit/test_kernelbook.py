@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profkit.cli.contests.kernelbench import command
+from profkit.cli.contests.kernelbench import kernelbench_ as command
 from profkit.contests.kernelbench.kernelbook import adapt, read_rows
 from profkit.contests.rename import rename_names
 from profkit.errors import ProfkitError

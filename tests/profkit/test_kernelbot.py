@@ -8,7 +8,7 @@ import json
 import pytest
 
 from profkit.api import profile
-from profkit.cli.profile import command
+from profkit.cli.profile import profile_ as command
 from profkit.contests import formats
 from profkit.contests.kernelbot.task import buffers, read
 from profkit.contests.sources import pair

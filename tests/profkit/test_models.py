@@ -8,7 +8,7 @@ import sys
 import pytest
 from chat_server import serving
 
-from profkit.cli.contests.kernelbench import command
+from profkit.cli.contests.kernelbench import kernelbench_ as command
 from profkit.contests.blocks import first_code
 from profkit.contests.kernelbench.endpoint import Endpoint, Model, ask, client_for
 from profkit.contests.kernelbench.files import read_results

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import shlex
 import sys
 
@@ -264,15 +263,6 @@ def test_the_first_visible_gpu_is_the_one_a_program_gets(monkeypatch, visible, c
     assert gpu.compute_capability() == cc
     assert (gpu.identity().get("uuid"), gpu.identity().get("name")) == (uuid, name)
     assert Nvml.OPENED == [1]
-
-
-def test_verbose_shows_commands_and_seconds(fake_ncu, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    fake_ncu("ok")
-    assert invoke(["profile", "--ncu", "-q", "-v", "--", *OK]) == 0
-    said = capsys.readouterr().err
-    assert "$ " in said
-    assert re.search(r"# \d+\.\d\d s\n", said)
 
 
 def test_help_is_in_sections(capsys):

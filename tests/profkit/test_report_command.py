@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from synthetic_runs import make_run
 
-from profkit.cli.report import command
+from profkit.cli.report import report_ as command
 from profkit.errors import ProfkitError
 from profkit.report.dialects import DIALECTS
 from profkit.study.study import open_study

@@ -214,7 +214,7 @@ def test_each_caveat_is_told_once_with_whom_it_concerns(study):
 
 
 def test_colour_is_for_terminals_that_want_it(study, monkeypatch):
-    """By the environment and --plain: test_terminal."""
+    """By the environment: test_terminal."""
     for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
     assert "\x1b[" in terminal.summary(study)

@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
-from profkit.cli.contests.bench import command as bench
-from profkit.cli.contests.new import command as new
-from profkit.cli.contests.prompt import command as prompt
+from profkit.cli.contests.gpucodeforces import bench_ as bench
+from profkit.cli.contests.gpucodeforces import new_ as new
+from profkit.cli.contests.gpucodeforces import prompt_ as prompt
 from profkit.contests.gpucodeforces.form import check
 from profkit.contests.gpucodeforces.scaffold import FUNCTIONS, WHOLE, understand
 from profkit.contests.gpucodeforces.transcript import parse

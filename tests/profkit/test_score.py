@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profkit.cli.contests.score import command
+from profkit.cli.contests.gpucodeforces import score_ as command
 from profkit.contests.gpucodeforces import score as scoring
 from profkit.contests.gpucodeforces.score import (
     Scored,

@@ -15,7 +15,7 @@ import click
 from profkit.cli import options as shared
 from profkit.cli.group import complain
 from profkit.cli.options import PATH, Runners, Verb, option, request_of
-from profkit.cli.terminal.progress import progress
+from profkit.cli.terminal import progress
 from profkit.contests.json_files import read_json
 from profkit.contests.kernelbench import files, kernelbook, models, wrapper
 from profkit.contests.kernelbench.files import Generated, Problem, chosen_problems, own_of, write_json
@@ -37,10 +37,8 @@ class Verbs(click.Group):
         return super().get_command(ctx, "analyze" if cmd_name == "analyse" else cmd_name)
 
 
-@click.group(
-    "kernelbench", cls=Verbs, short_help="KernelBench: baseline, eval, analyze, models; its wrapper; KernelBook."
-)
-def command() -> None:
+@click.group("kernelbench", cls=Verbs)
+def kernelbench_() -> None:
     """Read and write KernelBench's files.
 
     \b
@@ -76,7 +74,7 @@ _measuring = shared.shared(
 _fenced = shared.of_request("trust", "allow", "memory", "sanitize")
 
 
-@command.command("eval", cls=shared.Sectioned)
+@kernelbench_.command("eval", cls=shared.Sectioned)
 @click.argument("checkout", type=PATH)
 @click.argument("run_dir", type=PATH)
 @_level
@@ -149,11 +147,11 @@ def _eval_line(pid: str, row: dict[str, Any]) -> str:
     return f"{words}: {error}" if error else words
 
 
-@command.command("baseline", cls=shared.Sectioned)
+@kernelbench_.command("baseline", cls=shared.Sectioned)
 @click.argument("checkout", type=PATH)
 @_level
 @_problem
-@option("-o", "--output", type=PATH, default=Path("baseline_time_torch.json"), show_default=True)
+@shared.output("The file to write.", Path("baseline_time_torch.json"))
 @option("--compiled", type=PATH, metavar="FILE", help="Also time torch.compile, into this file.")
 @_measuring
 def baseline_(
@@ -170,13 +168,13 @@ def baseline_(
     return 0 if count else 1
 
 
-@command.command("analyze", cls=shared.Sectioned)
+@kernelbench_.command("analyze", cls=shared.Sectioned)
 @click.argument("run_dir", type=PATH)
 @option("--baseline", "baseline_file", type=PATH, required=True)
 @_level
 @option("--problems", type=PATH, metavar="CHECKOUT", help="The level's problems; default: those of the baseline.")
 @option("--hardware", default="", help="Name for the document; default: the baseline's folder.")
-@option("-o", "--output", type=PATH, help="Write the official document here.")
+@shared.output("Write the official document here.")
 @shared.json_
 def analyze_(
     run_dir: Path,
@@ -253,7 +251,7 @@ def _ties(ties: dict[str, dict[str, float]], rows: list[Rated]) -> list[str]:
     return lines
 
 
-@command.command("models", cls=shared.Sectioned)
+@kernelbench_.command("models", cls=shared.Sectioned)
 @click.argument("config", type=PATH)
 @option("--no-eval", is_flag=True, help="Ask only.")
 @shared.json_
@@ -302,7 +300,7 @@ def _models_table(rows: list[dict[str, Any]]) -> str:
     return terminal_table(Table.of([*columns, Column("why not", why)])).rstrip()
 
 
-@command.command("wrapper", cls=shared.Sectioned)
+@kernelbench_.command("wrapper", cls=shared.Sectioned)
 @click.argument("given", type=PATH, nargs=-1, required=True, metavar="FILES...")
 @option("--baseline", "baseline_file", type=PATH, help="The wrapper's baseline_time.json.")
 @shared.json_
@@ -334,10 +332,10 @@ def wrapper_(given: tuple[Path, ...], baseline_file: Path | None, as_json: bool)
     return 1 if caveats else 0
 
 
-@command.command("book", cls=shared.Sectioned)
+@kernelbench_.command("book", cls=shared.Sectioned)
 @click.argument("file", type=PATH)
 @option("--row", "number", type=int, default=0, show_default=True, help="Which row, from 0.")
-@option("-o", "--output", type=PATH, help="Folder to write; default: the row's entry point.")
+@shared.output("Folder to write; default: the row's entry point.")
 def book_(file: Path, number: int, output: Path | None) -> int:
     """Make a sample folder (reference.py, candidate.py) of a KernelBook row."""
     chosen = next(islice(kernelbook.read_rows(file), number, None), None)

@@ -1,0 +1,239 @@
+"""The verbs of GPUCodeForces: profkit new, check, bench, prompt, score."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from profkit.cli import options as shared
+from profkit.cli.options import PATH
+from profkit.cli.terminal import progress, show
+from profkit.contests.gpucodeforces import score
+from profkit.contests.gpucodeforces.form import ID, Checked, check, submissions
+from profkit.contests.gpucodeforces.scaffold import Wish, create
+from profkit.contests.gpucodeforces.score import Scored, Standing
+from profkit.contests.prompt import compose
+from profkit.report.layout import Column, Table, terminal_table
+from profkit.rundir import harmless
+from profkit.rundir.directory import find_runs
+from profkit.rundir.files import write_atomic
+from profkit.targets import resolve
+
+if TYPE_CHECKING:
+    from profkit.study.study import Study
+
+
+@click.command("new")
+@click.argument("path", type=PATH)
+@click.option("--op", default="", metavar="TEXT", help="The operation: softmax, 'add + relu', 'silu(x) * y'.")
+@click.option(
+    "--from",
+    "reference",
+    type=PATH,
+    metavar="FILE",
+    help="Start from this reference instead; --op is then only the title.",
+)
+@click.option("--shape", default="4096,8192", show_default=True, metavar="N,M", help="Shape of each input.")
+@click.option("--contestant", default="", metavar="NAME", help="Whose submission it is; goes into readme.md.")
+def new_(path: Path, op: str, reference: Path | None, shape: str, contestant: str) -> int:
+    """Make PATH: reference, candidates, run_code.py, prompt.txt, readme.md. A contest's is called by its issue, S1/IABCDE.
+
+    \b
+    profkit new softmax --op softmax
+    profkit new S1/IABCDE --op "silu(x) * y" --shape 64,1024
+    profkit new mine --from my_model.py --op "my model"
+    """
+    if not op and reference is None:
+        raise click.UsageError("say what it computes: --op TEXT, or --from FILE")
+    sizes = tuple(int(size) for size in re.findall(r"\d+", shape))
+    if not sizes or 0 in sizes:
+        raise click.UsageError(f"--shape {shape!r}: sizes above 0, with commas between")
+    for file in create(Wish(path, op, sizes, reference, contestant)):
+        click.echo(str(file))
+    contest = f"profkit check {path}; profkit bench {path}; " if ID.fullmatch(path.name) else ""
+    click.echo(f"next: {contest}profkit profile {path}", err=True)
+    return 0
+
+
+@click.command("check")
+@click.argument("folder", type=PATH)
+@shared.json_
+def check_(folder: Path, as_json: bool) -> int:
+    """Check FOLDER, a GPUCodeForces submission, every submission of a season, or of the seasons in it; runs nothing.
+
+    \b
+    profkit check S1/ICVXKH
+
+    \b
+    F1..F8   what gets it rejected: files, definitions, the lines run_code.py prints, signatures
+    P1       a prompt that earns no bonus
+
+    Exit code 1 when something would be rejected.
+    """
+    results = [check(one) for one in submissions(folder)]
+    if as_json:
+        rows = [
+            {
+                "sample": result.path.resolve().name,
+                "path": str(result.path),
+                "ok": not result.defects,
+                "rejected": bool(result.form),
+                "defects": [defect.to_dict() for defect in result.defects],
+            }
+            for result in results
+        ]
+        click.echo(json.dumps({"schema": "profkit-check/1", "samples": rows}, ensure_ascii=False, indent=1))
+    else:
+        for result in results:
+            show(_checked(result))
+    return 1 if any(result.form for result in results) else 0
+
+
+def _checked(result: Checked) -> str:
+    """A line a defect with its fix below it; one line when there is none."""
+    path = harmless.line(str(result.path))
+    if not result.defects:
+        return f"{path}: nothing found"
+    lines = [f"{path}: " + (f"would be rejected for {len(result.form)}" if result.form else "its form is right")]
+    for defect in sorted(result.defects, key=lambda one: not one.rejects):
+        word = click.style("rejected", fg="red") if defect.rejects else click.style("no bonus", fg="yellow")
+        lines.append(f"  {word} {harmless.line(f'{defect.code} {defect.place}: {defect.what}')}")
+        lines.append(f"      fix: {harmless.line(defect.fix)}")
+    return "\n".join(lines)
+
+
+@click.command("bench", cls=shared.Sectioned)
+@click.argument("folder", type=PATH)
+@shared.of_request("device", "events", "budget", "processes", "trials", "trust", "allow", "memory", "runs")
+@shared.option(
+    "--limit",
+    section=shared.TIMING,
+    type=shared.Amount(above=True),
+    default=900.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time run_code.py may take.",
+)
+@shared.json_
+@shared.quiet
+def bench_(folder: Path, limit: float, as_json: bool, quiet: bool, **options: Any) -> int:
+    """Profile FOLDER, run its run_code.py, and print that script's lines plus 吞吐量 and 内存带宽.
+
+    \b
+    profkit bench S1/ICVXKH --device cpu
+
+    Exit code 1 when the script or a candidate fails.
+    """
+    from profkit.contests.gpucodeforces import bench  # pandas
+
+    with progress(quiet) as now:
+        request = shared.request_of(otherwise="auto", **options)
+        document = bench.bench(folder, request, limit=limit, progress=now)
+    text = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)
+    write_atomic(Path(document["run"]) / "bench.json", text.encode())
+    if as_json:
+        click.echo(text)
+    else:
+        click.echo(document["run_code"]["stdout"], nl=False)
+        for line in bench.lines(document):
+            click.echo(line)
+        for note in document["notes"]:
+            click.echo(f"note: {note}", err=True)
+    ran = document["candidates"]
+    good = bool(ran) and all(row["status"] == "ok" for row in ran) and document["run_code"]["exit_code"] == 0
+    return 0 if good else 1
+
+
+@click.command("prompt")
+@click.argument("folder", type=PATH)
+@click.option("--run", "run_path", type=PATH, help="Evidence from this run; default: the newest of the sample.")
+@click.option("--no-evidence", is_flag=True, help="Leave measurements out.")
+@shared.runs
+@shared.output("Default: FOLDER/prompt.txt; - is stdout.")
+@shared.force
+def prompt_(
+    folder: Path, run_path: Path | None, no_evidence: bool, runs: Path, output: Path | None, force: bool
+) -> int:
+    """Write the prompt of FOLDER from its reference: example, rules, measured evidence, the architecture.
+
+    \b
+    profkit prompt S1/ICVXKH -o -
+    """
+    from profkit.study.study import open_study  # pandas
+
+    sample = resolve(folder)
+    own = runs / sample.id
+    if run_path is None and not no_evidence and own.is_dir() and any(own.rglob("run.json")):
+        run_path = own
+    run = open_study(run_path) if run_path is not None else None
+    target = output or folder / "prompt.txt"
+    shared.deliver(compose(sample, run), target, force)
+    if str(target) != "-":
+        click.echo(f"{target}" + (f" (evidence: {run.path})" if run is not None else ""), err=True)
+    return 0
+
+
+@click.command("score")
+@click.argument("folder", type=PATH, default=Path("S1"))
+@shared.runs
+@shared.json_
+def score_(folder: Path, runs: Path, as_json: bool) -> int:
+    """Score every sample of FOLDER: 2 + 5 + 4 + 3 base points, bonus, and the contestants' ranking.
+
+    \b
+    profkit score S1 --json
+
+    A sample is accepted when its form is right and its newest run (or a transcript saved beside it) passed.
+    The contestant comes from metadata.json or a line `参赛者: NAME` in readme.md.
+    """
+    rows = score.ordered(score.score(one, _newest(runs / one.resolve().name)) for one in submissions(folder))
+    standings = score.rank(rows)
+    if as_json:
+        document = {
+            "schema": "profkit-score/1",
+            "samples": [score.to_dict(row) for row in rows],
+            "ranking": [asdict(s) for s in standings],
+        }
+        click.echo(json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False))
+    else:
+        click.echo(_scores(rows, standings))
+    return 0
+
+
+def _newest(folder: Path) -> Study | None:
+    from profkit.study.study import Study  # pandas
+
+    done = [run for run in find_runs(folder) if run.manifest.status == "done"] if folder.is_dir() else []
+    return Study(max(done, key=lambda run: run.manifest.created)) if done else None
+
+
+def _scores(rows: list[Scored], standings: list[Standing]) -> str:
+    words = {True: "yes", False: "no", None: "?"}
+    points = {"gt": "GT", "time": "time", "throughput": "throughput", "bandwidth": "bandwidth"}
+    samples = [
+        Column("sample", [row.id for row in rows]),
+        Column("contestant", [row.contestant for row in rows], 2),
+        Column("accepted", [words[row.accepted] for row in rows]),
+        *(Column(head, [str(row.points[key]) for row in rows], 4) for key, head in points.items()),
+        Column("base", [f"{row.base}/14" for row in rows]),
+        Column("bonus", [str(row.bonus) for row in rows], 3),
+        Column("speed-up", [row.speedup.text for row in rows], 1),
+        Column("why", [_why(row) for row in rows]),
+    ]
+    ranking = [
+        Column("place", [str(one.place or "-") for one in standings]),
+        Column("contestant", [one.contestant for one in standings]),
+        *(Column(key, [str(getattr(one, key)) for one in standings]) for key in ("accepted", "base", "bonus")),
+        Column("samples", [" ".join(one.samples) for one in standings]),
+    ]
+    return "\n".join(terminal_table(Table.of(columns)) for columns in (samples, ranking)).rstrip()
+
+
+def _why(row: Scored) -> str:
+    alike = row.similar_to and row.similar != "similar"
+    return row.why + (f"; same case as {row.similar_to}: {row.similar}" if alike else "")

@@ -1,0 +1,194 @@
+"""profkit doctor, profkit ceilings, profkit timers: what works on this machine, what it can do, and its clocks."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from profkit.cli import options as shared
+from profkit.cli.terminal import show
+from profkit.errors import CannotProfileError, ProfkitError
+from profkit.launch.gpu import identity
+from profkit.record import ceilings
+from profkit.record.ceilings import Measured
+from profkit.report import units
+from profkit.report.layout import Column, Table, terminal_table
+from roofline.ceilings import UNITS
+from roofline.device import DeviceSpec, derived_peaks, find_spec
+
+if TYPE_CHECKING:
+    from profkit.doctor import Finding
+
+DOCTOR = "profkit-doctor/1"
+_MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "red")}
+_ABLE = {"cpu": "CPU", "events": "CUDA events", "counters": "hardware counters"}
+
+
+@click.command("doctor")
+@shared.json_
+@click.option("--probe", is_flag=True, help="Also run ncu once, on a tiny program.")
+@shared.runs
+def doctor_(as_json: bool, probe: bool, runs: Path) -> int:
+    """Check this machine: driver, GPU, torch, compilers, Nsight tools, counter permission, disks.
+
+    \b
+    profkit doctor
+    profkit doctor --probe        start ncu for real
+    profkit doctor --json
+
+    Exit code 3 when something that profiling needs here does not work. A machine without a GPU is fine: the
+    lines say what is not possible, and the CPU works.
+    """
+    from profkit import doctor
+
+    findings = doctor.check_all(probe=probe, runs=runs)
+    can = doctor.abilities(findings)
+    if as_json:
+        checks = [asdict(finding) for finding in findings]
+        click.echo(json.dumps({"schema": DOCTOR, "checks": checks, "can": can}, ensure_ascii=False, indent=1))
+    else:
+        show(_report(findings, can))
+    return doctor.exit_code(findings)
+
+
+def _report(findings: Sequence[Finding], can: dict[str, bool]) -> str:
+    """A line a check, its fix below it, and what it comes to."""
+    width = max((len(finding.name) for finding in findings), default=0)
+    lines = []
+    for finding in findings:
+        word, colour = _MARKS[finding.status]
+        lines.append(f"{click.style(f'{word:<4}', fg=colour)}  {finding.name:<{width}}  {finding.what}")
+        if finding.fix and finding.status != "ok":
+            lines.append(f"{'':4}  {'':{width}}  fix: {finding.fix}")
+    able = ", ".join(f"{words}: {'yes' if can[key] else 'no'}" for key, words in _ABLE.items())
+    return "\n".join([*lines, "", f"profiling with {able}"])
+
+
+@click.command("ceilings")
+@click.option("--device", "kind", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
+@click.option("--list", "only_list", is_flag=True, help="Show what is known; measure nothing.")
+@shared.json_
+def ceilings_(kind: str, only_list: bool, as_json: bool) -> int:
+    """Measure DRAM, cache and arithmetic ceilings of this GPU (half a minute on an H200) and keep them for later runs.
+
+    \b
+    profkit ceilings                 once a device and driver
+    profkit ceilings --list          what is kept of this one
+    profkit ceilings --device cpu    again; the first run on a quiet CPU keeps its own
+
+    The table shows measured, derived (SMs x rate x the clock of the measurement) and datasheet side by side.
+    """
+    if only_list:
+        found = _known(kind)
+        if found is None:
+            click.echo("no measured ceilings for this device; `profkit ceilings` measures them", err=True)
+            return 1
+    else:
+        click.echo(f"  measuring; given up where it takes longer than {ceilings.LIMIT:g} s", err=True)
+        found = ceilings.measure(kind)
+    if as_json:
+        click.echo(json.dumps({"schema": ceilings.SCHEMA, **found.__dict__}, ensure_ascii=False))
+    else:
+        click.echo(_table(found))
+    return 0
+
+
+def _known(kind: str) -> Measured | None:
+    device = identity()
+    if kind == "cpu" or not device:
+        none = "" if device else "no NVIDIA GPU here; "
+        raise CannotProfileError(
+            f"{none}a CPU's ceilings stand in the runs that they were measured for",
+            fix="`profkit ceilings --device cpu` measures and keeps them",
+        )
+    return ceilings.known(device)
+
+
+def _table(found: Measured) -> str:
+    device, rows = found.device, found.ceilings
+    spec = find_spec(str(device.get("name", "")), cc=device.get("cc"), sms=device.get("sms"))
+
+    def figures(name: str) -> list[float]:
+        return [float(row.get(name, math.nan)) for row in rows]
+
+    def texts(values: Iterable[float]) -> list[str]:
+        return [units.text(value, UNITS[row["kind"]]) for row, value in zip(rows, values, strict=True)]
+
+    peaks, clocks, sheets = figures("peak"), figures("clock"), [_sheet(spec, row["name"]) for row in rows]
+    derived = [_derived(spec, row["name"], clock) for row, clock in zip(rows, clocks, strict=True)]
+    columns = [
+        Column("ceiling", [row["name"] for row in rows]),
+        Column("measured", texts(peaks)),
+        Column("derived", texts(derived), 3),
+        Column("datasheet", texts(sheets), 2),
+        Column("of datasheet", [units.percent(peak / sheet) for peak, sheet in zip(peaks, sheets, strict=True)], 1),
+        Column("spread", [units.percent(one) for one in figures("spread")], 4),
+        Column("SM clock", [units.text(one, "Hz") for one in clocks], 5),
+        Column("power", [f"{one:.0f} W" if one == one else units.MISSING for one in figures("power")], 5),
+        Column("variant", [str(row.get("variant", "")) for row in rows], 6),
+    ]
+    lines = [
+        f"{device.get('name', 'unknown device')}, measured {found.created}",
+        terminal_table(Table.of(columns)),
+        *(f"refused: {reason}" for reason in found.refused),
+    ]
+    return "\n".join(
+        [*lines, *(["this device is not in devices.toml: measured ceilings alone"] if spec is None else [])]
+    )
+
+
+def _sheet(spec: DeviceSpec | None, name: str) -> float:
+    """The datasheet's figure of a ceiling, NaN without one."""
+    if spec is None:
+        return math.nan
+    return spec.bandwidth if name.startswith("dram") else spec.peaks.get(name, math.nan)
+
+
+def _derived(spec: DeviceSpec | None, name: str, clock: float) -> float:
+    """SMs x rate x the clock of the measurement."""
+    return math.nan if spec is None or clock != clock else derived_peaks(spec, clock=clock).get(name, math.nan)
+
+
+@click.command("timers")
+@click.argument("target", metavar="FILE.py:FUNCTION|FOLDER")
+@click.option(
+    "--part", default="", metavar="NAME", help="Of a sample: reference, or a candidate (the first that runs)."
+)
+@shared.output("A figure (.png, .svg, .pdf), the table (.md) or everything (.json).")
+@shared.json_
+@shared.force
+def timers_(target: str, part: str, output: Path | None, as_json: bool, force: bool) -> int:
+    """Time one call by CUPTI, profkit, Triton, KernelBench, torch.utils.benchmark, CUDA events, nvbench and ncu.
+
+    \b
+    profkit timers S1/ICVXKH                       its first candidate that runs here
+    profkit timers S1/ICVXKH --part reference -o timers.png
+    profkit timers kernels.py:softmax --json       softmax(*get_inputs())
+
+    Each clock's difference from CUPTI is taken apart by switching one cause at a time. The code runs in one process
+    without isolation, as with --trust. A CPU has two of the clocks, the others need an NVIDIA GPU.
+    """
+    from profkit.record import timers  # pandas and matplotlib stay out of start-up
+    from profkit.report.timers import figure, text
+    from roofline.figure.plot import save
+
+    suffix = output.suffix.lower() if output is not None else ""
+    if output is not None:
+        shared.vacant(output, force)
+        shared.ends(output, *shared.FIGURES, ".md", ".json")
+    document = timers.measure([target], part, lambda what: click.echo(f"  {what}", err=True))
+    written = json.dumps(document, ensure_ascii=False)
+    if output is not None and suffix in shared.FIGURES:
+        save(figure(document), output)
+    elif output is not None:
+        output.write_text(f"{written if suffix == '.json' else text(document, markdown=True)}\n", "utf-8")
+    click.echo(written if as_json else output or text(document))
+    if document["kernels"][0]["error"]:
+        raise ProfkitError(document["kernels"][0]["error"], fix="does the code run by itself?")
+    return 0
