@@ -9,13 +9,12 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from profkit.campaign.dask_engine import Dask
+from profkit.campaign.engine import Dask, Engine, Heard, Local, Place, follow, pool
 from profkit.campaign.ledger import Ledger
-from profkit.campaign.local_engine import Engine, Heard, Local, Place, pool
 from profkit.campaign.progress import Count, board
 from profkit.campaign.stages import Task
 from profkit.campaign.work_item import WorkItem, encoded
-from profkit.errors import CannotProfileError, ProfkitError
+from profkit.errors import ProfkitError
 from profkit.launch import gpu
 from profkit.record.prepare import expected_device
 from profkit.record.request import Request
@@ -53,55 +52,37 @@ class Campaign:
         and when it cannot go on: what is done stays, and the same command goes on.
         """
         device = self.request.device if self.dask else expected_device(self.request)
-        with Ledger(self.request.runs, self._key(), self.name, len(self.items)) as ledger:
+        ledger = Ledger(self.request.runs, self._key(), self.name, len(self.items))
+        with self._engine(ledger, device) as engine, ledger:
             there = ledger.delivered(self.items)
             for item in self.items:
                 if item.key in there:
                     yield Done(item, there[item.key])
             todo = [item for item in self.items if item.key not in there]
-            try:
-                yield from self._rest(
-                    ledger, todo, self._engine(ledger, device), self._tasks(ledger, device), say, quiet
-                )
-            except CannotProfileError:
-                # For instance no scheduler: without a beginning there is nothing to resume.
-                if not there and ledger.untouched:
-                    ledger.remove()
-                raise
+            count = Count(len(self.items), todo)
+            ledger.note(count.state(os.getpid()), at_once=True)
+            events = follow(engine, todo, self._tasks(ledger, device))
+            with board(count, say, quiet=quiet) as tell, closing(events):
+                for heard in events:
+                    done = _done(heard, ledger)
+                    if done is not None and done.run is not None:
+                        # Includes items delivered by a process that died before reporting.
+                        heard = replace(heard, kind="end", what="report")
+                    count.hear(heard)
+                    ledger.note(count.state(os.getpid()))
+                    if heard.answer is not None and heard.answer.full:
+                        raise ProfkitError(
+                            f"{heard.answer.error}; {count.done} of {count.total} are done and stay",
+                            fix="free some disk space; the same command then goes on where it stopped",
+                        )
+                    if done is not None:
+                        tell(count.line(heard))
+                        yield done
             ledger.remove()
 
     def _key(self) -> str:
         asked = encoded((self.name, os.getcwd(), self.request))
         return hashlib.sha256(asked).hexdigest()[:16]
-
-    def _rest(
-        self,
-        ledger: Ledger,
-        todo: Sequence[WorkItem],
-        engine: Engine,
-        task: Callable[[str, WorkItem], Task],
-        say: Callable[[str], None],
-        quiet: bool,
-    ) -> Generator[Done, None, None]:
-        count = Count(self.items, len(self.items) - len(todo))
-        count.expect(todo)
-        ledger.note(count.state(os.getpid()), at_once=True)
-        with board(count, say, quiet=quiet) as shown, closing(engine.run(todo, task)) as hearing:
-            for heard in hearing:
-                done = _done(heard, ledger)
-                if done is not None and done.run is not None:
-                    # Includes items delivered by a process that died before reporting.
-                    heard = replace(heard, kind="end", what="report")
-                count.hear(heard)
-                shown.hear(heard)
-                ledger.note(count.state(os.getpid()))
-                if heard.answer is not None and heard.answer.full:
-                    raise ProfkitError(
-                        f"{heard.answer.error}; {count.done} of {count.total} are done and stay",
-                        fix="free some disk space; the same command then goes on where it stopped",
-                    )
-                if done is not None:
-                    yield done
 
     def _engine(self, ledger: Ledger, device: str) -> Engine:
         if self.dask:

@@ -103,10 +103,6 @@ class Ledger:
         """The folder of an item while it is not delivered."""
         return self.folder / "work" / item.key
 
-    @property
-    def untouched(self) -> bool:
-        return not any(self.folder.glob("work/*"))
-
     def delivered(self, items: Sequence[WorkItem]) -> dict[str, Path]:
         """Key -> run of the items that are done."""
         # A day of tolerance for clocks of other machines.

@@ -1,20 +1,20 @@
-"""Progress of a campaign: a table with a clock on a terminal, else a line per item."""
+"""Progress of a campaign: a line per item, on a terminal below it a table of what runs."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
-from types import TracebackType
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from profkit.campaign.engine import Heard
 from profkit.campaign.ledger import State
-from profkit.campaign.local_engine import Heard
 from profkit.campaign.work_item import WorkItem
 from profkit.errors import CannotProfileError
 from profkit.rundir import harmless
 
-_SHOWN_FAILURES = 5
+Say = Callable[[str], None]
 
 
 def duration(seconds: float) -> str:
@@ -24,44 +24,35 @@ def duration(seconds: float) -> str:
 
 
 class Count:
-    """Running, done and failed items, and an estimate of the remaining time."""
+    """Running, done and failed items, and an estimate of the remaining time. todo: items that are left to do."""
 
-    def __init__(self, items: Sequence[WorkItem], done: int, now: Callable[[], float] = time.monotonic) -> None:
-        self.total, self.done = len(items), done
+    def __init__(self, total: int, todo: Sequence[WorkItem], now: Callable[[], float] = time.monotonic) -> None:
+        self.total, self.done = total, total - len(todo)
         self.failed: dict[str, str] = {}
         self.running: dict[str, tuple[str, str, float]] = {}
         self._now, self._began = now, now()
-        self._cost = self._left = 0.0
-        self._measured: set[str] = set()
-
-    def expect(self, todo: Sequence[WorkItem]) -> None:
-        """Set the items that are left to measure."""
-        self._cost = self._left = sum(item.cost for item in todo)
+        self._cost = sum(item.cost for item in todo)
+        self._unmeasured = {item.key: item.cost for item in todo}
 
     def hear(self, heard: Heard) -> None:
         item = heard.item
         if heard.kind in ("begin", "say"):
-            since = self.running.get(heard.where, ("", "", self._now()))[2] if heard.kind == "say" else self._now()
+            since = self.running[heard.where][2] if heard.kind == "say" else self._now()
             self.running[heard.where] = (item.label, heard.text or heard.what, since)
             return
         self.running.pop(heard.where, None)
-        if heard.what == "measure" and item.key not in self._measured:
-            self._measured.add(item.key)
-            self._left -= item.cost
+        if heard.what == "measure":
+            self._unmeasured.pop(item.key, None)
         if heard.kind == "failed":
             self.failed[item.label] = heard.text
-        elif heard.what == "report":
-            self.done += 1
-
-    @property
-    def elapsed(self) -> float:
-        return self._now() - self._began
+        self.done += heard.reported
 
     @property
     def eta(self) -> float:
         """Estimated seconds left, by finished items; NaN without any."""
-        spent = self._cost - self._left
-        return self.elapsed * self._left / spent if spent > 0 else float("nan")
+        left = sum(self._unmeasured.values())
+        spent = self._cost - left
+        return (self._now() - self._began) * left / spent if spent > 0 else float("nan")
 
     def state(self, pid: int) -> State:
         running = {where: f"{label}: {doing}" for where, (label, doing, _) in self.running.items()}
@@ -69,76 +60,46 @@ class Count:
 
     def head(self) -> str:
         """One line: the clock, the share done, the time left."""
-        left = f", about {duration(self.eta)} left" if self.eta == self.eta and self._left > 0 else ""
+        left = f", about {duration(self.eta)} left" if self.eta > 0 else ""
         failed = f", {len(self.failed)} failed" if self.failed else ""
-        return f"{duration(self.elapsed)}  {self.done} of {self.total} done{failed}{left}"
+        return f"{duration(self._now() - self._began)}  {self.done} of {self.total} done{failed}{left}"
 
-
-class Lines:
-    """Plain lines, for a pipe or a log."""
-
-    def __init__(self, count: Count, say: Callable[[str], None]) -> None:
-        self._count, self._say = count, say
-
-    def __enter__(self) -> Lines:
-        self._say(self._count.head())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._say(self._count.head())
-
-    def hear(self, heard: Heard) -> None:
+    def line(self, heard: Heard) -> str:
+        """What became of an item that has ended; "" for another event."""
+        if not heard.last or heard.answer is None:
+            return ""
+        told = heard.answer.line
         if heard.kind == "failed":
-            here = heard.answer is None or heard.answer.code != CannotProfileError.exit_code
-            self._tell(heard, f"{'failed' if here else 'skipped'}: {heard.text}")
-        elif heard.reported and heard.answer is not None:
-            self._tell(heard, heard.answer.line)
+            here = heard.answer.code != CannotProfileError.exit_code
+            told = f"{'failed' if here else 'skipped'}: {heard.text}"
+        return f"{self.head()}: {harmless.line(f'{heard.item.label}: {told}')}"
 
-    def _tell(self, heard: Heard, what: str) -> None:
-        self._say(f"{self._count.head()}: {harmless.line(f'{heard.item.label}: {what}')}")
-
-
-class Screen:
-    """A table that is redrawn on a terminal."""
-
-    def __init__(self, count: Count) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
-        self._count = count
-        self._console = Console(file=harmless.beneath(sys.stderr))
-        self._live = Live(get_renderable=self._draw, console=self._console, refresh_per_second=2, transient=True)
-
-    def __enter__(self) -> Screen:
-        self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._live.stop()
-        sys.stderr.write(self._count.head() + "\n")
-
-    def hear(self, heard: Heard) -> None:
-        if heard.reported and heard.answer is not None:
-            told = harmless.line(f"{heard.item.label}: {heard.answer.line}")
-            self._console.print(told, markup=False, highlight=False)
-
-    def _draw(self) -> Any:
+    def __rich__(self) -> Any:
+        """The head and a table of what runs."""
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
 
-        count, now = self._count, time.monotonic()
+        now = self._now()
         table = Table.grid(padding=(0, 2))
-        for where, (label, doing, since) in sorted(count.running.items()):
+        for where, (label, doing, since) in sorted(self.running.items()):
             table.add_row(*(Text(harmless.line(word)) for word in (where, label, doing, duration(now - since))))
-        failures = list(count.failed.items())[-_SHOWN_FAILURES:]
-        bad = [Text(harmless.line(f"failed: {what}: {why.partition(chr(10))[0]}")) for what, why in failures]
-        return Group(Text(count.head()), table, *bad)
+        return Group(Text(self.head()), table)
 
 
-def board(count: Count, say: Callable[[str], None], *, quiet: bool) -> Lines | Screen:
-    if not quiet and sys.stderr.isatty():
-        return Screen(count)
-    return Lines(count, (lambda _: None) if quiet else say)
+@contextmanager
+def board(count: Count, say: Say, *, quiet: bool) -> Iterator[Say]:
+    """Show a count while the block runs; gives what says a line above it."""
+    if quiet or not sys.stderr.isatty():
+        tell = say if not quiet else lambda _: None
+        tell(count.head())
+        yield tell
+        tell(count.head())
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(file=harmless.beneath(sys.stderr))
+    with Live(get_renderable=lambda: count, console=console, refresh_per_second=2, transient=True):
+        yield lambda line: console.print(line, markup=False, highlight=False)
+    sys.stderr.write(count.head() + "\n")

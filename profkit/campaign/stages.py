@@ -11,14 +11,12 @@ import re
 import shutil
 import signal
 import socket
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
-import psutil
 
 from profkit.campaign.work_item import WorkItem, decoded, encoded
 from profkit.errors import BUG, ProfkitError
@@ -33,7 +31,7 @@ from profkit.record.request import Request
 from profkit.report import derived
 from profkit.rundir.directory import Run, open_run
 from profkit.rundir.files import FULL, ROOM, temporary, write_atomic
-from profkit.rundir.manifest import Command, Manifest, read_manifest
+from profkit.rundir.manifest import read_manifest
 from profkit.study.study import Study
 
 Say = Callable[[str], None]
@@ -64,8 +62,7 @@ class Task(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """Result of a task. `run`: the run's directory, "" without; `error`, `fix`, `code`: why.
 
-    `full`: a disk was full, so nothing else can go on; `line`: the verdict; `seconds` it took; `where`: host and process;
-    `memory`: bytes of the process.
+    `full`: a disk was full, so nothing else can go on; `line`: the verdict; `where`: host and process, or worker.
     """
 
     what: str
@@ -75,14 +72,14 @@ class Answer(msgspec.Struct, frozen=True):
     code: int = 0
     full: bool = False
     line: str = ""
-    seconds: float = 0.0
     where: str = ""
-    memory: int = 0
+
+    def at(self, where: str) -> Answer:
+        return msgspec.structs.replace(self, where=where)
 
 
 def perform(task: Task, say: Say = lambda _: None) -> Answer:
     """Do a task in this process; errors are in the answer, only interrupts are raised."""
-    began = time.monotonic()
     try:
         task = _here(task)
         answer = {"build": _build, "measure": _measure, "report": _report}[task.what](task, say)
@@ -96,10 +93,7 @@ def perform(task: Task, say: Say = lambda _: None) -> Answer:
     except Exception as error:
         traceback.print_exc()
         answer = Answer(task.what, "", f"{type(error).__name__}: {error}", "this is a bug of profkit", BUG)
-    where = f"{socket.gethostname()}:{os.getpid()}"
-    return msgspec.structs.replace(
-        answer, seconds=time.monotonic() - began, where=where, memory=psutil.Process().memory_info().rss
-    )
+    return answer.at(f"{socket.gethostname()}:{os.getpid()}")
 
 
 def _for_want_of_room(error: ProfkitError) -> bool:
@@ -187,24 +181,9 @@ def _measure(task: Task, say: Say) -> Answer:
     if answer.run and task.device != "cpu" and _cramped(Path(answer.run)):
         say("the GPU was short of memory: measured once more, alone")
         answer = _once(task, say)
-    if answer.run and _struck(open_run(answer.run).manifest, failed=bool(answer.error)):
-        # The kill (out of memory, or by hand) may not concern the candidate.
-        say("a process was killed: measured once more")
-        answer = _once(task, say)
     if answer.run:
         write_atomic(Path(task.folder) / MEASURED, encoded(answer))
     return answer
-
-
-def _struck(manifest: Manifest, *, failed: bool) -> bool:
-    """Whether a process was killed from outside; limits enforced by profkit do not count."""
-    return (failed and any((one.exit_code or 0) < 0 and not _on_purpose(one) for one in manifest.commands)) or any(
-        "killed by SIGKILL" in impl.reason for impl in manifest.impls
-    )
-
-
-def _on_purpose(command: Command) -> bool:
-    return any(word in command.note for word in ("hung", "over its memory", "on purpose"))
 
 
 def _cramped(run: Path) -> bool:
@@ -267,7 +246,9 @@ def deliver(run: Run, runs: Path) -> Path:
     here, (sample, stamp) = str(run.path), run.path.parts[-2:]
     stamp = stamp.partition("-")[0]
     own = run.manifest.sample.path == here
-    for attempt in range(1, 1000):
+    attempt = 0
+    while True:
+        attempt += 1
         final = runs / sample / (stamp if attempt == 1 else f"{stamp}-{attempt}")
         if final.exists():
             continue
@@ -277,23 +258,11 @@ def deliver(run: Run, runs: Path) -> Path:
         final.parent.mkdir(parents=True, exist_ok=True)
         try:
             run.path.rename(final)
-        except (FileExistsError, OSError) as error:
+        except OSError as error:
             if final.exists():
                 continue
             raise ProfkitError(f"cannot make {final}: {error.strerror}", fix=ROOM) from error
-        with contextlib.suppress(OSError):
-            _settled(final.parent)
         return final
-    raise ProfkitError(f"{runs / sample} holds 1000 runs of this second", fix="choose another --runs DIR")
-
-
-def _settled(folder: Path) -> None:
-    """Make a rename in a folder survive a loss of power."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def interrupted(*_: object) -> None:

@@ -33,10 +33,8 @@ from profkit.launch.warden import with_parent
 _FAREWELL = 5.0
 _LOOK = 0.01
 _TIDYING = 8.0
-MEMORY = 4 << 30
-"""Memory at which a worker is replaced, against leaks."""
 TASKS = 500
-"""Tasks after which it is replaced."""
+"""Tasks after which a worker is replaced, against leaks."""
 
 
 class _Line(msgspec.Struct):
@@ -71,7 +69,7 @@ class Worker:
                     say(heard.say)
                     continue
                 self._done += 1
-                if heard.answer.memory > MEMORY or self._done >= TASKS:
+                if self._done >= TASKS:
                     self.close()
                 return heard.answer
         except (OSError, ValueError, msgspec.DecodeError) as error:

@@ -34,6 +34,7 @@ def build(job: Job) -> int:
     loading.use(loading.BuildLock(cache, key, wait=True))
     built = refused.extensions(file, job.campaign)
     try:
+        refused.known(cache, key, job.campaign)
         module = _imported(file, subject.name, built, gpu=job.device == "cuda")
     except Exception as error:
         traceback.print_exception(error, file=sys.stderr)

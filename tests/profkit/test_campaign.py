@@ -23,11 +23,11 @@ from candidates import _HEAD, BODIES, REFERENCE
 from click.testing import CliRunner
 from test_process import alive
 
-from profkit.campaign import local_engine, stages, worker
+from profkit.campaign import engine, stages, worker
 from profkit.campaign.campaign import Campaign, _done, places
+from profkit.campaign.engine import Heard, Local, Place, follow
 from profkit.campaign.ledger import Ledger, State, unfinished
-from profkit.campaign.local_engine import Heard, Local, Place
-from profkit.campaign.progress import Count, Lines, duration
+from profkit.campaign.progress import Count, duration
 from profkit.campaign.stages import Answer, Task, deliver, measured, perform
 from profkit.campaign.work_item import WorkItem, of_folder, of_pair
 from profkit.campaign.worker import WorkerDiedError
@@ -45,7 +45,7 @@ from profkit.record.request import Request
 from profkit.record.session import Session
 from profkit.rundir.directory import create_run, find_runs, open_run, planned_run
 from profkit.rundir.files import ROOM, unwritable
-from profkit.rundir.manifest import Command, Impl, Manifest, SampleInfo
+from profkit.rundir.manifest import SampleInfo
 from profkit.targets.sample import resolve
 from profkit.torch_tools import ahead
 
@@ -99,7 +99,7 @@ class Fake:
 @pytest.fixture
 def fake(monkeypatch):
     Fake.deeds, Fake.asked = {}, []
-    monkeypatch.setattr(local_engine, "Worker", Fake)
+    monkeypatch.setattr(engine, "Worker", Fake)
     return Fake
 
 
@@ -107,8 +107,8 @@ def run(items, tmp_path, places=1, jobs=2):
     def made(what, one):
         return Task(what, one, Request(), str(tmp_path / one.key), str(tmp_path), "id", "cuda")
 
-    engine = Local([Place(f"gpu {n}", {}) for n in range(places)], jobs, tmp_path / "log")
-    with closing(engine.run(items, made)) as heard:
+    local = Local([Place(f"gpu {n}", {}) for n in range(places)], jobs, tmp_path / "log")
+    with local, closing(follow(local, items, made)) as heard:
         return list(heard)
 
 
@@ -149,17 +149,12 @@ def test_the_longest_goes_first_and_every_piece_has_one_end(fake, tmp_path):
     assert sorted(ends) == ["a", "b", "c"]
 
 
-def test_what_is_built_is_built_before_and_the_same_source_once(fake, tmp_path):
-    first, second, other = (tmp_path / name for name in ("1.py", "2.py", "3.py"))
-    for file, text in ((first, "same"), (second, "same"), (other, "other")):
-        file.write_text(text)
-    items = [item("a", 3, (str(first),)), item("b", 2, (str(second),)), item("c", 1, (str(other),)), item("d", 9)]
-    run(items, tmp_path)
-    built = [key for what, key in fake.asked if what == "build"]
-    assert sorted(built) == ["a", "c"]
+def test_what_is_built_is_built_before(fake, tmp_path):
+    run([item("a", 3, ("1.py",)), item("b", 2, ("2.py",)), item("d", 9)], tmp_path)
     order = fake.asked
-    for key, needs in (("a", "a"), ("b", "a"), ("c", "c")):
-        assert order.index(("measure", key)) > order.index(("build", needs))
+    assert sorted(key for what, key in order if what == "build") == ["a", "b"]
+    for key in "ab":
+        assert order.index(("measure", key)) > order.index(("build", key))
 
 
 def test_one_that_kills_its_worker_is_tried_again_and_touches_no_other(fake, tmp_path):
@@ -497,23 +492,6 @@ def test_who_measures_never_asks_the_compiler_for_what_was_built_ahead(place, mo
         assert said in told, name + told
 
 
-@pytest.mark.parametrize(
-    ("code", "note", "status", "error", "struck"),
-    [
-        (-9, "hung", "hang", True, False),
-        (-9, "over its memory", "memory-limit", True, False),
-        (-9, "", "ok", True, True),
-        (-9, "", "ok", False, False),
-        (0, "", "crash", False, True),
-    ],
-)
-def test_what_profkit_has_ended_is_not_measured_once_more(code, note, status, error, struck):
-    reason = "killed by SIGKILL during check" if status == "crash" else f"{status}; killed"
-    impl = Impl("mine", "candidate", "mine.py", status=status, reason=reason)
-    manifest = Manifest(SampleInfo("mine", ""), "", impls=[impl], commands=[Command("measure", [], code, note=note)])
-    assert stages._struck(manifest, failed=error) is struck
-
-
 def test_who_builds_ahead_waits_for_who_builds_the_same(place):
     order = []
     (place / "candidate.py").write_text("class ModelNew: pass")
@@ -643,11 +621,9 @@ def test_a_report_for_which_there_is_no_room_is_written_later(place, monkeypatch
 def test_the_count_knows_how_long_the_rest_will_take():
     now = [0.0]
     items = [item("a", 3), item("b", 1), item("c", 4)]
-    count = Count(items, 0, lambda: now[0])
-    count.expect(items)
+    count = Count(3, items, lambda: now[0])
     assert count.eta != count.eta
     said: list[str] = []
-    lines = Lines(count, said.append)
     now[0] = 8.0
     for heard in (
         Heard("begin", "measure", items[2], "gpu 0"),
@@ -657,7 +633,7 @@ def test_the_count_knows_how_long_the_rest_will_take():
         Heard("failed", "measure", items[1], "gpu 0", "no such file", Answer("measure")),
     ):
         count.hear(heard)
-        lines.hear(heard)
+        said += filter(None, [count.line(heard)])
     assert count.eta == pytest.approx(8.0 * 3 / 5)
     assert said == [
         "00:08  1 of 3 done, about 00:08 left: c: x: faster",
@@ -752,7 +728,7 @@ def test_a_cluster_that_loses_a_worker_and_then_its_scheduler(place):
 @pytest.mark.slow
 def test_without_a_scheduler_it_is_said(place, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("profkit.campaign.dask_engine._PATIENCE", "1s")
+    monkeypatch.setattr("profkit.campaign.engine._PATIENCE", "1s")
     campaign = Campaign("profkit profile s", [item("a")], Request(device="cpu", runs=place), dask="tcp://127.0.0.1:9")
     with pytest.raises(ProfkitError, match="no Dask scheduler answers") as raised:
         list(campaign.run(lambda _: None))

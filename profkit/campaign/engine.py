@@ -1,0 +1,250 @@
+"""Engines of a campaign: every item is built ahead, measured and reported, on this machine or on a Dask cluster.
+
+An engine does single tasks; `follow` makes the next of an item when one has ended. The longest items go first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+import queue
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from profkit.campaign.stages import Answer, Task, measured, perform_encoded
+from profkit.campaign.work_item import WorkItem, decoded, encoded
+from profkit.campaign.worker import Worker, WorkerDiedError
+from profkit.errors import CannotProfileError, ProfkitError
+from profkit.launch import warm
+from profkit.launch.environment import environment, sharing
+from profkit.launch.protocol import BEHIND
+from profkit.launch.warm import Lent
+
+_NEXT = {"build": "measure", "measure": "report"}
+_TRIES = 2
+_CORES_OF_A_GPU = 3
+"""Cores for a measurement on a GPU: judge, candidate and worker."""
+RESOURCE = "GPU"
+"""What a Dask worker that measures on a GPU is started with."""
+_PATIENCE = "20s"
+_FAREWELL = 2
+
+
+@dataclass(frozen=True)
+class Heard:
+    """Event of a task `what`. `kind`: begin, say, end or failed; `where`: worker."""
+
+    kind: str
+    what: str
+    item: WorkItem
+    where: str
+    text: str = ""
+    answer: Answer | None = None
+
+    @property
+    def reported(self) -> bool:
+        return (self.kind, self.what) == ("end", "report")
+
+    @property
+    def last(self) -> bool:
+        """Whether this is the last event of its item."""
+        return self.kind == "failed" or self.reported
+
+
+Hear = Callable[[Heard], None]
+Ended = Callable[["Answer | BaseException"], None]
+
+
+class Engine(Protocol):
+    """A context manager that does tasks, and ends what runs when it is left."""
+
+    def __enter__(self) -> Engine: ...
+    def __exit__(self, *_: object) -> None: ...
+    def submit(self, task: Task, hear: Hear, ended: Ended) -> None:
+        """Do a task some time; `ended` gets its answer, or what stops the whole campaign."""
+
+
+def follow(
+    engine: Engine, items: Sequence[WorkItem], task: Callable[[str, WorkItem], Task]
+) -> Generator[Heard, None, None]:
+    """Do all items; `task`: makes the task of a stage of an item. Raises what an engine cannot go on after."""
+    events: queue.SimpleQueue[Heard | BaseException] = queue.SimpleQueue()
+
+    def submit(what: str, item: WorkItem) -> None:
+        def ended(answer: Answer | BaseException) -> None:
+            if isinstance(answer, BaseException):
+                events.put(answer)
+                return
+            done = what == "build" or answer.run
+            text = answer.error if what == "report" or not done else answer.line
+            events.put(Heard("end" if done else "failed", what, item, answer.where, text, answer))
+
+        engine.submit(task(what, item), events.put, ended)
+
+    for item in sorted(items, key=lambda one: -one.cost):
+        there = measured(Path(task("measure", item).folder)) is not None
+        submit("report" if there else "build" if item.built else "measure", item)
+    left = len(items)
+    while left:
+        event = events.get()
+        if isinstance(event, BaseException):
+            raise event
+        if event.kind == "end" and event.what in _NEXT:
+            submit(_NEXT[event.what], event.item)
+        left -= event.last
+        yield event
+
+
+@dataclass(frozen=True)
+class Place:
+    """A device that measures: its name for people, and the variables of its worker."""
+
+    name: str
+    variables: Mapping[str, str]
+
+
+def pool(jobs: int, gpus: int) -> int:
+    """Number of parallel builds. jobs: as asked for, 0 for as many as do not disturb."""
+    cores = len(os.sched_getaffinity(0))
+    return jobs or max(1, (cores - _CORES_OF_A_GPU * gpus) // (2 if gpus else 1))
+
+
+class Local:
+    """Worker processes on this machine, one to a thread. log: where they write what they print."""
+
+    def __init__(self, places: Sequence[Place], jobs: int, log: Path) -> None:
+        self._log = log
+        reports = -(-len(places) // 2)
+        self._sizes = {
+            "build": [(Place(f"build {n}", {}), 0) for n in range(1, jobs + 1)],
+            "measure": [(place, 0) for place in places],
+            "report": [(Place(f"report {n}", {}), BEHIND) for n in range(1, reports + 1)],
+        }
+        self._workers: list[Worker] = []
+        self._mine = threading.local()
+        self._stopped = self._prepared = False
+
+    def __enter__(self) -> Local:
+        with contextlib.ExitStack() as stack:
+            self._servers = stack.enter_context(warm.servers())
+            self._lent = stack.enter_context(contextlib.closing(Lent(self._servers)))
+            self._pools = {what: self._threads(given) for what, given in self._sizes.items()}
+            self._undo = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped = True
+        for one in self._pools.values():
+            one.shutdown(wait=False, cancel_futures=True)
+        with ThreadPoolExecutor() as enders:
+            list(enders.map(Worker.close, self._workers))
+        for one in self._pools.values():
+            one.shutdown()
+        self._undo.close()
+
+    def _threads(self, given: Sequence[tuple[Place, int]]) -> ThreadPoolExecutor:
+        """Threads that have a worker each."""
+        waiting: queue.SimpleQueue[tuple[str, Worker]] = queue.SimpleQueue()
+        for place, nice in given:
+            worker = Worker(self._log, place.variables, self._lent.fileno(), nice)
+            self._workers.append(worker)
+            waiting.put((place.name, worker))
+
+        def begin() -> None:
+            self._mine.name, self._mine.worker = waiting.get()
+
+        return ThreadPoolExecutor(len(given), initializer=begin)
+
+    def submit(self, task: Task, hear: Hear, ended: Ended) -> None:
+        if task.what != "report" and not self._prepared:
+            # Modules that builds and measurements need, imported while they start.
+            self._servers.prepare(environment(sharing()))
+            self._prepared = True
+
+        def done(future: Future[Answer]) -> None:
+            if not future.cancelled():
+                ended(future.exception() or future.result())
+
+        self._pools[task.what].submit(self._do, task, hear).add_done_callback(done)
+
+    def _do(self, task: Task, hear: Hear) -> Answer:
+        """Do the task; once more in a new worker when the first has died."""
+        name, worker = self._mine.name, self._mine.worker
+        hear(Heard("begin", task.what, task.item, name))
+        answer = Answer(task.what)
+        for _ in range(_TRIES):
+            try:
+                answer = worker.ask(task, lambda text: hear(Heard("say", task.what, task.item, name, text)))
+                break
+            except (WorkerDiedError, OSError) as error:
+                answer = Answer(task.what, "", f"the process that was to {task.what} it died: {error}", "", 2)
+                if self._stopped:
+                    break
+        return answer.at(name)
+
+
+class Dask:
+    """An existing Dask cluster; all machines share one file system.
+
+    A GPU's worker is started with `dask worker SCHEDULER --nthreads 1 --resources GPU=1` and takes one measurement at
+    a time. The cluster holds no state: its parts may end at any moment, and the same command goes on.
+    address: of the scheduler. device: "cpu" for workers without GPUs.
+    """
+
+    def __init__(self, address: str, device: str) -> None:
+        self._address, self._wants = address, {RESOURCE: 1} if device != "cpu" else None
+
+    def __enter__(self) -> Dask:
+        """Raises CannotProfileError without a scheduler."""
+        # A lost connection is reported once by us, not by asyncio for each future.
+        for name in ("distributed", "asyncio", "tornado"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        try:
+            distributed: Any = importlib.import_module("distributed")
+        except ImportError as error:
+            fix = "pip install 'profkit[dask]'"
+            raise CannotProfileError("the package distributed is not installed", fix=fix) from error
+        try:
+            self._client = distributed.Client(self._address, timeout=_PATIENCE)
+        except (OSError, ValueError) as error:
+            raise CannotProfileError(
+                f"no Dask scheduler answers at {self._address}: {error}",
+                fix="start one: `dask scheduler`, and a worker a GPU: `dask worker ADDRESS --nthreads 1 --resources GPU=1`",
+            ) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError, TimeoutError):
+            self._client.close(timeout=_FAREWELL)
+
+    def submit(self, task: Task, hear: Hear, ended: Ended) -> None:
+        future = self._client.submit(
+            perform_encoded,
+            encoded(task),
+            pure=False,
+            retries=0,
+            resources=self._wants if task.what == "measure" else None,
+            priority=task.item.cost + (1e6 if task.what == "report" else 0.0),
+        )
+        future.add_done_callback(lambda done: ended(self._answer(done, task.what)))
+
+    def _answer(self, future: Any, what: str) -> Answer | ProfkitError:
+        """The answer of a future; an error where the cluster is gone."""
+        error = None
+        with contextlib.suppress(OSError, CancelledError, TimeoutError):
+            if future.status == "finished":
+                answer: Answer = decoded(future.result(), Answer)
+                return answer
+            error = None if future.cancelled() or self._client.status != "running" else future.exception()
+        if error is not None:
+            return Answer(what, "", f"{type(error).__name__}: {error}".partition("\n")[0], "", 2)
+        return ProfkitError(
+            f"the Dask scheduler at {self._address} is gone; results that were delivered stay",
+            fix="the same command, to this or another scheduler, goes on where it stopped",
+        )
