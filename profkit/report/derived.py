@@ -9,8 +9,8 @@ from profkit.errors import ProfkitError
 from profkit.report import figures
 from profkit.report.writers import json, markdown
 from profkit.rundir.files import write_atomic
+from roofline.figure.bars import draw_steps
 from roofline.figure.plot import image
-from roofline.figure.steps import draw_steps
 
 if TYPE_CHECKING:
     from profkit.study.study import Study

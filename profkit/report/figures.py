@@ -20,8 +20,8 @@ from profkit.report.names import short_names
 from profkit.study.study import Study
 from roofline.ceilings import Roofline
 from roofline.figure import plot
+from roofline.figure.bars import Step, Steps
 from roofline.figure.scene import Arrow, LowerBoundPoint, Point, Scene
-from roofline.figure.steps import Step, Steps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,7 +9,7 @@ from typing import Any
 from analyzers.records import number
 from profkit.report import units
 from profkit.report.layout import Table, pipe_table, terminal_table
-from roofline.figure.stacks import Stacks, draw_stacks
+from roofline.figure.bars import Stacks, draw_stacks
 
 CAUSES = ("launch", "flush", "l2", "pace", "events", "rest")
 NOTE = """gap: against CUPTI with a cold cache. launch: the queue was empty. flush: emptying the cache inside the window, or what that

@@ -100,13 +100,7 @@ class Sheet:
         style.setdefault("color", self.look.text)
         style.setdefault("va", "top")
         return self.figure.text(
-            x / WIDTH,
-            1 - y / self.height,
-            text,
-            fontsize=size,
-            fontfamily=self.families,
-            parse_math=False,
-            **style,
+            x / WIDTH, 1 - y / self.height, text, fontsize=size, fontfamily=self.families, parse_math=False, **style
         )
 
 

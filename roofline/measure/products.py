@@ -60,20 +60,20 @@ def _cc(device: Device) -> tuple[int, int]:
     return int(major or 0), int(minor or 0)
 
 
+def _lazily(make: Callable[[], tuple[Any, ...]], product: Callable[..., object]) -> Callable[[], object]:
+    """A run of a product; the first one makes the operands."""
+    operands = cache(make)
+    return lambda: product(*operands())
+
+
 def matmul(torch: Any, m: int, n: int, k: int, dtype: Any, layout: str) -> Callable[[], object]:
-    """A run of (m, k) @ (k, n) on random data in that layout; the first one makes the operands."""
+    """A run of (m, k) @ (k, n) on random data in that layout."""
 
-    @cache
-    def operands() -> tuple[Any, Any, Any]:
-        a = _stored(torch, m, k, dtype, layout[0])
-        b = _stored(torch, k, n, dtype, layout[1])
-        return a, b, torch.empty(m, n, device="cuda", dtype=dtype)
+    def make() -> tuple[Any, ...]:
+        out = torch.empty(m, n, device="cuda", dtype=dtype)
+        return _stored(torch, m, k, dtype, layout[0]), _stored(torch, k, n, dtype, layout[1]), out
 
-    def run() -> object:
-        a, b, out = operands()
-        return torch.mm(a, b, out=out)
-
-    return run
+    return _lazily(make, lambda a, b, out: torch.mm(a, b, out=out))
 
 
 def _stored(torch: Any, rows: int, columns: int, dtype: Any, how: str) -> Any:
@@ -95,25 +95,20 @@ def _small_types(torch: Any, device: Device) -> Iterator[Probe]:
 def scaled(torch: Any, m: int, n: int, k: int) -> Callable[[], object]:
     """A run of an FP8 (e4m3) product with fast accumulation."""
 
-    @cache
-    def operands() -> tuple[Any, Any, Any]:
-        a = torch.randn(m, k, device="cuda").to(torch.float8_e4m3fn)
-        b = torch.randn(n, k, device="cuda").to(torch.float8_e4m3fn).t()
-        return a, b, torch.ones((), device="cuda")
+    def make() -> tuple[Any, ...]:
+        kind, one = torch.float8_e4m3fn, torch.ones((), device="cuda")
+        return _stored(torch, m, k, kind, "N"), _stored(torch, k, n, kind, "T"), one
 
-    def run() -> object:
-        a, b, one = operands()
+    def product(a: Any, b: Any, one: Any) -> object:
         return torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True)
 
-    return run
+    return _lazily(make, product)
 
 
 def integers(torch: Any, m: int, n: int, k: int) -> Callable[[], object]:
     """A run of an INT8 product."""
 
-    @cache
-    def operands() -> tuple[Any, Any]:
-        a = torch.randint(-128, 127, (m, k), device="cuda", dtype=torch.int8)
-        return a, torch.randint(-128, 127, (n, k), device="cuda", dtype=torch.int8).t()
+    def drawn(rows: int, columns: int) -> Any:
+        return torch.randint(-128, 127, (rows, columns), device="cuda", dtype=torch.int8)
 
-    return lambda: torch._int_mm(*operands())
+    return _lazily(lambda: (drawn(m, k), drawn(n, k).t()), lambda a, b: torch._int_mm(a, b))

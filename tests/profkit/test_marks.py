@@ -10,7 +10,7 @@ from itertools import combinations
 import pytest
 
 from analyzers.waterfall import WORDS
-from roofline.figure.steps import HATCHES
+from roofline.figure.bars import HATCHES
 from roofline.figure.style import BANDS, REFERENCE, SHAPES, THEMES, colours, places, shape
 
 APART = 15.0

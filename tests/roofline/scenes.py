@@ -4,7 +4,9 @@ import math
 import random
 from dataclasses import replace
 
-from roofline import Arrow, Ceiling, LowerBoundPoint, Point, Roofline, Scene, datasheet_ceilings, find_spec
+from roofline.ceilings import Ceiling, Roofline, datasheet_ceilings
+from roofline.device import find_spec
+from roofline.figure.scene import Arrow, LowerBoundPoint, Point, Scene
 
 NAN = math.nan
 SHEET = Roofline("NVIDIA H200", datasheet_ceilings(find_spec("NVIDIA H200")))

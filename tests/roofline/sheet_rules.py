@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import roofline
-from roofline import DeviceSpec, bandwidth_from_clocks, derived_peaks
+from roofline.device import DeviceSpec, bandwidth_from_clocks, derived_peaks
 
 if sys.version_info >= (3, 11):
     import tomllib

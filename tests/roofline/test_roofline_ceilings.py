@@ -7,16 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline import (
+from roofline.ceilings import (
+    BANDWIDTH,
+    COMPUTE,
+    TRUST,
     Ceiling,
     Roofline,
-    RooflineError,
     datasheet_ceilings,
     derived_ceilings,
-    find_spec,
     ncu_ceilings,
 )
-from roofline.ceilings import BANDWIDTH, COMPUTE, TRUST
+from roofline.device import find_spec
+from roofline.errors import RooflineError
 
 H200 = find_spec("NVIDIA H200")
 peaks = st.floats(1e6, 1e18)

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 from sheet_rules import ROWS, check
 
-from roofline import bandwidth_from_clocks, derived_peaks, find_spec, specs
-from roofline.device import clock_of
+from roofline.device import bandwidth_from_clocks, clock_of, derived_peaks, find_spec, specs
 
 UNDERIVED = {("H20", "fp64"), ("GB200", "fp32"), ("B300", "fp32")}
 """Figures that nothing else in their row confirms; the table's notes say so."""

@@ -75,8 +75,9 @@ def test_chinese_is_wrapped_between_characters_and_no_line_begins_with_a_stop():
 
 @pytest.mark.skipif(not wording.has_chinese(), reason="no Chinese font here")
 def test_the_words_of_a_chinese_figure_are_chinese():
-    from roofline import Point, Scene, draw
     from roofline.ceilings import Ceiling, Roofline
+    from roofline.figure.plot import draw
+    from roofline.figure.scene import Point, Scene
 
     roof = Roofline("a device").with_(
         [Ceiling("dram", "bandwidth", 4e12, "measured"), Ceiling("fp32", "compute", 6e13, "measured")]

@@ -9,7 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from roofline import Ceiling, Device, RooflineError, bandwidth_from_clocks, find_spec
+from roofline.ceilings import Ceiling
+from roofline.device import Device, bandwidth_from_clocks, find_spec
+from roofline.errors import RooflineError
 from roofline.measure.cuda_source import CHAINS, KINDS, chain_name, source
 from roofline.measure.probe import (
     BURSTS,

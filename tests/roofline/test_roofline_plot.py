@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scenes import ABOVE, CHINESE, COPIES, MEASURED, NAN, SCENES, SHEET, levels, many, operators
 
-from roofline import Point, RooflineError, Scene, draw, save
+from roofline.errors import RooflineError
 from roofline.figure import strip
 from roofline.figure.canvas import view
 from roofline.figure.captions import CAPTION
 from roofline.figure.labels import Box
 from roofline.figure.marks import above, names, ranked
-from roofline.figure.scene import compute_names, level_names, share_of_roof
+from roofline.figure.plot import draw, save
+from roofline.figure.scene import Point, Scene, compute_names, level_names, share_of_roof
 from roofline.figure.style import THEMES
 
 pytest.importorskip("matplotlib")

@@ -12,10 +12,10 @@ from profkit.report.page.data import shown_of
 from profkit.report.waterfall import blocks
 from profkit.study.study import open_study
 from roofline.errors import RooflineError
+from roofline.figure.bars import NAME, NAMES, Step, Steps, draw_steps
 from roofline.figure.plot import save
 from roofline.figure.scene import impls
 from roofline.figure.sheet import WIDTH, measure
-from roofline.figure.steps import NAME, NAMES, Step, Steps, draw_steps
 from roofline.figure.style import THEMES, colours
 
 LADDER = Path(__file__).parents[2] / "examples/transformer_ladder/runs/batch8"
