@@ -317,9 +317,9 @@ def handled(path: Path, folder: Path, pictures: bool) -> dict[str, Any]:
     from collectors import head_of, sniffed
     from collectors.errors import ProfkitError
     from profkit.record.importing import import_files
-    from profkit.report.derived import write
+    from profkit.report.derived import metrics, write
     from profkit.report.page.run import page
-    from profkit.report.writers import json, markdown, terminal
+    from profkit.report.writers import markdown, terminal
     from profkit.study.study import Study
 
     found: dict[str, Any] = {"kind": "unknown", "outcome": "read"}
@@ -331,7 +331,7 @@ def handled(path: Path, folder: Path, pictures: bool) -> dict[str, Any]:
         found["figures"] = figures(frame)
         imported = import_files([path], folder / "run")
         study = Study(imported.run, imported.frames)
-        json.metrics(study)
+        metrics(study)
         markdown.report(study)
         terminal.summary(study)
         page(study)

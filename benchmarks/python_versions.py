@@ -63,7 +63,7 @@ def rounded(value: object) -> object:
 def digest() -> str:
     """Of verdicts, findings and metrics of every recorded run."""
     from profkit.report import explain
-    from profkit.report.writers.json import document
+    from profkit.report.derived import document
     from profkit.study.study import open_study
 
     found = hashlib.sha256()

@@ -137,7 +137,7 @@ LAZY: dict[str, str] = {
     "profkit.torch_tools.inprocess": "numpy torch",
     "profkit.torch_tools.bench": "",
     "profkit.judge.session": "numpy torch",
-    "profkit.study.ceilings": "pandas",
+    "profkit.study.files": "numpy pandas",
     "profkit.study.ledger": "numpy pandas",
     "profkit.study.study": "numpy pandas",
     "roofline.figure.plot": "numpy",

@@ -192,7 +192,7 @@ def _figures(runs: Path, out: Path, best: dict[tuple[str, str], Row]) -> list[di
 
 def season_scene(runs: Path, device: str, rows: Sequence[Row]) -> Scene:
     """Scene of the best candidates of many samples under the ceilings of their device."""
-    from profkit.study.ceilings import roofline_of
+    from profkit.study.files import roofline_of
     from roofline.figure.scene import Point, Scene
 
     lang = spoken()

@@ -38,8 +38,8 @@ def import_(
     others are imported, and the exit code is 2.
     """
     from profkit.record.importing import import_files
-    from profkit.report.derived import write
-    from profkit.report.writers import json, terminal
+    from profkit.report.derived import metrics, write
+    from profkit.report.writers import terminal
     from profkit.study.study import Study
 
     with progress(quiet) as now:
@@ -51,7 +51,7 @@ def import_(
     for error in found.failures:
         complain(str(error), error.fix)
     if as_json:
-        click.echo(json.metrics(study), nl=False)
+        click.echo(metrics(study), nl=False)
     else:
         show(terminal.summary(study))
         click.echo(terminal.next_steps(study, written), err=True)

@@ -259,13 +259,13 @@ def _said(runs: Sequence[Study], codes: Sequence[int], form: str) -> int:
 
 def document(run: Study) -> dict[str, Any]:
     """run.json and metrics.json in one document; `exit_code`: the program's own or null."""
-    from profkit.report.writers import json as json_writer  # pandas
+    from profkit.report import derived  # pandas
 
     return {
         "run": msgspec.to_builtins(run.manifest),
         "path": str(run.path),
         "exit_code": run.manifest.exit_code,
-        "metrics": json_writer.document(run),
+        "metrics": derived.document(run),
     }
 
 

@@ -80,8 +80,8 @@ def _own(context: click.Context, dialect: Dialect | None, options: dict[str, Any
 
 
 def _again(run: str, output: Path | None, force: bool, as_json: bool) -> int:
-    from profkit.report.derived import write  # pandas and matplotlib stay out of start-up
-    from profkit.report.writers import json, markdown, terminal
+    from profkit.report import derived  # pandas and matplotlib stay out of start-up
+    from profkit.report.writers import markdown, terminal
     from profkit.study.study import open_study
 
     study = open_study(run)
@@ -89,9 +89,9 @@ def _again(run: str, output: Path | None, force: bool, as_json: bool) -> int:
         metrics = as_json or (output is not None and output.suffix == ".json")
         if not metrics and output is not None and output.suffix not in ("", *_TEXT):
             raise click.UsageError(f"{output}: a report is written as .md, .html or .json; pictures: profkit roofline")
-        shared.deliver(json.metrics(study) if metrics else markdown.report(study), output or Path("-"), force)
+        shared.deliver(derived.metrics(study) if metrics else markdown.report(study), output or Path("-"), force)
         return 0
-    files = write(study)
+    files = derived.write(study)
     show(terminal.summary(study))
     click.echo(terminal.next_steps(study, files), err=True)
     return 0

@@ -163,7 +163,7 @@ class Answer:
 
     def _lines(self, run: Run) -> list[str]:
         # pandas
-        from profkit.report import change, sections
+        from profkit.report import sections
         from profkit.report.writers import terminal
         from profkit.study.study import Study
 
@@ -178,7 +178,7 @@ class Answer:
             lines = lines[2:]
         self.study = study
         self.told |= {name: line for name, line in sections.sentences(study) if name in known}
-        changes = change.lines(self._before, study, known) if self._before is not None else []
+        changes = terminal.changes(self._before, study, known) if self._before is not None else []
         lines += [f"  {line}" for line in changes if line not in self._changes]
         self._changes = changes
         return lines

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from profkit.errors import ProfkitError
 from profkit.report import figures
-from profkit.report.writers import json, markdown
+from profkit.report.writers import markdown
 from profkit.rundir.files import write_atomic
 from roofline.figure.bars import draw_steps
 from roofline.figure.plot import image
@@ -26,8 +27,8 @@ def write(study: Study, *, pictures: bool = True) -> list[Path]:
             f"{study.path / gone[0]} is gone, which run.json tells of",
             fix="put the file back, or measure again; metrics.json and the report stay as they are",
         )
-    metrics, kernels, text = (study.path / name for name in ("metrics.json", "kernels.csv", "report.md"))
-    write_atomic(metrics, json.metrics(study).encode())
+    numbers, kernels, text = (study.path / name for name in ("metrics.json", "kernels.csv", "report.md"))
+    write_atomic(numbers, metrics(study).encode())
     write_atomic(kernels, study.kernels.to_csv(index=False).encode())
     made = {"roofline": figures.draw(study)} if pictures else {}
     steps = figures.steps_of(study) if pictures else None
@@ -37,4 +38,28 @@ def write(study: Study, *, pictures: bool = True) -> list[Path]:
     for file in drawn:
         write_atomic(file, image(made[file.stem], file))
     write_atomic(text, markdown.report(study).encode())
-    return [metrics, kernels, *drawn, text]
+    return [numbers, kernels, *drawn, text]
+
+
+def metrics(study: Study) -> str:
+    """The analysis as one JSON document."""
+    return json.dumps(document(study), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def document(study: Study) -> dict[str, Any]:
+    """The analysis with the verdict on each candidate."""
+    more: dict[str, Any] = {"shapes": study.shape_figures} if study.shapes else {}
+    if study.passes:
+        more["passes"] = {name: _pass(one.to_dict()) for name, one in study.passes}
+    return {
+        **study.analysis.to_dict(),
+        "verdicts": [one.to_dict() for one in study.verdicts.values()],
+        "inferred": [one.to_dict() for one in study.inferred.values()],
+        "lines": [one.to_dict() for one in study.lines],
+        **more,
+    }
+
+
+def _pass(figures: dict[str, Any]) -> dict[str, Any]:
+    """What is said of a pass of its own; of the gradients what they are by."""
+    return {"by": figures["inputs"], "times": figures["times"], "speedups": figures["speedups"]}

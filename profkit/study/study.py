@@ -42,11 +42,9 @@ from profkit.rundir import harmless
 from profkit.rundir.directory import Run, open_run
 from profkit.rundir.manifest import Impl, Manifest
 from profkit.study.caveats import caveats_of
-from profkit.study.ceilings import roofline_of
 from profkit.study.declared import declared_works
+from profkit.study.files import Captured, read_captures, read_csv, roofline_of
 from profkit.study.hosts import each_device, lived
-from profkit.study.launches import Captured, read_captures
-from profkit.study.timings import read_csv
 from profkit.study.verdicts import verdicts_of
 from roofline.ceilings import Roofline
 

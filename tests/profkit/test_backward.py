@@ -13,9 +13,9 @@ from profkit.cli.group import invoke
 from profkit.guest.backward import Gradients
 from profkit.judge.precision.bits import Precision
 from profkit.judge.slopes import Slopes
+from profkit.report.derived import document
 from profkit.report.messages import speaking
 from profkit.report.sections import passes_table
-from profkit.report.writers.json import document
 from profkit.report.writers.terminal import summary
 
 REFERENCE = """

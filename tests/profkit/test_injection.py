@@ -20,14 +20,14 @@ from collectors.frame import build, host_of, set_host
 from profkit.campaign.progress import Count
 from profkit.campaign.progress import Screen as Board
 from profkit.cli.group import invoke
+from profkit.report import derived
 from profkit.report.derived import write
 from profkit.report.dialects import DIALECTS
 from profkit.report.layout import without_markup, words
-from profkit.report.writers import json as as_json
 from profkit.report.writers import markdown, notebook, terminal
 from profkit.rundir import harmless
 from profkit.rundir.manifest import Command, Impl
-from profkit.study.launches import _harmless as shown_frame
+from profkit.study.files import _harmless as shown_frame
 from profkit.study.study import open_study
 
 NASTY = {
@@ -115,7 +115,7 @@ def said(folder):
     files = write(study)
     texts = {"terminal": terminal.summary(study) + terminal.next_steps(study, []), "report.md": markdown.report(study)}
     texts |= {file.name: file.read_text() for file in files if file.suffix in (".md", ".csv", ".json")}
-    texts["metrics"] = as_json.metrics(study)
+    texts["metrics"] = derived.metrics(study)
     texts["notebook"] = notebook.html(study)
     return study, texts
 

@@ -12,10 +12,9 @@ from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
 from profkit.guest.build import loading
-from profkit.report import explain, lines
+from profkit.report import derived, explain, lines
 from profkit.report.messages import in_each
 from profkit.report.page.data import data_of, shown_of
-from profkit.report.writers import json as json_writer
 from profkit.report.writers import markdown
 from profkit.study.study import open_study
 from profkit.targets.program import Program
@@ -83,7 +82,7 @@ def test_explain_report_and_json_tell_the_lines(planted, capsys):
     assert "第 12 行" in in_each(lambda: lines.text(study.lines))[1]
     assert lines.text(study.lines, kernel="nothing") == ""
     assert explain.document(study, [])["lines"][0]["number"] == 12
-    assert json_writer.document(study)["lines"][0]["reason"] == "long scoreboard"
+    assert derived.document(study)["lines"][0]["reason"] == "long scoreboard"
     assert json.dumps(explain.document(study, []), allow_nan=False)
     of_page = next(row for row in data_of(shown_of(study))["kernels"] if row["kernel"] == PLANTED)["lines"]
     assert of_page[0][0].startswith("cuda.cu line 12: ")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from profkit.api import profile
+from profkit.report.derived import document
 from profkit.report.messages import speaking
 from profkit.report.sections import shapes_table
-from profkit.report.writers.json import document
 from profkit.report.writers.terminal import summary
 
 REFERENCE = """

@@ -14,7 +14,7 @@ from candidates import REFERENCE, candidate, write_sample
 from analyzers.verdicts.verdict import Condition, Verdict
 from profkit.api import profile
 from profkit.cli.group import invoke
-from profkit.report import change
+from profkit.report.writers import terminal
 from profkit.rundir.directory import open_run
 from profkit.study.study import Study
 
@@ -116,4 +116,4 @@ def test_a_time_of_a_busy_machine_makes_no_later_one_worse():
     now = Verdict("cpp", "faster", speedup=1.13, low=1.01, high=1.25)
     for conditions, worse in (((), 1), ((Condition("busy", {"load": "x"}),), 0)):
         before = Verdict("cpp", "inconclusive", speedup=1.59, low=1.36, high=3.94, conditions=conditions)
-        assert len([*change._worse(before, now)]) == worse
+        assert len([*terminal.worsened(before, now)]) == worse

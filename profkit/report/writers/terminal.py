@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -13,13 +14,16 @@ import click
 from analyzers.verdicts.verdict import WORDS
 from profkit.report import sections
 from profkit.report.layout import terminal_table
-from profkit.report.messages import say
+from profkit.report.messages import language, say
 from profkit.report.sections import tried
 
 if TYPE_CHECKING:
+    from analyzers.verdicts.verdict import Verdict
     from profkit.study.study import Study
 
 LAST_LINES = 8
+_MEASUREMENT = ("wide", "busy", "clocks", "few", "waits")
+"""Conditions that the measurement is in and not the candidate."""
 _COLOURS = {"faster": "green", "slower": "red", "same": "yellow", "inconclusive": "yellow"}
 
 
@@ -84,3 +88,29 @@ def next_steps(study: Study, files: Sequence[Path]) -> str:
     if study.manifest.counters.state == "missing" and study.manifest.device.get("kind") == "cuda":
         lines.append("      profkit doctor" + " " * 20 + "# why there are no counters")
     return "\n".join(lines)
+
+
+def changes(before: Study, now: Study, names: Collection[str]) -> list[str]:
+    """ "cuda: 1.76x -> 1.92x", and what became worse, of the candidates that both runs have."""
+    found = []
+    for name, new in now.verdicts.items():
+        old = before.verdicts.get(name)
+        if name in names and old is not None and "skipped" not in (old.word, new.word):
+            worse = [say("change_worse", what=one) for one in worsened(old, new)]
+            found.append(name + say("colon") + say("comma").join([f"{_short(old)} -> {_short(new)}", *worse]))
+    return found
+
+
+def _short(one: Verdict) -> str:
+    return f"{one.speedup:.3g}x" if one.right and math.isfinite(one.speedup) else one.word
+
+
+def worsened(old: Verdict, new: Verdict) -> Iterator[str]:
+    """Intervals that lie apart on a quiet machine, and conditions that were not there."""
+    known = {one.code for one in old.conditions}
+    busy = "busy" in known or any(one.code == "busy" for one in new.conditions)
+    if old.right and new.right and new.high < old.low and not busy:
+        yield say("change_slower")
+    for one in new.conditions if new.right else ():
+        if one.code not in known and one.code not in _MEASUREMENT:
+            yield one.text(language())

@@ -1,7 +1,8 @@
-"""The files of launches that lie in a run directory, read once and brought together."""
+"""Files of a run directory as launches, samples and ceilings."""
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,12 @@ import pandas as pd
 from collectors import format_of, read
 from collectors.caveat import TARGET_FAILED, Caveat
 from collectors.frame import distinct, host_of, renamed, set_host, spelt
+from profkit.errors import ProfkitError
 from profkit.rundir import harmless
 from profkit.rundir.directory import Run
 from profkit.rundir.manifest import Capture
+from roofline.ceilings import Roofline, datasheet_ceilings, ncu_ceilings
+from roofline.device import find_spec
 
 NO_LAYER_TIME = Caveat(
     "not in this export: time",
@@ -138,3 +142,46 @@ def _left_out(used: Sequence[Capture], every: Sequence[Capture]) -> list[Caveat]
         )
         for one in left
     ]
+
+
+def read_csv(file: Path) -> pd.DataFrame | None:
+    """Read a file of samples, None for none. Raises ProfkitError when it is damaged."""
+    if not file.exists():
+        return None
+    try:
+        data = file.read_bytes()
+        frame = pd.read_csv(io.BytesIO(data), keep_default_na=True)
+        frame["seconds"] = frame["seconds"].astype(float)
+    except KeyError as error:
+        raise _damaged(file, "no column seconds") from error
+    except (ValueError, OSError) as error:
+        raise _damaged(file, str(error)) from error
+    missing = [name for name in ("impl", "method", "round") if name not in frame]
+    if missing:
+        raise _damaged(file, f"no column {', '.join(missing)}")
+    if not data.endswith(b"\n"):
+        raise _damaged(file, f"line {len(frame) + 1} is cut")
+    shown: pd.DataFrame = frame.assign(impl=[harmless.line(str(name)) for name in frame["impl"]])
+    return shown
+
+
+def _damaged(file: Path, what: str) -> ProfkitError:
+    return ProfkitError(f"{file}: {what}", fix="the file is damaged: measure again")
+
+
+def roofline_of(run: Run, launches: pd.DataFrame | None) -> Roofline:
+    """Ceilings of the run's own device: measured, ncu's peaks, the datasheet."""
+    device = run.manifest.device
+    name = str(device.get("name", "unknown device"))
+    roof = Roofline.from_dict({"device": name, "ceilings": run.manifest.ceilings})
+    if device.get("kind") == "cuda":
+        spec = find_spec(name, cc=device.get("cc"), sms=device.get("sms"), memory_bytes=device.get("memory_bytes"))
+        if spec is not None:
+            roof = roof.with_(datasheet_ceilings(spec))
+    if launches is not None and not launches.empty:
+        peaks = {
+            column: float(launches[column].median()) for column in launches.columns if str(column).startswith("peak_")
+        }
+        clock = float(launches["sm_clock"].median()) if "sm_clock" in launches else math.nan
+        roof = roof.with_(ncu_ceilings(peaks, clock))
+    return roof
