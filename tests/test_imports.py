@@ -154,7 +154,6 @@ INSIDE: dict[str, int] = {
     "profkit.cli.import_": 2,
     "profkit.cli.profile": 3,
     "profkit.cli.report": 3,
-    "profkit.doctor.gpu": 1,
     "profkit.doctor.tools": 3,
     "profkit.record.importing": 1,
     "profkit.torch_tools.ceilings": 2,

@@ -23,7 +23,7 @@ from roofline.ceilings import UNITS
 from roofline.device import DeviceSpec, derived_peaks, find_spec
 
 if TYPE_CHECKING:
-    from profkit.doctor import Finding
+    from profkit.doctor.finding import Finding
 
 DOCTOR = "profkit-doctor/1"
 _MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "red")}

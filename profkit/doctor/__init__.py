@@ -6,7 +6,6 @@ a warning about itself, never the end of the report.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -18,11 +17,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from profkit.doctor import gpu, place, software, tools
-from profkit.doctor.finding import Finding, abilities, exit_code
+from profkit.doctor.finding import Finding
 from profkit.launch.cache import builds
 from profkit.rundir.directory import RUNS
-
-__all__ = ["Finding", "abilities", "check_all", "exit_code"]
 
 LIMIT = 14.0
 """Seconds all checks together may take; a real capture (`probe`) comes on top."""
@@ -41,15 +38,16 @@ class Asked:
 
     @property
     def machine(self) -> gpu.Machine:
-        return _answer(self.survey, self.began + _SURVEY, lambda why: gpu.Machine(trouble=why, hardware=True))
+        end = self.began + _SURVEY
+        return _answer(self.survey, end, lambda error: gpu.Machine(trouble=_said(error), hardware=True))
 
     @property
     def facts(self) -> software.Facts:
-        return _answer(self.imports, self.began + software.PATIENCE + 1.0, lambda why: {"unknown": why})
+        end = self.began + software.PATIENCE + 1.0
+        return _answer(self.imports, end, lambda error: {"unknown": _said(error)})
 
 
-Check = Callable[[Asked], Iterable[Finding]]
-CHECKS: dict[str, Check] = {
+CHECKS: dict[str, Callable[[Asked], Finding | Iterable[Finding]]] = {
     "python": lambda asked: software.check_python(),
     "torch": lambda asked: software.check_torch(asked.facts, asked.machine),
     "driver": lambda asked: gpu.check_driver(asked.machine),
@@ -59,11 +57,10 @@ CHECKS: dict[str, Check] = {
     "nvcc": lambda asked: software.check_nvcc(asked.facts, asked.machine),
     "ncu": lambda asked: tools.check_ncu(asked.machine),
     "counters": lambda asked: tools.check_counters(asked.machine),
-    "injection": lambda asked: [place.injections(os.environ)],
     "nsys": lambda asked: tools.check_nsys(asked.machine),
     "disk": lambda asked: place.disks(asked.runs, builds()),
-    "walls": lambda asked: [place.walls()],
-    "server": lambda asked: [place.servers()],
+    "walls": lambda asked: place.walls(),
+    "server": lambda asked: place.servers(),
 }
 """Every check, in the order of the report."""
 
@@ -72,19 +69,44 @@ def check_all(*, probe: bool = False, runs: Path | None = None) -> list[Finding]
     """The findings of every check. `probe` also starts ncu once; `runs` is where runs would go."""
     began = time.monotonic()
     asked = Asked(_start(gpu.survey), _start(software.torch_facts), began, runs or RUNS)
-    begun = {name: _start(partial(_listed, check, asked)) for name, check in CHECKS.items()}
-    found = [one for name, future in begun.items() for one in _finish(name, future, began + LIMIT)]
+
+    def begun(name: str) -> Future[list[Finding]]:
+        def check() -> list[Finding]:
+            found = CHECKS[name](asked)
+            return [found] if isinstance(found, Finding) else list(found)
+
+        return _start(check)
+
+    futures = {name: begun(name) for name in CHECKS}
+    found = [one for name, future in futures.items() for one in _answer(future, began + LIMIT, partial(_broken, name))]
     if probe:
         # In this thread, so that an interrupt ends ncu as well.
         try:
             found.append(tools.probe(asked.machine))
         except Exception as error:
-            found.append(_broken("probe", error))
+            found += _broken("probe", error)
     return found
 
 
-def _listed(check: Check, asked: Asked) -> list[Finding]:
-    return list(check(asked))
+def abilities(findings: Iterable[Finding]) -> dict[str, bool]:
+    """What `profkit profile` can do here: CPU, CUDA events, hardware counters."""
+    found: dict[str, set[str]] = {}
+    for finding in findings:
+        found.setdefault(finding.name, set()).add(finding.status)
+
+    def sound(*names: str) -> bool:
+        return all("ok" in found.get(name, ()) for name in names)
+
+    cpu = all("fail" not in found.get(name, ()) for name in ("torch", "runs folder"))
+    events = cpu and sound("gpu", "torch CUDA")
+    # A real capture, where one was made, knows better than the driver's settings.
+    allowed = sound("probe" if {"ok", "fail"} & found.get("probe", set()) else "counters")
+    return {"cpu": cpu, "events": events, "counters": events and sound("ncu") and allowed}
+
+
+def exit_code(findings: Iterable[Finding]) -> int:
+    """0, or 3 when anything needed on this machine failed."""
+    return 3 if any(finding.status == "fail" for finding in findings) else 0
 
 
 def _start(work: Callable[[], T]) -> Future[T]:
@@ -101,23 +123,18 @@ def _start(work: Callable[[], T]) -> Future[T]:
     return future
 
 
-def _answer(future: Future[T], end: float, otherwise: Callable[[str], T]) -> T:
+def _answer(future: Future[T], end: float, otherwise: Callable[[Exception], T]) -> T:
     try:
         return future.result(max(0.0, end - time.monotonic()))
-    except TooLate:
-        return otherwise("no answer in time")
     except Exception as error:
-        return otherwise(f"{type(error).__name__}: {error}")
+        return otherwise(error)
 
 
-def _finish(name: str, future: Future[list[Finding]], end: float) -> list[Finding]:
-    try:
-        return future.result(max(0.0, end - time.monotonic()))
-    except TooLate:
+def _said(error: Exception) -> str:
+    return "no answer in time" if isinstance(error, TooLate) else f"{type(error).__name__}: {error}"
+
+
+def _broken(name: str, error: Exception) -> list[Finding]:
+    if isinstance(error, TooLate):
         return [Finding(name, "warn", "this check did not end in time", "something on this machine hangs")]
-    except Exception as error:
-        return [_broken(name, error)]
-
-
-def _broken(name: str, error: Exception) -> Finding:
-    return Finding(name, "warn", f"this check broke: {type(error).__name__}: {error}")
+    return [Finding(name, "warn", f"this check broke: {_said(error)}")]

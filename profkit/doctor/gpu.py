@@ -11,19 +11,13 @@ from typing import Any
 from profkit.doctor.finding import Finding, Status
 from profkit.doctor.place import Place, read, surroundings
 from profkit.vendor.nvidia.nvml import Card, Unsaid, cards, chosen, driver, text
+from roofline.device import find_spec
 
 _SLOWED = {
     0x08: "hardware slowdown",
     0x20: "thermal limit",
     0x40: "thermal limit (hardware)",
     0x80: "power brake",
-}
-_HELD = {
-    0x01: "idle",
-    0x02: "application clocks",
-    0x04: "power cap",
-    0x10: "sync boost",
-    0x100: "display clocks",
 }
 _NVIDIA, _DISPLAY = "0x10de", "0x03"
 
@@ -37,13 +31,9 @@ class Gpu:
     uuid: str = ""
     cc: str = ""
     memory: float | None = None
-    free: float | None = None
     mig: bool = False
-    persistence: bool | None = None
     sm_clock: float | None = None
     max_sm_clock: float | None = None
-    mem_clock: float | None = None
-    max_mem_clock: float | None = None
     reasons: int = 0
     processes: int = 0
     slices: tuple[str, ...] = ()
@@ -96,7 +86,6 @@ def _gpu(nvml: Any, index: int, card: Card) -> Gpu:
     handle = card.handle
     memory = _ask(None, nvml.nvmlDeviceGetMemoryInfo, handle)
     cc = _ask(None, nvml.nvmlDeviceGetCudaComputeCapability, handle)
-    persistence = _ask(None, nvml.nvmlDeviceGetPersistenceMode, handle)
     return Gpu(
         index,
         text(nvml.nvmlDeviceGetName(handle)),
@@ -104,13 +93,9 @@ def _gpu(nvml: Any, index: int, card: Card) -> Gpu:
         slices=card.slices,
         cc=f"{cc[0]}.{cc[1]}" if cc else "",
         memory=float(memory.total) if memory else None,
-        free=float(memory.free) if memory else None,
         mig=bool(_ask((0, 0), nvml.nvmlDeviceGetMigMode, handle)[0]),
-        persistence=None if persistence is None else bool(persistence),
         sm_clock=_hertz(_ask(None, nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM)),
         max_sm_clock=_hertz(_ask(None, nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM)),
-        mem_clock=_hertz(_ask(None, nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_MEM)),
-        max_mem_clock=_hertz(_ask(None, nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_MEM)),
         reasons=int(_ask(0, nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)),
         processes=len(_ask([], nvml.nvmlDeviceGetComputeRunningProcesses, handle)),
     )
@@ -164,59 +149,34 @@ def check_gpus(machine: Machine) -> Iterator[Finding]:
         why = machine.trouble if machine.driver else "none that this process can use"
         what = f"{why}: no CUDA events, no counters; profiling on the CPU works"
         yield Finding("gpu", machine.needed, what, "`profkit profile SAMPLE` takes the CPU by itself")
-        return
     for gpu in machine.gpus:
         parts = [gpu.name, f"compute capability {gpu.cc}" if gpu.cc else ""]
         parts.append(f"{gpu.memory / 2**30:.3g} GiB" if gpu.memory else "")
         yield Finding("gpu", "ok", f"{gpu.index}: {', '.join(part for part in parts if part)}")
-    first = machine.gpus[0]
-    if first.processes:
-        what = f"{first.index}: {first.processes} other process(es) compute on it; times will be disturbed"
-        yield Finding("gpu", "warn", what, "profile on an idle GPU: CUDA_VISIBLE_DEVICES=N picks another")
+    for first in machine.gpus[:1]:
+        if first.processes:
+            what = f"{first.index}: {first.processes} other process(es) compute on it; times will be disturbed"
+            yield Finding("gpu", "warn", what, "profile on an idle GPU: CUDA_VISIBLE_DEVICES=N picks another")
 
 
 def check_state(machine: Machine) -> Iterator[Finding]:
-    """MIG, persistence, clocks and datasheet of the first visible GPU."""
-    if not machine.gpus:
-        return
-    gpu = machine.gpus[0]
-    if gpu.mig:
-        what = "on: this is a slice; counters are limited and the whole GPU's peaks do not apply to it"
-        yield Finding(
-            "mig", "warn", what, "for whole-GPU figures, as administrator on an idle GPU: `nvidia-smi -mig 0`"
-        )
-    else:
-        yield Finding("mig", "ok", "off")
-    if gpu.persistence is False:
-        what = "off: the driver is loaded anew for every start, and clocks fall back in between"
-        yield Finding("persistence", "warn", what, "as administrator: `nvidia-smi -pm 1`")
-    elif gpu.persistence:
-        yield Finding("persistence", "ok", "on")
-    yield _clocks(gpu)
-    yield _sheet(gpu)
-
-
-def _clocks(gpu: Gpu) -> Finding:
-    slowed = [text for bit, text in _SLOWED.items() if gpu.reasons & bit]
-    held = [text for bit, text in _HELD.items() if gpu.reasons & bit]
-    what = f"SM {_clock(gpu.sm_clock, gpu.max_sm_clock)}, memory {_clock(gpu.mem_clock, gpu.max_mem_clock)}"
-    why = f" ({', '.join(slowed + held)})" if slowed or held else ""
-    if slowed:
-        return Finding(
-            "clocks", "warn", f"{what}{why}", "let the GPU cool down, or see to its cooling and power supply"
-        )
-    return Finding("clocks", "ok", f"{what}{why}; profkit records clocks and never locks them")
-
-
-def _clock(now: float | None, most: float | None) -> str:
-    return f"{'?' if now is None else round(now / 1e6)} of {'?' if most is None else round(most / 1e6)} MHz"
-
-
-def _sheet(gpu: Gpu) -> Finding:
-    from roofline.device import find_spec
-
-    spec = find_spec(gpu.name, cc=gpu.cc or None, memory_bytes=None if gpu.mig else gpu.memory)
-    if spec is None:
-        what = f"{gpu.name} is not in roofline/devices.toml: ceilings come from ncu and measurement alone"
-        return Finding("datasheet", "warn", what, "add its table there, with its source")
-    return Finding("datasheet", "ok", f"{spec.name}: peaks known")
+    """MIG, clocks and datasheet of the first visible GPU."""
+    for gpu in machine.gpus[:1]:
+        if gpu.mig:
+            what = "on: this is a slice; counters are limited and the whole GPU's peaks do not apply to it"
+            fix = "for whole-GPU figures, as administrator on an idle GPU: `nvidia-smi -mig 0`"
+            yield Finding("mig", "warn", what, fix)
+        slowed = ", ".join(text for bit, text in _SLOWED.items() if gpu.reasons & bit)
+        now, most = ("?" if one is None else f"{one / 1e6:.0f}" for one in (gpu.sm_clock, gpu.max_sm_clock))
+        clock = f"SM {now} of {most} MHz"
+        if slowed:
+            fix = "let the GPU cool down, or see to its cooling and power supply"
+            yield Finding("clocks", "warn", f"{clock} ({slowed})", fix)
+        else:
+            yield Finding("clocks", "ok", f"{clock}; profkit records clocks and never locks them")
+        spec = find_spec(gpu.name, cc=gpu.cc or None, memory_bytes=None if gpu.mig else gpu.memory)
+        if spec is None:
+            what = f"{gpu.name} is not in roofline/devices.toml: ceilings come from ncu and measurement alone"
+            yield Finding("datasheet", "warn", what, "add its table there, with its source")
+        else:
+            yield Finding("datasheet", "ok", f"{spec.name}: peaks known")

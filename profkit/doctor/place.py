@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,31 +67,23 @@ def read(path: Path) -> str:
 
 
 def disks(runs: Path, cache: Path) -> Iterator[Finding]:
-    """Room and rights where runs, builds and temporary files go."""
-    yield _disk("runs folder", runs, needed=True, fix="choose another place: --runs DIR")
-    yield _disk("build cache", cache, needed=False, fix="set PROFKIT_CACHE to a writable directory with room")
-    temporary = Path(tempfile.gettempdir())
-    yield _disk("temporary files", temporary, needed=False, fix="set TMPDIR to a writable directory with room")
+    """Room and rights where runs, builds and temporary files go; a run does without all but the first."""
+    yield _disk("runs folder", runs, "fail", "choose another place: --runs DIR")
+    yield _disk("build cache", cache, "warn", "set PROFKIT_CACHE to a writable directory with room")
+    yield _disk("temporary files", Path(tempfile.gettempdir()), "warn", "set TMPDIR to a writable directory with room")
 
 
-def _disk(name: str, path: Path, *, needed: bool, fix: str) -> Finding:
-    """Free space below `path`; a full or read-only place fails when a run cannot do without it."""
-    there = _nearest(path)
-    bad: Status = "fail" if needed else "warn"
+def _disk(name: str, path: Path, bad: Status, fix: str) -> Finding:
+    there = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.is_dir())
     if not os.access(there, os.W_OK | os.X_OK):
         return Finding(name, bad, f"{path}: {there} is not writable", fix)
     free = shutil.disk_usage(there).free
     room = f"{path}: {free / 1e9:.3g} GB free"
-    if free < _EMPTY:
-        return Finding(name, bad, room, fix)
+    if free < _LOW:
+        return Finding(name, bad if free < _EMPTY else "warn", room, fix)
     if name == "build cache" and os.statvfs(there).f_flag & os.ST_NOEXEC:
         return Finding(name, "warn", f"{room}, but mounted noexec: built extensions cannot be loaded", fix)
-    return Finding(name, "ok", room) if free >= _LOW else Finding(name, "warn", room, fix)
-
-
-def _nearest(path: Path) -> Path:
-    """`path`, or the first of its parents that exists."""
-    return next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.is_dir())
+    return Finding(name, "ok", room)
 
 
 def walls() -> Finding:
@@ -106,28 +97,10 @@ def walls() -> Finding:
 
 def servers() -> Finding:
     """The process that keeps torch imported for the next command."""
-    found = []
-    for name in resident.running():
-        if (line := resident.joined(name)) is not None:
-            with contextlib.closing(line):
-                found.append(resident.peer(line)[0])
-    if found:
-        many = ", ".join(map(str, found))
-        return Finding(
-            "server", "ok", f"process {many} keeps torch imported; it leaves after 15 idle minutes (or kill it)"
-        )
+    lines = [line for name in resident.running() if (line := resident.joined(name)) is not None]
+    found = ", ".join(str(resident.peer(line)[0]) for line in lines)
+    for line in lines:
+        line.close()
+    what = f"process {found} keeps torch imported; it leaves after 15 idle minutes (or kill it)"
     why = "the next `profkit profile` starts one" if resident.wanted() else "none is started here, --server asks for it"
-    return Finding("server", "ok", f"torch is not kept imported: {why}")
-
-
-def injections(environ: Mapping[str, str]) -> Finding:
-    """Other tools that hook into CUDA or NVTX through the environment; only one profiler can."""
-    found = [name for name in ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH") if environ.get(name)]
-    if not found:
-        return Finding("injection", "ok", "no other tool hooks into CUDA or NVTX")
-    return Finding(
-        "injection",
-        "warn",
-        f"{' and '.join(found)} set: another tool may keep ncu from its counters",
-        f"unset {' '.join(found)}",
-    )
+    return Finding("server", "ok", what if found else f"torch is not kept imported: {why}")

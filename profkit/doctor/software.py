@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import locale
 import os
 import platform
 import re
@@ -41,20 +40,27 @@ with warnings.catch_warnings(record=True) as said:
     except Exception as error:
         facts.update(error=f"{type(error).__name__}: {error}", missing=getattr(error, "name", None) == "torch")
 facts["said"] = [str(one.message).strip().splitlines()[0] for one in said if "CUDA" in str(one.message)]
-for name in ("triton", "nvtx"):
-    try:
-        facts[name] = getattr(__import__(name), "__version__", "there")
-    except Exception as error:
-        facts[name + "_error"] = f"{type(error).__name__}: {error}"
-        facts[name + "_missing"] = getattr(error, "name", None) == name
+try:
+    facts["triton"] = __import__("triton").__version__
+except Exception as error:
+    facts["triton_error"] = f"{type(error).__name__}: {error}"
 print("\\n" + json.dumps(facts))
 """
 
 
 def torch_facts() -> Facts:
-    """Facts from a child process: import torch, Triton and nvtx, add eight numbers on a GPU."""
+    """Facts from a child process: import torch and Triton, add eight numbers on a GPU."""
     try:
-        done = _python(_TORCH)
+        done = subprocess.run(
+            [sys.executable, "-c", _TORCH],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PATIENCE,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONUTF8": "1"},
+        )
     except subprocess.TimeoutExpired:
         return {"unknown": f"importing it takes more than {PATIENCE:g} s"}
     if done.returncode:
@@ -64,31 +70,12 @@ def torch_facts() -> Facts:
     return found
 
 
-def _python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=PATIENCE,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONUTF8": "1"},
-    )
-
-
-def check_python() -> Iterator[Finding]:
-    """The interpreter and the text encoding it assumes."""
-    yield Finding("python", "ok", f"{platform.python_version()} ({sys.executable})")
-    encoding = locale.getpreferredencoding(False)
-    if encoding.lower().replace("-", "") == "utf8":
-        yield Finding("encoding", "ok", encoding)
-    else:
-        yield Finding("encoding", "warn", f"{encoding}: names outside it print as ?", "export LC_ALL=C.UTF-8")
+def check_python() -> Finding:
+    return Finding("python", "ok", f"{platform.python_version()} ({sys.executable})")
 
 
 def check_torch(facts: Facts, machine: Machine) -> Iterator[Finding]:
-    """torch, its CUDA, nvtx and Triton, from `torch_facts`."""
+    """torch, its CUDA and Triton, from `torch_facts`."""
     if "unknown" in facts:
         yield Finding("torch", "warn", str(facts["unknown"]), "try `python -c 'import torch'` by hand")
         return
@@ -102,10 +89,6 @@ def check_torch(facts: Facts, machine: Machine) -> Iterator[Finding]:
     else:
         yield Finding("torch", "ok", f"{version}, {facts['threads']} CPU threads")
     yield _torch_cuda(facts, machine)
-    if "nvtx_error" in facts:
-        yield Finding(
-            "nvtx", "fail", f"cannot be imported: {facts['nvtx_error']}", "pip install --force-reinstall nvtx"
-        )
     yield _triton(facts, machine)
 
 
@@ -134,20 +117,19 @@ def _triton(facts: Facts, machine: Machine) -> Finding:
     if "triton" in facts:
         return Finding("triton", "ok", str(facts["triton"]))
     if not machine.hardware:
-        return Finding("triton", "ok", "not installed; it needs a GPU anyway")
-    what = "not installed" if facts.get("triton_missing") else f"cannot be imported: {facts.get('triton_error', '')}"
-    return Finding("triton", "warn", f"{what}: Triton candidates cannot run", "pip install triton")
+        return Finding("triton", "ok", "not there; it needs a GPU anyway")
+    what = f"cannot be imported: {facts.get('triton_error', '')}: Triton candidates cannot run"
+    return Finding("triton", "warn", what, "pip install triton")
 
 
-def check_compiler(machine: Machine) -> Iterator[Finding]:
+def check_compiler(machine: Machine) -> Finding:
     """The C++ compiler torch would call, tried on one include, and Python's own headers."""
     chosen = os.environ.get("CXX", "c++")
     words = chosen.split()
     if not words or not shutil.which(words[0]):
         other = next((name for name in ("g++", "clang++") if shutil.which(name)), "")
         fix = f"export CXX={other}" if other else "install g++ (Debian, Ubuntu: apt install g++)"
-        yield Finding("c++", machine.needed, f"{chosen} not found: C++ and CUDA candidates cannot be built", fix)
-        return
+        return Finding("c++", machine.needed, f"{chosen} not found: C++ and CUDA candidates cannot be built", fix)
     tried = subprocess.run(
         [*words, "-std=c++17", "-fsyntax-only", "-x", "c++", "-"],
         input="#include <vector>\nint main() { return 0; }\n",
@@ -160,37 +142,32 @@ def check_compiler(machine: Machine) -> Iterator[Finding]:
     if tried.returncode:
         last = (tried.stderr.strip().splitlines() or ["no reason given"])[0]
         what = f"{chosen} cannot compile C++17: {last}"
-        yield Finding("c++", machine.needed, what, "install a complete g++ 9 or newer")
-        return
+        return Finding("c++", machine.needed, what, "install a complete g++ 9 or newer")
     headers = Path(sysconfig.get_paths()["include"]) / "Python.h"
     if not headers.is_file():
         fix = "install Python's development files (Debian, Ubuntu: apt install python3-dev)"
-        yield Finding("c++", machine.needed, f"{chosen} works, but Python.h is not in {headers.parent}", fix)
-        return
-    yield Finding("c++", "ok", _first_line([words[0], "--version"]))
+        return Finding("c++", machine.needed, f"{chosen} works, but Python.h is not in {headers.parent}", fix)
+    said = _output([words[0], "--version"]).strip().splitlines() or words
+    return Finding("c++", "ok", said[0])
 
 
-def check_nvcc(facts: Facts, machine: Machine) -> Iterator[Finding]:
+def check_nvcc(facts: Facts, machine: Machine) -> Finding:
     """The CUDA compiler as torch would find it, and whether its CUDA is torch's."""
     nvcc = _nvcc()
+    if nvcc is None and not machine.hardware:
+        return Finding("nvcc", "ok", "none; it needs a GPU anyway")
     if nvcc is None:
         what = "no CUDA toolkit (CUDA_HOME, PATH, /usr/local/cuda): CUDA C++ candidates cannot be built"
         fix = "install the CUDA toolkit of torch's version, and set CUDA_HOME if it is in an unusual place"
-        if not machine.hardware:
-            yield Finding("nvcc", "ok", "none; it needs a GPU anyway")
-        else:
-            yield Finding("nvcc", "fail", what, fix)
-        return
+        return Finding("nvcc", "fail", what, fix)
     match = re.search(r"release (\d+)\.(\d+)", _output([nvcc, "--version"]))
     if not match:
-        yield Finding("nvcc", machine.needed, f"{nvcc} does not run", "reinstall the CUDA toolkit")
-        return
-    mine, theirs = f"{match[1]}.{match[2]}", str(facts.get("cuda") or "")
+        return Finding("nvcc", machine.needed, f"{nvcc} does not run", "reinstall the CUDA toolkit")
+    mine, theirs = f"CUDA {match[1]}.{match[2]} ({nvcc})", str(facts.get("cuda") or "")
     if theirs and theirs.split(".")[0] != match[1]:
         fix = f"install the CUDA {theirs} toolkit and point CUDA_HOME at it"
-        yield Finding("nvcc", machine.needed, f"CUDA {mine} ({nvcc}), but torch was built with {theirs}", fix)
-        return
-    yield Finding("nvcc", "ok", f"CUDA {mine} ({nvcc})")
+        return Finding("nvcc", machine.needed, f"{mine}, but torch was built with {theirs}", fix)
+    return Finding("nvcc", "ok", mine)
 
 
 def _nvcc() -> str | None:
@@ -206,10 +183,6 @@ def _output(argv: list[str]) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""
-
-
-def _first_line(argv: list[str]) -> str:
-    return (_output(argv).strip().splitlines() or [argv[0]])[0]
 
 
 def _numbers(version: str) -> tuple[int, ...]:

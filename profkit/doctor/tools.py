@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from profkit.doctor.finding import Finding, Status
@@ -32,21 +31,19 @@ _PROBE_SECONDS = 120.0
 _PROBE = "import torch; x = torch.ones(1 << 20, device='cuda'); (x + x).sum().item()"
 
 
-def check_ncu(machine: Machine) -> Iterator[Finding]:
+def check_ncu(machine: Machine) -> Finding:
     """Nsight Compute: there, running, and new enough for the GPU."""
     tool = tools.find(tools.NCU)
     if tool is None:
-        yield Finding("ncu", machine.needed, f"{_absent(tools.NCU)}: no hardware counters", tools.NCU.fix)
-        return
+        return Finding("ncu", machine.needed, f"{_absent(tools.NCU)}: no hardware counters", tools.NCU.fix)
     cc = machine.gpus[0].cc if machine.gpus else ""
     oldest = max(_OLDEST_NCU, _NCU_FOR.get(cc, (0, 0)))
     what = f"{tool.text} ({tool.path})"
-    if tool.version and tool.version[:2] < oldest:
-        chip = f" for compute capability {cc}" if cc in _NCU_FOR else ""
-        fix = "install a newer Nsight Compute; it may be newer than the CUDA toolkit and the driver"
-        yield Finding("ncu", "warn", f"{what} is older than {oldest[0]}.{oldest[1]}, too old{chip}", fix)
-    else:
-        yield Finding("ncu", "ok", what)
+    if not tool.version or tool.version[:2] >= oldest:
+        return Finding("ncu", "ok", what)
+    chip = f" for compute capability {cc}" if cc in _NCU_FOR else ""
+    fix = "install a newer Nsight Compute; it may be newer than the CUDA toolkit and the driver"
+    return Finding("ncu", "warn", f"{what} is older than {oldest[0]}.{oldest[1]}, too old{chip}", fix)
 
 
 def _absent(kind: tools.Kind) -> str:
@@ -54,45 +51,42 @@ def _absent(kind: tools.Kind) -> str:
     return f"{kind.variable}={named} does not run" if named else "not found"
 
 
-def check_counters(machine: Machine, params: Path = ncu.PARAMS) -> Iterator[Finding]:
+def check_counters(machine: Machine, params: Path = ncu.PARAMS) -> Finding:
     """Whether the driver lets this process read hardware counters, without trying."""
     name, place = "counters", machine.place
     if not machine.hardware:
-        yield Finding(name, "warn", "hardware counters need an NVIDIA GPU", "")
-    elif place.gvisor:
+        return Finding(name, "warn", "hardware counters need an NVIDIA GPU", "")
+    if place.gvisor:
         fix = "use a machine, or a container that shares the host's kernel (runc); CUDA events still work"
-        yield Finding(name, "fail", "not available inside gVisor: the profiler cannot reach the driver", fix)
-    elif ncu.counters_restricted(params):
+        return Finding(name, "fail", "not available inside gVisor: the profiler cannot reach the driver", fix)
+    if ncu.counters_restricted(params):
         what = "kept for administrators (RmProfilingAdminOnly: 1): ncu would stop with ERR_NVGPUCTRPERM"
-        yield Finding(name, "fail", what, place.permission_fix)
-    elif ncu.admin_only(params) is None:
+        return Finding(name, "fail", what, place.permission_fix)
+    if ncu.admin_only(params) is None:
         fix = "`profkit doctor --probe` tries it; if it fails with ERR_NVGPUCTRPERM: " + place.permission_fix
-        yield Finding(name, "warn", f"not known: {params} is not there", fix)
-    else:
-        how = "to this process by CAP_SYS_ADMIN" if ncu.admin_only(params) else "to every user"
-        yield Finding(name, "ok", f"open {how}")
+        return Finding(name, "warn", f"not known: {params} is not there", fix)
+    return Finding(
+        name, "ok", f"open {'to this process by CAP_SYS_ADMIN' if ncu.admin_only(params) else 'to every user'}"
+    )
 
 
-def check_nsys(machine: Machine) -> Iterator[Finding]:
+def check_nsys(machine: Machine) -> Finding:
     """Nsight Systems; it is optional, so nothing here fails."""
     tool = tools.find(tools.NSYS)
     if tool is None:
         status: Status = "warn" if machine.hardware or os.environ.get(tools.NSYS.variable) else "ok"
-        yield Finding("nsys", status, f"{_absent(tools.NSYS)}; only timelines need it", tools.NSYS.fix)
-        return
+        return Finding("nsys", status, f"{_absent(tools.NSYS)}; only timelines need it", tools.NSYS.fix)
     if not tool.version:
-        yield Finding("nsys", "warn", f"{tool.path} does not say its version", "reinstall Nsight Systems")
-        return
+        return Finding("nsys", "warn", f"{tool.path} does not say its version", "reinstall Nsight Systems")
     what = f"{tool.text} ({tool.path})"
     oldest = _NSYS_FOR_CUDA.get(machine.cuda[0], (0, 0))
     if tool.version[:2] < oldest:
         why = f"older than the driver's CUDA {machine.cuda[0]}: its GPU trace may stop early without a word"
-        yield Finding("nsys", "warn", f"{what} is {why}", f"install Nsight Systems {oldest[0]}.{oldest[1]} or newer")
-    elif "nsight-compute" in os.path.realpath(tool.path):
+        return Finding("nsys", "warn", f"{what} is {why}", f"install Nsight Systems {oldest[0]}.{oldest[1]} or newer")
+    if "nsight-compute" in os.path.realpath(tool.path):
         why = "comes with Nsight Compute and may write only a .qdstrm, which nothing here can read"
-        yield Finding("nsys", "warn", f"{what} {why}", "install Nsight Systems itself")
-    else:
-        yield Finding("nsys", "ok", what)
+        return Finding("nsys", "warn", f"{what} {why}", "install Nsight Systems itself")
+    return Finding("nsys", "ok", what)
 
 
 def probe(machine: Machine) -> Finding:
