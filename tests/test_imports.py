@@ -111,7 +111,6 @@ LAZY: dict[str, str] = {
     "profkit.campaign.work_item": "numpy pandas",
     "profkit.campaign.site": "numpy pandas",
     "profkit.contests.formats": "numpy pandas",
-    "profkit.contests.gpucodeforces.bench": "numpy pandas",
     "profkit.contests.kernelbench.evaluation": "numpy pandas",
     "profkit.contests.kernelbench.fastp": "numpy",
     "profkit.contests.served": "numpy pandas",

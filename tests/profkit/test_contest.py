@@ -9,8 +9,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from profkit.cli.contests.gpucodeforces import check_ as command
 from profkit.contests.blocks import blocks
@@ -60,13 +58,8 @@ def test_what_the_form_asks_for(tmp_path):
     folder = copy(tmp_path, "sample")
     entry = folder / "run_code.py"
     entry.write_text(entry.read_text("utf-8").replace("加速比 (Speedup): ", "ratio ") + "\nimport pandas\n", "utf-8")
-    cuda = folder / "example_cudacode.py"
-    cuda.write_text(
-        cuda.read_text("utf-8").replace("def __init__(self, weight: torch.Tensor)", "def __init__(self)"),
-        "utf-8",
-    )
     found = check(folder)
-    assert {defect.code for defect in found.form} == {"F2", "F5", "F6", "F8"}
+    assert {defect.code for defect in found.form} == {"F2", "F5", "F6"}
 
 
 def test_a_file_that_does_not_parse_is_a_defect(tmp_path):
@@ -95,12 +88,12 @@ def test_a_prompt_must_hold_the_reference_as_it_is(tmp_path):
     assert codes(folder) == {"P1"}
 
 
-@given(st.lists(st.sampled_from(["```", "```python", "text", "", "    ```"]), max_size=12))
-def test_blocks_never_lose_a_line(lines):
-    found = blocks("\n".join(lines))
-    fences = sum(line.lstrip().startswith("```") for line in lines)
-    assert sum(2 if block.closed else 1 for block in found) == fences
-    assert all(block.closed for block in found[:-1])
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("a", ([], True)), ("```py\na\n```\nb\n ```\nc", (["a", "c"], False)), ("```\n```", ([""], True))],
+)
+def test_blocks(text, found):
+    assert blocks(text) == found
 
 
 def test_a_parent_of_seasons_lists_broken_and_misnamed_submissions(tmp_path, capsys):

@@ -17,6 +17,7 @@ from profkit.contests.gpucodeforces import score as scoring
 from profkit.contests.gpucodeforces.score import (
     Scored,
     Speedup,
+    Transcript,
     case_of,
     ordered,
     rank,
@@ -93,6 +94,28 @@ def test_points_without_and_with_a_transcript(tmp_path):
     assert (round(seen.speedup.low, 3), round(seen.speedup.high, 3)) == (0.864, 0.930)
     (folder / "ci.log").write_text(log.replace("✅ 精度对齐", "❌ 精度不一致"), "utf-8")
     assert score(folder, None).accepted is False
+
+
+COMMENT = (ROOT / "tests/data/contest/ci_comment.txt").read_text("utf-8")
+
+
+def test_a_transcript_with_wrapped_lines_and_colours():
+    text = COMMENT.replace("0.000026 秒", "\n0.000026\n秒").replace("(Speedup): 0.88x", "\n(Speedup): 0.88x")
+    text = text.replace("✅", "\x1b[32m✅\x1b[0m").replace("\n", "\r\n")
+    assert Transcript.parse(text) == Transcript.parse(COMMENT)
+
+
+@pytest.mark.parametrize("text", ["", "CUDA 不可用，请确保您有可用的 NVIDIA GPU\nTypeError: cannot unpack"])
+def test_a_transcript_of_nothing(text):
+    found = Transcript.parse(text)
+    assert (found.passed, found.speedup.known) == (None, False)
+
+
+@given(a=st.floats(1e-6, 10), b=st.floats(1e-6, 10), digits=st.sampled_from([6, 9]))
+def test_an_honest_ratio_is_always_allowed(a, b, digits):
+    text = f"R 平均执行时间: {a:.{digits}f} 秒\nC 平均执行时间: {b:.{digits}f} 秒\n加速比 (Speedup): {a / b:.2f}x\n"
+    found = Transcript.parse(text).speedup
+    assert found.low <= a / b <= found.high * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("line", ["参赛者: 张三", "**作者**：张三", "- Contestant: 张三", "Author: 张三"])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 VERBS = {
     "new": "A complete contest submission folder that already runs.",
-    "check": "What gets a contest submission rejected, and the known defects of its templates, each with its fix.",
-    "bench": "The contest's own lines for a sample, with throughput and bandwidth.",
+    "check": "What gets a contest submission rejected, each with its fix.",
     "score": "Points and ranking of a season's folder, by the contest's rules.",
     "prompt": "Write prompt.txt from a reference, with profiling evidence where there is a run.",
     "kernelbench": "KernelBench's files: evaluate, baseline, analyze, ask models.",

@@ -1,4 +1,4 @@
-"""The verbs of GPUCodeForces: profkit new, check, bench, prompt, score."""
+"""The verbs of GPUCodeForces: profkit new, check, prompt, score."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 import re
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from profkit.cli import options as shared
 from profkit.cli.options import PATH
-from profkit.cli.terminal import progress, show
+from profkit.cli.terminal import show
 from profkit.contests.gpucodeforces import score
 from profkit.contests.gpucodeforces.form import ID, Checked, check, submissions
 from profkit.contests.gpucodeforces.scaffold import Wish, create
@@ -21,7 +21,6 @@ from profkit.contests.prompt import compose
 from profkit.report.layout import Column, Table, terminal_table
 from profkit.rundir import harmless
 from profkit.rundir.directory import find_runs
-from profkit.rundir.files import write_atomic
 from profkit.targets import resolve
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 @click.command("new")
 @click.argument("path", type=PATH)
-@click.option("--op", default="", metavar="TEXT", help="The operation: softmax, 'add + relu', 'silu(x) * y'.")
+@click.option("--op", default="", metavar="TEXT", help="The operation: softmax, gelu, 'silu(x) * y'.")
 @click.option(
     "--from",
     "reference",
@@ -55,7 +54,7 @@ def new_(path: Path, op: str, reference: Path | None, shape: str, contestant: st
         raise click.UsageError(f"--shape {shape!r}: sizes above 0, with commas between")
     for file in create(Wish(path, op, sizes, reference, contestant)):
         click.echo(str(file))
-    contest = f"profkit check {path}; profkit bench {path}; " if ID.fullmatch(path.name) else ""
+    contest = f"profkit check {path}; " if ID.fullmatch(path.name) else ""
     click.echo(f"next: {contest}profkit profile {path}", err=True)
     return 0
 
@@ -70,7 +69,7 @@ def check_(folder: Path, as_json: bool) -> int:
     profkit check S1/ICVXKH
 
     \b
-    F1..F8   what gets it rejected: files, definitions, the lines run_code.py prints, signatures
+    F1..F6   what gets it rejected: files, definitions, the lines run_code.py prints
     P1       a prompt that earns no bonus
 
     Exit code 1 when something would be rejected.
@@ -105,48 +104,6 @@ def _checked(result: Checked) -> str:
         lines.append(f"  {word} {harmless.line(f'{defect.code} {defect.place}: {defect.what}')}")
         lines.append(f"      fix: {harmless.line(defect.fix)}")
     return "\n".join(lines)
-
-
-@click.command("bench", cls=shared.Sectioned)
-@click.argument("folder", type=PATH)
-@shared.of_request("device", "events", "budget", "processes", "trials", "trust", "allow", "memory", "runs")
-@shared.option(
-    "--limit",
-    section=shared.TIMING,
-    type=shared.Amount(above=True),
-    default=900.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time run_code.py may take.",
-)
-@shared.json_
-@shared.quiet
-def bench_(folder: Path, limit: float, as_json: bool, quiet: bool, **options: Any) -> int:
-    """Profile FOLDER, run its run_code.py, and print that script's lines plus 吞吐量 and 内存带宽.
-
-    \b
-    profkit bench S1/ICVXKH --device cpu
-
-    Exit code 1 when the script or a candidate fails.
-    """
-    from profkit.contests.gpucodeforces import bench  # pandas
-
-    with progress(quiet) as now:
-        request = shared.request_of(otherwise="auto", **options)
-        document = bench.bench(folder, request, limit=limit, progress=now)
-    text = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)
-    write_atomic(Path(document["run"]) / "bench.json", text.encode())
-    if as_json:
-        click.echo(text)
-    else:
-        click.echo(document["run_code"]["stdout"], nl=False)
-        for line in bench.lines(document):
-            click.echo(line)
-        for note in document["notes"]:
-            click.echo(f"note: {note}", err=True)
-    ran = document["candidates"]
-    good = bool(ran) and all(row["status"] == "ok" for row in ran) and document["run_code"]["exit_code"] == 0
-    return 0 if good else 1
 
 
 @click.command("prompt")

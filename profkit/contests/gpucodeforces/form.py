@@ -13,7 +13,7 @@ from typing import Any
 
 from profkit.contests.blocks import blocks
 from profkit.errors import ProfkitError
-from profkit.targets.sample import Candidate, Sample, is_sample, resolve
+from profkit.targets.sample import Sample, is_sample, resolve
 from profkit.targets.source import Source
 
 ID = re.compile(r"I[A-Z0-9]{5}")
@@ -36,7 +36,7 @@ BONUS = "P1"
 
 @dataclass(frozen=True)
 class Defect:
-    """`code`: F1 to F8 for what gets a submission rejected, or BONUS. `line` 0: the whole file."""
+    """`code`: F1 to F6 for what gets a submission rejected, or BONUS. `line` 0: the whole file."""
 
     code: str
     file: Path
@@ -108,7 +108,7 @@ def check(folder: Path) -> Checked:
             what = str(error).removeprefix(f"{folder}: ").replace(f"{folder}{os.sep}", "")
             found.append(Defect("F1", folder, 0, what, error.fix))
         return Checked(folder, None, tuple(found))
-    found += _signatures(sample)
+    found += _unparsable_candidates(sample)
     if sample.prompt is not None:
         found += _prompt(sample.prompt, sample.reference.read_text("utf-8", "replace"))
     return Checked(folder, sample, tuple(found))
@@ -159,51 +159,21 @@ def _imported(node: ast.AST) -> list[str]:
     return []
 
 
-def _signatures(sample: Sample) -> Iterator[Defect]:
-    """Constructor and forward of each candidate must take what the reference's take."""
-    reference = Source.read(sample.reference)
-    for name in ("get_inputs", "get_init_inputs"):
-        function = reference.functions.get(name)
-        if function is not None and _needs(function):
-            what = f"{name} wants arguments; it is called with none"
-            yield Defect("F7", sample.reference, function.lineno, what, "give them defaults")
+def _unparsable_candidates(sample: Sample) -> Iterator[Defect]:
     for candidate in sample.candidates:
         try:
-            yield from _same_signature(reference, candidate)
+            Source.read(candidate.path)
         except ProfkitError as error:
             yield _unparsable(candidate.path, error)
 
 
-def _same_signature(reference: Source, candidate: Candidate) -> Iterator[Defect]:
-    theirs, ours = reference.classes.get("Model"), Source.read(candidate.path).classes.get("ModelNew")
-    for method in ("__init__", "forward"):
-        want, have = _method(theirs, method), _method(ours, method)
-        if want is None or have is None or have.args.vararg or want.args.vararg:
-            continue
-        accepted = len(have.args.args) - 1
-        called = len(want.args.args) - 1 - len(want.args.defaults)
-        if not _needs(have) - 1 <= called <= accepted:
-            what = f"ModelNew.{method} takes {accepted} arguments, Model.{method} is called with {called}"
-            yield Defect("F8", candidate.path, have.lineno, what, "take what the reference takes")
-
-
-def _method(of: ast.ClassDef | None, name: str) -> ast.FunctionDef | None:
-    body = of.body if of is not None else []
-    return next((node for node in body if isinstance(node, ast.FunctionDef) and node.name == name), None)
-
-
-def _needs(function: ast.FunctionDef) -> int:
-    return len(function.args.args) - len(function.args.defaults)
-
-
 def _prompt(path: Path, reference: str) -> Iterator[Defect]:
-    """Why a prompt cannot be answered: it is cut, or lacks the reference."""
+    """Why a prompt earns nothing: it is cut, or lacks the reference."""
     fix = "`profkit prompt FOLDER` writes one that ends with the reference"
-    found = blocks(path.read_text("utf-8", "replace"))
-    cut = next((block for block in found if not block.closed), None)
-    if cut is not None:
-        yield Defect(BONUS, path, cut.line, "this fence is never closed: the prompt breaks off", fix)
-    elif not any(_code(reference) in _code(block.text) for block in found):
+    fenced, whole = blocks(path.read_text("utf-8", "replace"))
+    if not whole:
+        yield Defect(BONUS, path, 0, "its last fence is never closed: the prompt breaks off", fix)
+    elif not any(_code(reference) in _code(block) for block in fenced):
         yield Defect(BONUS, path, 0, "the reference to optimise is not in the prompt as it is in the folder", fix)
 
 

@@ -1,7 +1,7 @@
 """A new sample folder that already runs: reference, candidates, entry, prompt, readme.
 
-An operation is an element-wise expression over tensors, `silu(x) * y + 1`; a function, `gelu`; a chain of them,
-`add + relu` (add takes x and y, relu the sum); or one of WHOLE. Free names are the inputs.
+An operation is an element-wise expression over tensors, `silu(x) * y + 1`, a function, `gelu`, or one of WHOLE. Free
+names are the inputs.
 """
 
 from __future__ import annotations
@@ -42,23 +42,26 @@ class Function:
 
     torch: str
     c: str
-    arity: int = 1
     flops: int = 1
     positive: bool = False
+
+    @property
+    def arity(self) -> int:
+        return 2 if "{1}" in self.c else 1
 
 
 FUNCTIONS = {
     "abs": Function("torch.abs({0})", "fabsf({0})"),
-    "add": Function("{0} + {1}", "{0} + {1}", 2),
+    "add": Function("{0} + {1}", "{0} + {1}"),
     "cos": Function("torch.cos({0})", "cosf({0})"),
-    "div": Function("{0} / {1}", "{0} / {1}", 2, positive=True),
+    "div": Function("{0} / {1}", "{0} / {1}", positive=True),
     "exp": Function("torch.exp({0})", "expf({0})"),
     "gelu": Function("nn.functional.gelu({0})", "0.5f * {0} * (1.0f + erff({0} * 0.70710678f))", flops=5),
     "leaky_relu": Function("nn.functional.leaky_relu({0})", "{0} < 0.0f ? 0.01f * {0} : {0}", flops=2),
     "log": Function("torch.log({0})", "logf({0})", positive=True),
-    "maximum": Function("torch.maximum({0}, {1})", "{0} < {1} ? {1} : {0}", 2),
-    "minimum": Function("torch.minimum({0}, {1})", "{1} < {0} ? {1} : {0}", 2),
-    "mul": Function("{0} * {1}", "{0} * {1}", 2),
+    "maximum": Function("torch.maximum({0}, {1})", "{0} < {1} ? {1} : {0}"),
+    "minimum": Function("torch.minimum({0}, {1})", "{1} < {0} ? {1} : {0}"),
+    "mul": Function("{0} * {1}", "{0} * {1}"),
     "relu": Function("torch.relu({0})", "{0} < 0.0f ? 0.0f : {0}"),
     "rsqrt": Function("torch.rsqrt({0})", "1.0f / sqrtf({0})", flops=2, positive=True),
     "sigmoid": Function("torch.sigmoid({0})", "1.0f / (1.0f + expf(-{0}))", flops=4),
@@ -66,11 +69,10 @@ FUNCTIONS = {
     "sin": Function("torch.sin({0})", "sinf({0})"),
     "sqrt": Function("torch.sqrt({0})", "sqrtf({0})", positive=True),
     "square": Function("torch.square({0})", "{0} * {0}"),
-    "sub": Function("{0} - {1}", "{0} - {1}", 2),
+    "sub": Function("{0} - {1}", "{0} - {1}"),
     "tanh": Function("torch.tanh({0})", "tanhf({0})"),
 }
 _OPERATORS: dict[type[ast.operator], str] = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
-_INPUTS = ("x", "y", "z", "u", "v", "w")
 WHOLE = {
     "softmax": ("x", "torch.softmax(x, dim=-1)", "torch.randn(*SHAPE)"),
     "layer_norm": ("x", "nn.functional.layer_norm(x, x.shape[-1:])", "torch.randn(*SHAPE)"),
@@ -116,35 +118,21 @@ def create(wish: Wish) -> list[Path]:
 
 def understand(text: str) -> Operation:
     """Parse an element-wise operation. Raises ProfkitError with the known functions."""
-    expression = _chain(text) or text
+    name = text.strip()
+    expression = f"{name}({', '.join('xy'[: FUNCTIONS[name].arity])})" if name in FUNCTIONS else name
+    operation = Operation(name)
     try:
-        tree = ast.parse(expression.strip(), mode="eval")
+        operation.torch, result = _walk(ast.parse(expression, mode="eval").body, operation)
     except (SyntaxError, ValueError) as error:
         raise _unknown(text) from error
-    operation = Operation(text.strip())
-    torch_code, result = _walk(tree.body, operation, text)
     if not operation.inputs or operation.flops == 0:
         raise _unknown(text)
-    operation.torch = torch_code
     operation.c.append(f"const float result = {result};")
     return operation
 
 
-def _chain(text: str) -> str:
-    """`add + relu` as `relu(add(x, y))`; "" when the text is not a chain of known functions."""
-    words = [word.strip().lower() for word in re.split(r"\+|->|\||,|\bthen\b|\band\b", text)]
-    if not words or any(word not in FUNCTIONS for word in words):
-        return ""
-    names = list(_INPUTS)
-    done = names.pop(0)
-    for word in words:
-        more = [names.pop(0) for _ in range(FUNCTIONS[word].arity - 1) if names]
-        done = f"{word}({', '.join([done, *more])})"
-    return done
-
-
-def _walk(node: ast.expr, operation: Operation, text: str) -> tuple[str, str]:
-    """(PyTorch expression, C operand) of a node; emits C statements on the way."""
+def _walk(node: ast.expr, operation: Operation) -> tuple[str, str]:
+    """(PyTorch expression, C operand) of a node; emits C statements. Raises ValueError for an unknown one."""
     if isinstance(node, ast.Name):
         if node.id not in operation.inputs:
             operation.inputs.append(node.id)
@@ -152,20 +140,20 @@ def _walk(node: ast.expr, operation: Operation, text: str) -> tuple[str, str]:
     if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
         return repr(node.value), f"{float(node.value)!r}f"
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        torch_code, c = _walk(node.operand, operation, text)
+        torch_code, c = _walk(node.operand, operation)
         return f"(-{torch_code})", f"(-{c})"
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        return _apply(_OPERATORS[type(node.op)], [node.left, node.right], operation, text)
+        return _apply(_OPERATORS[type(node.op)], [node.left, node.right], operation)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        return _apply(node.func.id, node.args, operation, text)
-    raise _unknown(text)
+        return _apply(node.func.id, node.args, operation)
+    raise ValueError(ast.unparse(node))
 
 
-def _apply(name: str, arguments: list[ast.expr], operation: Operation, text: str) -> tuple[str, str]:
+def _apply(name: str, arguments: list[ast.expr], operation: Operation) -> tuple[str, str]:
     function = FUNCTIONS.get(name)
     if function is None or len(arguments) != function.arity:
-        raise _unknown(text)
-    walked = [_walk(argument, operation, text) for argument in arguments]
+        raise ValueError(name)
+    walked = [_walk(argument, operation) for argument in arguments]
     value = f"v{len(operation.c)}"
     operation.c.append(f"const float {value} = {function.c.format(*(c for _, c in walked))};")
     operation.flops += function.flops
@@ -177,7 +165,7 @@ def _apply(name: str, arguments: list[ast.expr], operation: Operation, text: str
 def _unknown(text: str) -> ProfkitError:
     return ProfkitError(
         f"--op {text!r}: not an operation that profkit can write",
-        fix=f"{', '.join(WHOLE)}; an element-wise expression or chain of {', '.join(FUNCTIONS)}; for anything else "
+        fix=f"{', '.join(WHOLE)}; an element-wise expression of {', '.join(FUNCTIONS)}; for anything else "
         "write the reference and give it with --from FILE",
     )
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from profkit.contests.figures import finite, number
 from profkit.contests.gpucodeforces.form import BONUS, check
-from profkit.contests.gpucodeforces.transcript import parse
 from profkit.targets.source import Source
 
 if TYPE_CHECKING:
@@ -103,6 +102,33 @@ def similar(earlier: Speedup, later: Speedup) -> str:
     return "similar" if high <= 1 + SAME else "inconclusive"
 
 
+@dataclass(frozen=True)
+class Transcript:
+    """Transcript of run_code.py. `passed`: its accuracy verdict, None without."""
+
+    passed: bool | None
+    speedup: Speedup
+
+    @classmethod
+    def parse(cls, text: str) -> Transcript:
+        """Printed times are rounded: the interval holds all ratios that they allow."""
+        text = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)
+        verdicts = re.findall(r"(✅|❌)\s*精度(?:对齐|不一致)", text)
+        printed = re.search(r"加速比\s*\(Speedup\):\s*([0-9.]+)x", text)
+        times = re.findall(r"平均执行时间:\s*([0-9.]+)\s*秒", text)[-2:]
+        speedup = Speedup(float(printed[1]) if printed else math.nan)
+        if len(times) == 2:
+            (low, high), (least, most) = map(_allowed, times)
+            speedup = replace(speedup, low=low / most, high=high / least if least else math.inf)
+        return cls(verdicts[-1] == "✅" if verdicts else None, speedup)
+
+
+def _allowed(printed: str) -> tuple[float, float]:
+    """The least and the largest number that is printed so."""
+    half = 0.5 * 10.0 ** -len(printed.partition(".")[2])
+    return max(0.0, float(printed) - half), float(printed) + half
+
+
 def score(folder: Path, run: Study | None) -> Scored:
     """The points of one sample folder, with its newest run when there is one."""
     checked = check(folder)
@@ -114,7 +140,6 @@ def score(folder: Path, run: Study | None) -> Scored:
     points = {key: worth if earned[key] else 0 for key, worth in POINTS.items()}
     accepted, why = _accepted([d.what for d in checked.form], run, log)
     prompt_bad = sample is None or sample.prompt is None or any(d.code == BONUS for d in checked.defects)
-    speedup = _speedup(run) if run is not None else _printed_speedup(log)
     return Scored(
         id=folder.resolve().name,
         title=_title(folder),
@@ -123,7 +148,7 @@ def score(folder: Path, run: Study | None) -> Scored:
         why=why,
         points=points,
         bonus=0 if prompt_bad or not (facts["time"] or log) else 1,
-        speedup=speedup,
+        speedup=_speedup(run) if run is not None else Transcript.parse(log).speedup,
         case=case_of(Source.read(sample.reference)) if sample is not None else "",
     )
 
@@ -182,7 +207,7 @@ def _accepted(form: list[str], run: Study | None, log: str) -> tuple[bool | None
             return None, "measured on a CPU: the contest times CUDA"
         return (True, f"run {run.path.name}") if ran else (None, "no candidate ran")
     if log:
-        passed = parse(log).passed
+        passed = Transcript.parse(log).passed
         return passed, "transcript" if passed is not None else "the transcript has no verdict"
     return None, "not measured"
 
@@ -217,11 +242,6 @@ def _speedup(run: Study) -> Speedup:
         if name in good
     ]
     return max((s for s in found if not math.isnan(s.value)), key=lambda s: s.value, default=Speedup())
-
-
-def _printed_speedup(log: str) -> Speedup:
-    read = parse(log) if log else None
-    return Speedup(read.speedup, read.low, read.high) if read is not None else Speedup()
 
 
 def _log(folder: Path) -> str:
