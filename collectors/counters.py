@@ -315,19 +315,7 @@ COUNTERS: Mapping[str, Counter] = _table()
 _ROOFLINE = ("base", "launch", "occupancy", "fp32", "fp64", "fp16", "tensor", "peak")
 _SETS = {
     "default": _ROOFLINE,
-    "deep": (
-        "base",
-        "launch",
-        "occupancy",
-        "fp32",
-        "hits",
-        "access",
-        "shared",
-        "local",
-        "atomic",
-        "issue",
-        "stall",
-    ),
+    "deep": ("base", "launch", "occupancy", "fp32", "hits", "access", "shared", "local", "atomic", "issue", "stall"),
 }
 
 

@@ -16,10 +16,10 @@ import pandas as pd
 
 from collectors import Format
 from collectors.caveat import Caveat
-from collectors.errors import CollectError, torn, uneven
+from collectors.errors import CollectError, uneven
 from collectors.frame import build, role_of
 from collectors.nsys.launches import api_facts, memop_kind, moved_bytes, shapes
-from collectors.rows import numbers, records, table, whole_text
+from collectors.rows import added_up, numbers, records, table, whole_text
 
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _BYTES = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9}
@@ -163,13 +163,7 @@ def _summary(path: Path, rows: pd.DataFrame, caveats: list[Caveat], partial: boo
             f"{path}: no row of GPU activities",
             fix="check that the program runs kernels and that nvprof knows the device",
         )
-    lost = 1 - float(share[gpu].sum())
-    if not abs(lost) <= 0.001 + 0.0001 * int(gpu.sum()):
-        wrong_rows = "are missing" if lost > 0 else "stand here twice"
-        what = f"the rows add up to {1 - lost:.1%} of the GPU time: rows {wrong_rows}"
-        if not partial:
-            raise torn(path, what)
-        caveats = [*caveats, Caveat(f"{path.name}: {what}", f"{abs(lost):.1%} of the time", "export again")]
+    caveats = [*caveats, *added_up(path, float(share[gpu].sum()), 0.001 + 0.0001 * int(gpu.sum()), partial)]
     names = rows["name"][gpu]
     columns = {
         "kernel": names.to_numpy(),

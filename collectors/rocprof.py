@@ -20,11 +20,11 @@ import pandas as pd
 from collectors import Format
 from collectors.caveat import Caveat
 from collectors.counters import evaluate_columns, metric_names
-from collectors.errors import CollectError, torn
+from collectors.errors import CollectError
 from collectors.frame import build, role_of
 from collectors.nsys.launches import moved_bytes, shapes
 from collectors.nsys.tables import is_sqlite, open_base, tables_of
-from collectors.rows import numbers, records, table, whole_text
+from collectors.rows import added_up, numbers, records, table, whole_text
 
 _COLUMNS = {
     "launch": ("dispatchid", "index"),
@@ -206,12 +206,8 @@ def _summary(path: Path, rows: pd.DataFrame, caveats: list[Caveat], partial: boo
     count, time = numbers(path, rows["Calls"]), numbers(path, rows["TotalDurationNs"]) / 1e9
     if not (count > 0).all() or np.isnan(time).any():
         raise CollectError(f"{path}: a row without its calls or its time", fix="the row is damaged; export again")
-    share = float(numbers(path, rows["Percentage"]).sum()) if "Percentage" in rows else 100.0
-    if abs(share - 100) > 0.1 + 0.05 * len(rows):
-        what = f"the rows add up to {share:.1f} % of the time"
-        if not partial:
-            raise torn(path, what)
-        caveats = [*caveats, Caveat(f"{path.name}: {what}", "", "export again")]
+    share = float(numbers(path, rows["Percentage"]).sum()) / 100 if "Percentage" in rows else 1.0
+    caveats = [*caveats, *added_up(path, share, 0.001 + 0.0005 * len(rows), partial)]
     columns = {
         "kernel": names.str.replace(_SUFFIX, "", regex=True).to_numpy(),
         "kind": np.where(names.str.match(r"MEMORY_COPY|Copy\w+To"), "memcpy", "kernel"),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from collectors import text_of
 from collectors.caveat import Caveat
-from collectors.errors import CollectError, cut, uneven
+from collectors.errors import CollectError, cut, torn, uneven
 
 _RULER = re.compile(r"^\s*-{2,}(?: +-{2,})+\s*$")
 _NUMBER = r"^([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)([a-zA-Z%]*)$"
@@ -79,6 +79,16 @@ def numbers(path: Path, column: pd.Series[Any], units: Mapping[str, float] = {""
             fix="the row is damaged, or the export is of another tool",
         )
     return values.to_numpy()
+
+
+def added_up(path: Path, shares: float, slack: float, partial: bool) -> list[Caveat]:
+    """Nothing where the shares of the rows of a summary add up to 1; else refused, or a caveat with `partial`."""
+    if abs(shares - 1) <= slack:
+        return []
+    what = f"the rows add up to {shares:.1%} of the time: rows {'are missing' if shares < 1 else 'stand here twice'}"
+    if not partial:
+        raise torn(path, what)
+    return [Caveat(f"{path.name}: {what}", f"{abs(shares - 1):.1%} of the time", "export again")]
 
 
 def ruler(line: str) -> tuple[int, ...]:

@@ -57,12 +57,7 @@ def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame
     return frame
 
 
-def _launches(
-    path: Path,
-    wanted: Callable[[str], bool],
-    *,
-    partial: bool,
-) -> Launches:
+def _launches(path: Path, wanted: Callable[[str], bool], *, partial: bool) -> Launches:
     if rep.is_report(path):
         return rep.launches(path, wanted)
     scan = Scan(path, partial=partial)

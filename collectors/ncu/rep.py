@@ -211,16 +211,7 @@ def exported(path: Path, *page: str) -> Iterator[Path]:
     program = shutil.which("ncu")
     if program is None:
         raise CollectError(f"{path}: nothing here reads ncu reports", fix="pip install ncu-report, or put ncu on PATH")
-    command = [
-        program,
-        "--config-file",
-        "off",
-        "--import",
-        str(path),
-        "--csv",
-        "--page",
-        *page,
-    ]
+    command = [program, "--config-file", "off", "--import", str(path), "--csv", "--page", *page]
     with tempfile.TemporaryDirectory() as folder:
         export = Path(folder, "export.csv")
         with export.open("wb") as file:

@@ -28,10 +28,7 @@ LONGEST = 1 << 17
 
 DAMAGED = "a row is damaged, or another program wrote the file again: export it again"
 RAW, DETAILS = "raw", "details"
-_NEEDED = {
-    RAW: ("Kernel Name",),
-    DETAILS: ("Kernel Name", "Metric Name", "Metric Unit", "Metric Value"),
-}
+_NEEDED = {RAW: ("Kernel Name",), DETAILS: ("Kernel Name", "Metric Name", "Metric Unit", "Metric Value")}
 """Columns that every page of a kind has, of every version."""
 
 

@@ -15,13 +15,14 @@ import pandas as pd
 
 from collectors import Format, Role
 from collectors.caveat import Caveat
-from collectors.errors import CollectError, NoLaunchesError, torn
+from collectors.errors import CollectError, NoLaunchesError
 from collectors.nsys import sqlite
 from collectors.nsys.frames import table_frame
 from collectors.nsys.launches import SUMMARIES, api_facts, empty_ranges, launches, together
 from collectors.nsys.reports import REPORTS, is_report, kind_of
 from collectors.nsys.tables import is_sqlite
 from collectors.nsys.text import Export, Table, header_of, scan
+from collectors.rows import added_up
 
 _BINARY = (".nsys-rep", ".qdrep", ".qdstrm")
 _MARKS = ("Processing [", "SKIPPED:", "Generating SQLite file")
@@ -75,7 +76,7 @@ def read(path: str | Path, *, partial: bool = False, coded: bool = False) -> pd.
 
 def _read_report(export: Export, table: Table, kind: str, partial: bool) -> pd.DataFrame:
     frame = table_frame(export, table, kind, partial=partial)
-    frame.attrs["caveats"] += _missing_share(export.path, frame, partial)
+    frame.attrs["caveats"] += _added_up(export.path, frame, partial)
     return frame
 
 
@@ -95,19 +96,14 @@ def _complaints(export: Export, partial: bool) -> list[Caveat]:
     return found
 
 
-def _missing_share(path: Path, frame: pd.DataFrame, partial: bool) -> list[Caveat]:
+def _added_up(path: Path, frame: pd.DataFrame, partial: bool) -> list[Caveat]:
     """Caveats of a summary with shares that do not add up; raises CollectError unless `partial`."""
     if "share" not in frame or frame["share"].isna().any():
         return []
-    lost = 1 - float(frame["share"].sum())
     # nsys 2021 cuts to whole percents, others round to tenths.
     cut = len(frame) > 1 and bool((np.abs(frame["share"] * 100 % 1 - 0.5) > 0.499).all())
-    if -0.001 - 0.0005 * len(frame) <= lost <= 0.001 + (0.01 if cut else 0.0005) * len(frame):
-        return []
-    what = f"the rows add up to {1 - lost:.1%} of the time: rows {'are missing' if lost > 0 else 'stand here twice'}"
-    if not partial and frame.attrs["report"] in SUMMARIES:
-        raise torn(path, what)
-    return [Caveat(f"{path.name}: {what}", f"{abs(lost):.1%} of the time", "export the report again")]
+    slack = 0.001 + (0.01 if cut else 0.0005) * len(frame)
+    return added_up(path, float(frame["share"].sum()), slack, partial or frame.attrs["report"] not in SUMMARIES)
 
 
 def _caveats(export: Export, reports: Sequence[_Report], chosen: Sequence[_Report]) -> list[Caveat]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from collectors.caveat import RANGES_OVERLAP, TRACE_CUT, Caveat
+from collectors.caveat import RANGES_OVERLAP, Caveat
 from collectors.frame import build
 
 SUMMARIES = ("kern_sum", "mem_time_sum", "gpu_sum", "nvtx_kern_sum")
@@ -103,25 +103,6 @@ def device_columns(labels: pd.Series, streams: pd.Series) -> tuple[Any, Any, lis
     return names, streams, devices
 
 
-def reach(end: float, first: float, last: float) -> list[Caveat]:
-    """Caveats of a GPU trace that ends at `end` [s] while ranges start up to `last` [s].
-
-    An nsys older than the driver records ranges to the end and GPU work only at the beginning.
-    """
-    if not end < last:
-        return []
-    when = "before the first NVTX range starts" if end < first else "before the last NVTX range starts"
-    code = TRACE_CUT if end < first else ""
-    return [
-        Caveat(
-            f"the GPU trace ends {when}",
-            f"{last - end:.3g} s of ranges have no GPU work",
-            "the nsys is older than the driver, or the ranges hold no GPU work: use a newer nsys, or CUPTI",
-            code,
-        )
-    ]
-
-
 def empty_ranges(kind: str, frame: pd.DataFrame) -> list[Caveat]:
     """The caveat that no kernel of an NVTX report lies in a range."""
     if kind != "nvtx_kern_sum" or (frame["range"] != "").any():
@@ -176,10 +157,7 @@ def api_facts(names: Any, calls: Any, times: Any) -> dict[str, float]:
     """Cost of launching on the CPU: the calls of the CUDA API that launch, and their time [s]."""
     launch = each(np.asarray(names, dtype=object), lambda name: "x" * ("Launch" in name)) == "x"
     calls, times = np.asarray(calls, dtype=np.float64), np.asarray(times, dtype=np.float64)
-    return {
-        "launch_calls": float(calls[launch].sum()),
-        "launch_time": float(times[launch].sum()),
-    }
+    return {"launch_calls": float(calls[launch].sum()), "launch_time": float(times[launch].sum())}
 
 
 def _summary(frame: pd.DataFrame) -> pd.DataFrame:

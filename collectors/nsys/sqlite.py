@@ -18,7 +18,7 @@ import pandas as pd
 from collectors.caveat import TRACE_CUT, Caveat
 from collectors.errors import CollectError
 from collectors.frame import build, set_host
-from collectors.nsys.launches import api_facts, each, moved_bytes, reach, shapes
+from collectors.nsys.launches import api_facts, each, moved_bytes, shapes
 from collectors.nsys.ranges import Range, attributed
 from collectors.nsys.tables import (
     ACTIVITY,
@@ -103,10 +103,7 @@ def _host(work: dict[str, Any], calls: dict[str, Any], ranges: Sequence[Range]) 
 
 
 def _attribute(
-    work: dict[str, Any],
-    calls: dict[str, Any] | None,
-    ranges: Sequence[Range],
-    caveats: list[Caveat],
+    work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[Range], caveats: list[Caveat]
 ) -> list[str]:
     """The range path of each piece of work; appends to `caveats` what could not be attributed."""
     size = len(work["start"])
@@ -134,13 +131,16 @@ def _attribute(
 def _gaps(work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[Range]) -> list[Caveat]:
     """Caveats of missing work: a trace that stops early, whole graphs, ranges left open."""
     found: list[Caveat] = []
+    older = "the nsys is older than the driver, or the capture was stopped: use a newer nsys"
     end = int(work["end"].max())
-    if calls is not None and len(calls["start"]):
-        found += _lost_launches(work, calls)
+    if calls is not None:
         end = max(end, int(calls["start"].max()))
-    if ranges:
-        starts = [one.start for one in ranges]
-        found += reach(end / 1e9, min(starts) / 1e9, max(starts) / 1e9)
+        if lost := _lost_launches(work, calls):
+            much = f"{lost} launch calls after the last recorded kernel have no GPU work"
+            found.append(Caveat("the GPU trace stops before the program does", much, older, TRACE_CUT))
+    if ranges and end < min(one.start for one in ranges):
+        much = f"{len(ranges)} ranges have no GPU work"
+        found.append(Caveat("the GPU trace ends before the first NVTX range starts", much, older, TRACE_CUT))
     unclosed = sum(1 for one in ranges if one.end is None)
     if unclosed:
         found.append(Caveat("NVTX ranges that were never closed count to the end", f"{unclosed} ranges", "pop them"))
@@ -157,24 +157,14 @@ def _gaps(work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[R
     return found
 
 
-def _lost_launches(work: dict[str, Any], calls: dict[str, Any]) -> list[Caveat]:
+def _lost_launches(work: dict[str, Any], calls: dict[str, Any]) -> int:
+    """How many launch calls after the last one with GPU work have none; before that they may lie in a stream capture."""
     launch = each(calls["name"], lambda name: "x" * ("Launch" in name and "HostFunc" not in name)) == "x"
     recorded = np.isin(calls["key"], call_key(work["globalPid"], work["correlationId"]))
-    if not launch.any() or not (launch & recorded).any():
-        return []
+    if not (launch & recorded).any():
+        return 0
     last = calls["start"][launch & recorded].max()
-    # Calls before that may lie in a stream capture, which runs nothing.
-    lost = int((launch & ~recorded & (calls["start"] > last)).sum())
-    if not lost:
-        return []
-    return [
-        Caveat(
-            "the GPU trace stops before the program does",
-            f"{lost} launch calls after the last recorded kernel have no GPU work",
-            "the nsys is older than the driver, or the capture was stopped: use a newer nsys",
-            TRACE_CUT,
-        )
-    ]
+    return int((launch & ~recorded & (calls["start"] > last)).sum())
 
 
 def _frame(

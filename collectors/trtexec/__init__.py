@@ -57,11 +57,7 @@ def sniff(head: str, path: Path) -> bool:
 
 
 def read(
-    path: str | Path,
-    layers: str | Path | None = None,
-    *,
-    times: str | Path | None = None,
-    partial: bool = False,
+    path: str | Path, layers: str | Path | None = None, *, times: str | Path | None = None, partial: bool = False
 ) -> pd.DataFrame:
     """The layers of an engine as a launches frame: time is the mean of one inference [s].
 

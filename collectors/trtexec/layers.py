@@ -27,11 +27,7 @@ _TYPES = (  # of a tactic's operands; the first that is found names the tensor p
     ("f64f64", "tensor_fp64"),
 )
 _TENSOR = re.compile(r"tensor\d|tensorop|gmma|hmma|imma|[hs](?:884|1688|16816)|i(?:8816|16832)|xmma_warpspecialized")
-_SCALAR = (
-    ("simt|scudnn|sgemm|_sconv|f32f32_f32f32", "fp32"),
-    ("hcudnn|hgemm", "fp16"),
-    ("dgemm|dcudnn", "fp64"),
-)
+_SCALAR = (("simt|scudnn|sgemm|_sconv|f32f32_f32f32", "fp32"), ("hcudnn|hgemm", "fp16"), ("dgemm|dcudnn", "fp64"))
 _INTEGER = re.compile(r"icudnn|igemm|dp4a|int8x4|i8i8")
 _FORMATS = (
     ("FP8|E4M3|E5M2", "tensor_fp8"),

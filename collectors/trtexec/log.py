@@ -21,8 +21,7 @@ _HEADING = re.compile(r"=== Profile \((\d+) iterations ?\) ===")
 _BEGUN = re.compile(r"&&&& RUNNING|=== Performance summary|=== Profile")
 _COLUMNS = re.compile(r"^\s*(?:Layer\s+Time ?\(ms\).*%|Time ?\(ms\).*%\)?\s+Layer)\s*$")
 _MARK = re.compile(
-    r"^[ \t]*(?:\[[^\]]*\] ?)*(?:=== Profile \(\d+ iter|=== Performance summary ===)|&&&& \w+ TensorRT\.trtexec",
-    re.M,
+    r"^[ \t]*(?:\[[^\]]*\] ?)*(?:=== Profile \(\d+ iter|=== Performance summary ===)|&&&& \w+ TensorRT\.trtexec", re.M
 )
 _STATISTIC = re.compile(r"(mean|median) = ([\d.]+(?:e[-+]?\d+)?) ms")
 _FACTS = ("Selected Device", "Compute Capability", "Latency", "GPU Compute Time")
@@ -94,8 +93,7 @@ def _run(path: Path, lines: Sequence[tuple[int, str]], partial: bool) -> Run:
         heading = _HEADING.match(text)
         if name in run.facts:
             raise CollectError(
-                f"{path}, line {number}: {name} stands twice in one run",
-                fix="give each run in a file of its own",
+                f"{path}, line {number}: {name} stands twice in one run", fix="give each run in a file of its own"
             )
         if name in _FACTS:
             run.facts[name] = rest.strip()

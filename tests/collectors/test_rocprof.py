@@ -101,7 +101,7 @@ def test_a_summary_has_a_row_a_kernel(tmp_path):
     assert frame["instances"].tolist() == [3, 1]
     assert frame["time"].tolist() == [1e-6, 2e-6]
     path.write_text("\n".join(STATS.splitlines()[:2]) + "\n")
-    with pytest.raises(CollectError, match=r"60\.0 % of the time"):
+    with pytest.raises(CollectError, match=r"60\.0% of the time"):
         read(path)
     path.write_text(STATS.replace("add(float*, int)", "hipLaunchKernel").replace("MEMORY_COPY", "hipMemcpy"))
     with pytest.raises(CollectError, match="lists no kernels"):
