@@ -13,8 +13,6 @@ from synthetic_runs import kernel, make_run
 
 from profkit.cli.compare import compare_ as command
 from profkit.errors import ProfkitError
-from profkit.report.ladder import choose, ladder_of
-from profkit.report.page.compare import _difference, _parts
 from profkit.rundir.manifest import FileRef
 
 ROOT = Path(__file__).parents[2]
@@ -89,9 +87,6 @@ def test_the_page_of_two_runs(runs):
     shown = seen(text)
     assert "cuda @ old takes 200 us where cuda @ new took 100 us: 0.5x as fast, slower [" in shown
     assert "Gate failed: slower than the first by more than 5.00%: cuda @ old +100%." in shown
-    rows = re.findall(r"<tr><td class=\"name\">(.*?)</tr>", text, re.S)
-    changes = {seen(row + '<script type="application/json"').strip() for row in rows}
-    assert any("+100 us" in row or "+" in row for row in changes)
     assert "occupancy" in shown or "dram" in shown
     for label in ("cuda @ new", "cuda @ old"):
         assert f'data-part="{label}"' in text
@@ -99,18 +94,6 @@ def test_the_page_of_two_runs(runs):
     assert "Gate passed: no step is slower than the first by more than 5.00%." in seen(file.read_text("utf-8"))
     run_command(folder / "old", folder / "new", "-o", file, "--force")
     assert "No gate was asked for" in seen(file.read_text("utf-8"))
-
-
-def test_a_slice_table_adds_up_to_each_steps_time():
-    runs = ["examples/transformer_ladder/runs/batch8:reference", "examples/transformer_ladder/runs/batch8:compiled"]
-    chosen = choose([str(ROOT / name) for name in runs])
-    parts = _parts(chosen, ladder_of(chosen))
-    assert [part.label for part in parts] == ["reference", "compiled"]
-    assert [part.colour for part in parts] == [-1, 1]  # as on the run's own page
-    labels, changes = _difference(parts)
-    assert labels == ["reference", "compiled"]
-    assert changes[-1]["label"].endswith("smaller changes")
-    assert len(changes) == 15
 
 
 @pytest.mark.slow

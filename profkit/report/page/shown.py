@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from analyzers.rules.rule import COLLECT, TIME, Finding
 from analyzers.rules.subjects import WHOLE
 from analyzers.waterfall import WORDS
-from profkit.report import programs, sections, units
+from profkit.report import sections, units
 from profkit.report.explain import MINOR, gain, headline, in_order, proof, runnable, unexplained, worded
 from profkit.report.layout import cut
 from profkit.report.messages import named, of_pair, say
@@ -116,18 +116,6 @@ def shares_of(mine: Sequence[Block], whole: float) -> list[Values]:
 def share(paint: str, label: str, seconds: float, of: str) -> Values:
     """A kind of time on the bar of the first screen."""
     return {"paint": paint, "label": label, "time": units.text(seconds, "s"), "share": of}
-
-
-def change(label: str, seconds: Sequence[float], top: float) -> Values:
-    """Row of the difference between first and last step; `top` [s]: of the longest bar."""
-    gained = seconds[-1] - seconds[0]
-    return {
-        "label": label,
-        "cells": [units.text(value, "s") if value else units.MISSING for value in seconds],
-        "gained": programs.change(gained),
-        "width": f"{min(1.0, abs(gained) / top):.1%}" if top > 0 else "0%",
-        "mood": "up" if gained > 0 else "down" if gained < 0 else "",
-    }
 
 
 # ---- findings
