@@ -69,7 +69,7 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, **facts: str) -
 
 def rank_file(path: Path, rank: str) -> Path:
     """Where one of several ranks writes; the table itself without a rank."""
-    return path.with_suffix(f".rank{rank}.csv") if rank else path
+    return path.with_suffix(f".rank{rank}{path.suffix}") if rank else path
 
 
 def rank_files(path: Path) -> list[Path]:

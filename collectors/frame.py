@@ -65,7 +65,7 @@ OPTIONAL: dict[str, str] = {
     "call": "int64",
 }
 TOOLS = READERS
-KINDS = ("kernel", "memcpy", "memset", "layer")
+KINDS = ("kernel", "memcpy", "memset", "layer", "operator")
 _ALLOWED: Mapping[str, Sequence[str]] = {"tool": TOOLS, "kind": KINDS}
 
 _TYPES = {**KEYS, **OPTIONAL}

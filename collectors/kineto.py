@@ -1,4 +1,4 @@
-"""torch.profiler's Chrome trace (Kineto JSON, plain or gzipped) -> the launches frame.
+"""torch.profiler's Chrome trace (Kineto JSON, plain or gzipped) -> the launches frame; of a CPU's, the operators.
 
 A launch has the path of the user's ranges (`record_function`, Optimizer.step#...) that were open on the thread that
 made its call, taken by the call's correlation id. Echoes of ranges on the GPU's track are passed over.
@@ -53,7 +53,7 @@ def sniff(head: str, path: Path) -> bool:
 
 
 def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:
-    """The launches frame; raises CollectError for a damaged file and for one without GPU work."""
+    """The launches frame, of a trace without a GPU's work that of its operators; raises CollectError for a damaged file."""
     file = Path(path)
     trace = _loaded(file)
     try:
@@ -63,12 +63,14 @@ def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:
         if wrong := next((one for one in events if not _lasts(one)), None):
             raise ValueError(f"a time of its own: {wrong.get('name')!r}")
         work = sorted((one for one in events if one.get("cat") in WORK), key=lambda one: float(one["ts"]))
-        if not work:
-            raise CollectError(
-                f"{file}: no GPU work of torch.profiler in this Chrome trace",
-                fix="profile with ProfilerActivity.CUDA, and let the GPU's work end inside the profiler",
-            )
-        return _frame(trace, events, work)
+        if work:
+            return _frame(trace, events, work)
+        if any(one.get("cat") == "cpu_op" for one in events):
+            return _operators(events)
+        raise CollectError(
+            f"{file}: no GPU work and no operators of torch.profiler in this Chrome trace",
+            fix="profile with ProfilerActivity.CPU and CUDA, and let the work end inside the profiler",
+        )
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise CollectError(f"{file}: an event without {error}", fix="export the trace again") from error
 
@@ -137,6 +139,56 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
         ],
     )
     set_host(frame, host)
+    return frame
+
+
+def _operators(events: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """A row a call of an operator on the CPU; `time`: its own, without the operators it called.
+
+    Calls inside an outermost one begin each where the one before ends: none overlap, and all fill the time of the outermost.
+    """
+    spans = [one for one in events if one.get("cat") in ("cpu_op", "user_annotation")]
+    spans.sort(key=lambda one: (int(one["tid"]), float(one["ts"]), -float(one["dur"])))
+    begins, lengths = (np.array([_ns(one[key]) for one in spans], dtype=np.int64) for key in ("ts", "dur"))
+    works = np.array([one["cat"] == "cpu_op" for one in spans])
+    own, top, around = lengths.copy(), np.arange(len(spans)), list[int]()
+    above, inside = np.full(len(spans), -1), np.zeros(len(spans), dtype=np.int64)
+    for at, one in enumerate(spans):
+        while around and (
+            one["tid"] != spans[around[-1]]["tid"] or begins[at] >= begins[around[-1]] + lengths[around[-1]]
+        ):
+            around.pop()
+        if around:
+            own[around[-1]] -= lengths[at]
+            inside[around[-1]] += 1
+            above[at] = around[-1]
+            top[at] = top[around[-1]] if works[around[-1]] else at
+        around.append(at)
+    # As torch counts: a call whose one callee has its name is one call with it.
+    for at in range(len(spans) - 1, -1, -1):
+        if above[at] >= 0 and inside[above[at]] == 1 and spans[at]["name"] == spans[above[at]]["name"]:
+            own[above[at]] += own[at]
+            works[at] = False
+    before = np.cumsum(np.where(works, own, 0)) - np.where(works, own, 0)
+    origin, starts = begins.min(), begins[top] + before - before[top]
+    ranges = [
+        Range(begin, begin + length, str(one["name"]), int(one["tid"]))
+        for one, begin, length in zip(spans, begins.tolist(), lengths.tolist(), strict=True)
+        if one["cat"] == "user_annotation"
+    ]
+    told = [(one, at) for at, one in enumerate(spans) if works[at]]
+    columns = {
+        "range": ranges_of([(int(one["tid"]), int(begins[at])) for one, at in told], ranges),
+        "kernel": [str(one["name"]) for one, _ in told],
+        "start": (starts[works] - origin) * 1e-9,
+        "time": own[works] * 1e-9,
+        "stream": [str(one["tid"]) for one, _ in told],
+        "process": [str(one["pid"]) for one, _ in told],
+        "kind": "operator",
+    }
+    frame: pd.DataFrame = build(columns, tool="kineto", caveats=_caveats(events)[1:])
+    spent = [("range", one.name, one.start, (one.end or one.start) - one.start, one.thread) for one in ranges]
+    set_host(frame, host_frame([], [], int(origin), spent))
     return frame
 
 

@@ -249,6 +249,7 @@ def fake_ncu(install_tool: Callable[[str, Path], Path], monkeypatch: pytest.Monk
         monkeypatch.setenv("FAKE_NCU_MODE", mode)
         for name, value in settings.items():
             monkeypatch.setenv(f"FAKE_NCU_{name.upper()}", str(value))
+        monkeypatch.setattr("profkit.launch.gpu.gpu_present", lambda: True)
         return install_tool("ncu", FAKES / "ncu.py")
 
     return install
@@ -263,6 +264,7 @@ def fake_nsys(install_tool: Callable[[str, Path], Path], monkeypatch: pytest.Mon
         monkeypatch.setenv("FAKE_NSYS_MODE", mode)
         for name, value in settings.items():
             monkeypatch.setenv(f"FAKE_NSYS_{name.upper()}", str(value))
+        monkeypatch.setattr("profkit.launch.gpu.gpu_present", lambda: True)
         return install_tool("nsys", FAKES / "nsys.py")
 
     return install

@@ -60,12 +60,12 @@ class Timeline:
 def timeline(frame: pd.DataFrame) -> Timeline:
     """Timeline facts of a launches frame of kernels and memory operations.
 
-    Raises AnalyzeError for an empty frame, one without times, or one of layers.
+    Raises AnalyzeError for an empty frame, one without times, or one of layers or operators.
     """
     if "time" not in frame or frame.empty or not (frame["time"] > 0).any():
         raise AnalyzeError("no launches with a time: there is no timeline", fix="read an nsys export with GPU work")
-    if (frame["kind"] == "layer").any():
-        raise AnalyzeError("layers have no timeline", fix="read an nsys export of the same engine")
+    if frame["kind"].isin(("layer", "operator")).any():
+        raise AnalyzeError("layers and operators are no work of a GPU", fix="read an nsys export of the same engine")
     counts = frame["instances"].to_numpy() if "instances" in frame else 1
     times = column(frame, "time") * counts
     facts = frame.attrs.get("api") or {}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +91,15 @@ def device_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {name: value for name, value in known.items() if not math.isnan(value)}
     sms = facts.get("sms")
     return found | ({"sms": int(sms)} if sms and sms == sms else {})
+
+
+def cpu() -> dict[str, Any]:
+    """This machine's CPU, found without torch."""
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        return {"kind": "cpu", "name": next(iter(names), platform.machine())}
+    return {"kind": "cpu", "name": platform.machine()}
 
 
 def device_of(frames: Mapping[str, pd.DataFrame]) -> dict[str, Any]:

@@ -278,6 +278,8 @@ def _device(found: Sequence[_Found], device: str) -> dict[str, Any]:
     name = next((one.devices[0] for one in found if one.devices), device)
     known = device_facts(next((one.facts for one in found if one.facts), {}))
     cc = next((one.cc for one in found if one.cc), "")
+    if _of_a_cpu(found):
+        return {"kind": "cpu", "name": name or "a CPU"}
     label = name or (f"unknown device of compute capability {cc}" if cc else "unknown device")
     return {
         "kind": KINDS.get(found[0].format.vendor, found[0].format.vendor),
@@ -287,10 +289,16 @@ def _device(found: Sequence[_Found], device: str) -> dict[str, Any]:
     }
 
 
+def _of_a_cpu(found: Sequence[_Found]) -> bool:
+    return all(one.frame is None or (one.frame["kind"] == "operator").all() for one in found)
+
+
 def _counters(found: Sequence[_Found]) -> Counters:
     tools = ", ".join(dict.fromkeys(one.format.name for one in found))
     if any(one.role.name in ("counters", "layers") for one in found):
         return Counters("collected", tool=tools, clock_control="unknown")
+    if _of_a_cpu(found):
+        return Counters("off", why="operators of a CPU were recorded, by their times alone", tool=tools)
     remedy = found[0].format.remedy
     frames = [one.frame for one in found if one.frame is not None]
     timed = any("time" in one and one["time"].notna().any() for one in frames)

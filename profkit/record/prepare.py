@@ -10,7 +10,7 @@ from pathlib import Path
 from analyzers.kernels.dots import tf32_dots
 from analyzers.kernels.provenance import authored_names
 from profkit.errors import CannotProfileError, ProfkitError
-from profkit.launch import tools
+from profkit.launch import gpu, tools
 from profkit.launch.gpu import gpu_present
 from profkit.launch.process import demand_linux
 from profkit.record.absorb import portable
@@ -19,7 +19,7 @@ from profkit.record.request import Request
 from profkit.record.session import Recorder, Session
 from profkit.record.tools import ncu, sanitizer
 from profkit.record.tools.perturb import Perturb
-from profkit.record.tools.timeline import Activities, Cupti, Nsys, Ranking, tracer_of
+from profkit.record.tools.timeline import Activities, Cupti, Nsys, Operators, Ranking, tracer_of
 from profkit.rundir.directory import Run
 from profkit.rundir.files import sha256
 from profkit.rundir.manifest import Counters, FileRef, Impl, SampleInfo
@@ -49,7 +49,7 @@ def prepare(target: Target, wanted: Request) -> Prepared:
     if not isinstance(target, Program):
         _demand_torch()
     device = expected_device(wanted) if isinstance(target, Sample) else wanted.device
-    device = "cuda" if isinstance(target, Program) else device
+    device = _device_of(target, wanted) if isinstance(target, Program) else device
     counters = ncu.planned(target, wanted, device)
     if isinstance(target, Sample) and wanted.insists and counters.state != "planned":
         raise CannotProfileError(f"no counters: {counters.why}", fix=counters.fix)
@@ -86,12 +86,28 @@ def expected_device(wanted: Request) -> str:
     return wanted.device
 
 
+def _device_of(program: Program, wanted: Request) -> str:
+    """The device whose work is recorded. Raises CannotProfileError before anything runs, where that cannot be."""
+    if gpu.gpu_present():
+        return "cuda"
+    asked = ", ".join(wanted.given.keys() & {"counters", "hot", "nsys", "deep", "lines", "kernel"})
+    if asked or not program.python:
+        raise CannotProfileError(
+            "there is no CUDA device here: no NVIDIA driver answers, or CUDA_VISIBLE_DEVICES hides every GPU",
+            fix="`profkit doctor` says what is missing; without a GPU the operators of a Python program are timed: "
+            "profkit profile -- python train.py",
+        )
+    return "cpu"
+
+
 def recorders(target: Target, wanted: Request, device: str, counters: Counters) -> tuple[Recorder, ...]:
     """The steps, in order. Raises CannotProfileError for what was asked and cannot be."""
     counted: tuple[Recorder, ...] = (ncu.Ncu(),) if counters.state == "planned" else ()
     if isinstance(target, Call):
         return (InProcess(),)
     if isinstance(target, Program):
+        if device == "cpu":
+            return (Operators(),)
         return (*_traced(target, wanted, counters), *counted)
     if wanted.nsys and device == "cpu":
         raise CannotProfileError("a timeline is of the GPU, and this runs on the CPU", fix="leave --nsys out")

@@ -13,7 +13,7 @@ from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import cache, gpu, warm
 from profkit.launch.alone import alone
 from profkit.record import ceilings
-from profkit.record.ceilings import device_of
+from profkit.record.ceilings import cpu, device_of
 from profkit.record.measure import InProcess, Measure
 from profkit.record.prepare import info, opened, prepare
 from profkit.record.request import Request, refuse
@@ -147,7 +147,7 @@ def _close(session: Session, trouble: dict[str, ProfkitError]) -> None:
             raise next(iter(trouble.values()))
         if not session.frames:
             raise ProfkitError("nothing was captured")
-        manifest.device = device_of(session.frames)
+        manifest.device = device_of(session.frames) if session.device == "cuda" else cpu()
         window = manifest.window
         if window.range and window.taken is not None and window.taken < window.steps:
             what = f"{window.taken} of the {window.steps} passages of range {window.range!r} were recorded"

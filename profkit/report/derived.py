@@ -30,7 +30,7 @@ def write(study: Study, *, pictures: bool = True) -> list[Path]:
     numbers, kernels, text = (study.path / name for name in ("metrics.json", "kernels.csv", "report.md"))
     write_atomic(numbers, metrics(study).encode())
     write_atomic(kernels, study.kernels.to_csv(index=False).encode())
-    made = {"roofline": figures.draw(study)} if pictures else {}
+    made = {"roofline": figures.draw(study)} if pictures and not study.of_operators else {}
     steps = figures.steps_of(study) if pictures else None
     if steps is not None:
         made["waterfall"] = draw_steps(steps)

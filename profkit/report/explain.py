@@ -45,6 +45,8 @@ def document(study: Study, findings: Iterable[Finding]) -> dict[str, object]:
 def text(study: Study, findings: Sequence[Finding]) -> str:
     """Findings for the terminal: of a whole program, then of the parts by rank."""
     parts = [f"{study.manifest.sample.id} on {study.manifest.device.get('name', 'unknown device')}"]
+    if study.of_operators:
+        return "\n".join([*parts, "", say("op_no_bounds")])
     for whole in dict.fromkeys(one.impl for one in findings if _whole(one)):
         parts += ["", whole, *_impl(study, [one for one in findings if one.impl == whole])]
     # Of a program nothing is said of a range but what was found in it; what lacks counters is the same in all.

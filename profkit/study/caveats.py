@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 def caveats_of(study: Study) -> Iterator[Caveat]:
     """Of launches and timeline, noted while measuring, of ceilings, of each candidate."""
     manifest, launches, frame = study.manifest, study.launches, study.captured.timeline
-    if launches is not None and not manifest.impls:
+    if launches is not None and not manifest.impls and not study.of_operators:
         yield from outside_ranges(launches)
-    if frame is not None and frame is not launches and not manifest.impls:
+    if frame is not None and frame is not launches and not manifest.impls and not study.of_operators:
         yield from frame.attrs.get("caveats", ())
     yield from manifest.caveats
     if gone := study.run.gone:
         missing = f"files of this run are gone: {', '.join(gone)}"
         yield Caveat(missing, "what they held is missing here", "put them back, or measure again")
     yield from (caveat for one in study.budgets.values() if (caveat := one.caveat()) is not None)
-    yield from _of_ceilings(study)
+    yield from () if study.of_operators else _of_ceilings(study)
     yield from (caveat for name, one in study.whose.items() if (caveat := one.caveat(name)) is not None)
     yield from (caveat for one in manifest.candidates if (caveat := _fragility(one)) is not None)
     yield from (one.caveat() for one in study.reduced_precision)

@@ -111,7 +111,7 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
     for capture, given in used:
         kernels = frame = given if len(used) == 1 else spelt(given)
         if ranged:
-            kernels = frame[frame["kind"].isin(("kernel", "layer"))].reset_index(drop=True)
+            kernels = frame[frame["kind"].isin(("kernel", "layer", "operator"))].reset_index(drop=True)
             label = Path(capture.origin or capture.file).stem if len(used) > 1 else ""
             impl = kernels["range"]
             if label:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def each_device(study: Study) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame | None]]:
     """(name or "", launches, host calls) of each process and device."""
     frame = study.captured.timeline
-    if frame is not None and not study.manifest.impls:
+    if frame is not None and not study.manifest.impls and not study.of_operators:
         yield from devices_of(frame, study.host)
 
 

@@ -313,6 +313,12 @@ class Study:
         """Whether only some of a program's launches were counted."""
         return any(one.filtered for one in self.run.captures if one.role == "counters")
 
+    @cached_property
+    def of_operators(self) -> bool:
+        """Whether a program's operators on the CPU were recorded, in the place of a GPU's launches."""
+        launches = self.launches
+        return launches is not None and len(launches) > 0 and bool((launches["kind"] == "operator").all())
+
     @property
     def host(self) -> pd.DataFrame | None:
         """Host calls beside the timeline (collectors.kineto.host_frame), or None."""
@@ -374,7 +380,7 @@ class Study:
     @cached_property
     def waterfalls(self) -> Mapping[str, Waterfall]:
         """Waterfall of one call of each part, down to its lower bound."""
-        return waterfalls(self.analysis)
+        return {} if self.of_operators else waterfalls(self.analysis)
 
     @cached_property
     def inferred(self) -> Mapping[str, Inferred]:
@@ -411,6 +417,8 @@ class Study:
         return self._explained("")
 
     def _explained(self, kernel: str) -> list[Finding]:
+        if self.of_operators:
+            return []
         return explain(
             self.analysis,
             self.roofline,

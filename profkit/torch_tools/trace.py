@@ -6,7 +6,8 @@ With - for OUT.csv it writes nothing: a tool outside is told by cudaProfilerStar
 runner/window.py) begins and ends. The program sees its own sys.argv, __main__ and exit code. OUT.csv has one row a kernel, copy or fill:
 range, kernel, launch, start [s], time [s], stream, process, kind, device, cc, op and call (collectors.operations). A range is that of
 profkit.annotate, or of torch's record_function, open when the launching call was made. Work of other processes is not
-seen; each rank of torch.distributed writes a file of its own, OUT.rank0.csv, ... Beside it OUT.host.csv has what the host did: CUDA calls, ranges, and longer operators (collectors.kineto.host_frame),
+seen; each rank of torch.distributed writes a file of its own, OUT.rank0.csv, ... As OUT.json it
+is a Chrome trace of the CPU's operators alone. Beside it OUT.host.csv has what the host did: CUDA calls, ranges, and longer operators (collectors.kineto.host_frame),
 on the same clock; the process's own start and end are rows of it.
 """
 
@@ -45,11 +46,11 @@ def main(arguments: Sequence[str]) -> int:
         code = run(target)
         window.finish()
         return code
-    cuda = torch.cuda.is_available()
+    cuda = torch.cuda.is_available() and not out.endswith(".json")
     begun: list[Any] = []
 
     def begin() -> None:
-        begun.append(recorder(cpu=True, cuda=cuda, shapes=True))
+        begun.append(recorder(cpu=True, cuda=cuda, shapes=cuda))
         begun[-1].__enter__()
 
     window = Window(wanted, _settled(begin), _settled(lambda: begun[-1].__exit__(None, None, None)))
@@ -57,13 +58,16 @@ def main(arguments: Sequence[str]) -> int:
     window.finish()
     if not begun:
         return code
+    file = rank_file(Path(out), rank())
+    if file.suffix == ".json":
+        begun[-1].export_chrome_trace(str(file))
+        return code
     events = begun[-1].kineto_results.events()
     names = {
         index: (torch.cuda.get_device_name(index), "{}.{}".format(*torch.cuda.get_device_capability(index)))
         for index in range(torch.cuda.device_count() if cuda else 0)
     }
     found = gathered(events, torch.autograd.DeviceType.CUDA, int(os.environ.get(CLOCK, "0")) if rank() else 0)
-    file = rank_file(Path(out), rank())
     write(rows(found, names), TRACE, file)
     write(host_rows(found, _began(), time.time_ns()), HOST, host_file(file))
     return code

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "collectors"))
 
 from nsys_exports import Base, Nvtx, Op, sqlite_export
 
+from collectors import read
 from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
@@ -37,6 +38,7 @@ def runs(tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PROFKIT_NSYS", str(tmp_path / "no-such-nsys"))
     monkeypatch.setenv("PROFKIT_NCU", str(tmp_path / "no-such-ncu"))
+    monkeypatch.setattr("profkit.launch.gpu.gpu_present", lambda: True)
     return tmp_path / "runs"
 
 
@@ -163,11 +165,9 @@ def test_a_partial_import_is_a_caveat(with_nsys, runs):
     assert any("imported its own record with errors" in caveat.what for caveat in run.analysis.caveats)
 
 
-@pytest.mark.parametrize(("there", "why"), [(True, "no GPU work"), (False, "there is no CUDA device here")])
-def test_a_record_without_kernels_is_an_error(with_nsys, runs, monkeypatch, there, why):
+def test_a_record_without_kernels_is_an_error(with_nsys, runs):
     with_nsys(ops=[])
-    monkeypatch.setattr("profkit.record.session.gpu.gpu_present", lambda: there)
-    with pytest.raises(ProfkitError, match=f"no kernels were captured: .*{why}"):
+    with pytest.raises(ProfkitError, match=r"no kernels were captured: .*no GPU work"):
         profile_program(OK, runs=runs, nsys=True)
 
 
@@ -220,8 +220,7 @@ def test_hot_ends_the_program_when_its_launches_are_captured(with_nsys, with_ncu
 
 @pytest.mark.parametrize("ops", [None, []])
 @pytest.mark.slow
-def test_where_nsys_lost_the_end_kernels_are_ranked_by_torch(with_nsys, with_ncu, runs, ops, monkeypatch):
-    monkeypatch.setattr("profkit.record.session.gpu.gpu_present", lambda: True)
+def test_where_nsys_lost_the_end_kernels_are_ranked_by_torch(with_nsys, with_ncu, runs, ops):
     with_nsys(ops=ops, base=Base(lost_calls=[90_000, 91_000]))
     with_ncu("ok")
     if ops is None:
@@ -271,6 +270,47 @@ def test_what_cannot_be_is_refused_before_anything_runs(runs, tmp_path):
         profile_program([str(script)], runs=runs)
     assert "chmod +x" in caught.value.fix
     assert not runs.exists()
+
+
+WORK = """
+import torch
+x = torch.ones(200, 200)
+for _ in range(3):
+    with torch.profiler.record_function("step"):
+        y = torch.nn.functional.linear(x, x).relu().sum()
+"""
+
+
+def test_without_a_gpu_the_operators_of_a_python_program_are_timed_as_torch_times_them(runs, monkeypatch):
+    from torch.profiler import profile as torch_profile
+
+    monkeypatch.setattr("profkit.launch.gpu.gpu_present", lambda: False)
+    run = profile_program([sys.executable, "-c", WORK], runs=runs)
+    with torch_profile() as recorded:
+        exec(WORK, {})
+    calls = run.hottest.set_index("kernel")["launches"]
+    assert [calls[f"aten::{name}"] for name in ("linear", "mm", "relu")] == [3, 3, 3]
+    assert run.manifest.device["kind"] == "cpu"
+    again = read(recorded_trace(recorded, runs))
+    own = again.groupby("kernel")["time"].agg(["size", "sum"])
+    torchs = {one.key: one for one in recorded.key_averages() if one.key.startswith("aten::")}
+    assert set(own.index) == set(torchs)
+    for name, one in torchs.items():
+        assert own["size"][name] == one.count
+        assert own["sum"][name] * 1e6 == pytest.approx(one.self_cpu_time_total, abs=0.1)
+    ends = again["start"] + again["time"]
+    assert (again["start"].to_numpy()[1:] > ends.to_numpy()[:-1] - 1e-9).all()
+    assert "operators" in sections.first_lines(run)[0]
+    assert any(line.startswith("thread") for line in sections.timeline_lines(run))
+    with pytest.raises(CannotProfileError, match="no CUDA device") as caught:
+        profile_program(["true"], runs=runs / "none")
+    assert "python train.py" in caught.value.fix
+    assert not (runs / "none").exists()
+
+
+def recorded_trace(recorded, runs):
+    recorded.export_chrome_trace(str(runs / "trace.json"))
+    return runs / "trace.json"
 
 
 def test_when_ncu_is_refused_and_nobody_insists_the_timeline_stands_in(with_ncu, with_nsys, runs):

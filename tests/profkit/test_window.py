@@ -129,6 +129,7 @@ def test_only_the_steps_that_were_asked_for_are_recorded(tmp_path, monkeypatch):
     """From the command line to the report, with torch's own profiler."""
     monkeypatch.setenv("PROFKIT_NSYS", str(tmp_path / "no-such-nsys"))
     monkeypatch.setenv("PROFKIT_NCU", str(tmp_path / "no-such-ncu"))
+    monkeypatch.setattr("profkit.launch.gpu.gpu_present", lambda: True)
     script = tmp_path / "train.py"
     script.write_text(STEPS)
     program = Program.of([sys.executable, str(script)])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
+import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,7 @@ from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
 from profkit.launch import tools
 from profkit.record.hot import hottest
 from profkit.record.measure import CUPTI
-from profkit.record.session import Recorder, Session, Step, none_captured
+from profkit.record.session import Ended, Recorder, Session, Step, none_captured
 from profkit.rundir.files import read_rows, temporary, write_rows
 from profkit.rundir.manifest import Capture
 from profkit.targets.program import Program, bootstrapped
@@ -88,7 +90,7 @@ def _export(session: Session, tool: str, step: Step) -> None:
     report.unlink()
 
 
-FILE = "trace.csv"
+FILE, TRACER = "trace.csv", "cupti"
 _NOTE = "torch's profiler (CUPTI) in the place of nsys"
 
 
@@ -111,14 +113,7 @@ class Cupti:
         session.settle(ended)
         _ranks_together(run.path / FILE)
         if not (run.path / FILE).exists():
-            raise (
-                ended.failed
-                or session.missed(ended)
-                or ProfkitError(
-                    f"torch's profiler wrote no record; see {run.logs / 'cupti.log'}",
-                    fix="a program that ends by os._exit cannot be traced from inside: install nsys, or count it with --ncu",
-                )
-            )
+            raise _unwritten(session, ended)
         try:
             frame = read(run.path / FILE, "cupti")
         except CollectError as error:
@@ -133,12 +128,45 @@ class Cupti:
 
 def _cupti_step(session: Session) -> Step:
     program = session.target
-    out = session.run.path / FILE
+    out = session.run.path / (FILE if session.device == "cuda" else "trace.json")
     argv = bootstrapped(program.argv, out, session.request.window.words()) if isinstance(program, Program) else None
     if argv is None:
         raise CannotProfileError(tools.NSYS.missing, fix=tools.NSYS.fix)
     env = {"PYTHONUNBUFFERED": "1", CLOCK: str(time.time_ns())}
-    return Step("cupti", (), env, argv=argv, note=_NOTE)
+    return Step(TRACER, (), env, argv=argv, note=_NOTE if session.device == "cuda" else "torch's profiler")
+
+
+def _unwritten(session: Session, ended: Ended) -> ProfkitError:
+    fix = "a program that ends by os._exit cannot be traced from inside: install nsys, or count it with --ncu"
+    why = f"torch's profiler wrote no record; see {session.run.logs / f'{TRACER}.log'}"
+    return ended.failed or session.missed(ended) or ProfkitError(why, fix=fix)
+
+
+class Operators:
+    """Recorder of a Python program's operators on the CPU, where there is no GPU."""
+
+    name = "kineto"
+
+    def plan(self, session: Session) -> list[str]:
+        return [session.line(_cupti_step(session))]
+
+    def record(self, session: Session) -> None:
+        """Raises ProfkitError, or the program's own end, when no operator was seen."""
+        session.progress("recording operators on the CPU, there is no GPU (torch's profiler)")
+        ended = session.start(_cupti_step(session))
+        session.settle(ended)
+        for written in sorted(session.run.path.glob("trace*.json")):
+            packed = written.with_suffix(".json.gz")
+            with written.open("rb") as plain, gzip.open(packed, "wb", compresslevel=3) as stream:
+                shutil.copyfileobj(plain, stream)
+            written.unlink()
+            try:
+                session.keep(Capture(packed.name, self.name, "times"), read(packed, self.name))
+            except CollectError as error:
+                fix = "does it use torch? Other programs are not timed on a CPU"
+                raise ended.failed or ProfkitError("the program called no operator of torch", fix=fix) from error
+        if not session.frames:
+            raise _unwritten(session, ended)
 
 
 def _ranks_together(file: Path) -> None:

@@ -194,15 +194,15 @@ def _how_much(study: Study) -> str:
     if not len(kernels):
         return say("cap_nothing_imported" if study.manifest.sample.kind == "import" else "cap_nothing")
     total = float(kernels["time"].sum()) or math.nan if "time" in kernels else math.nan
-    layers = tool(study) == "trtexec"
-    many = say("cap_layers" if layers else "cap_kernels", count=str(len(kernels)))
-    if len(kernels) == 1:
-        many = say("cap_layers_one" if layers else "cap_kernels_one")
+    what = "operators" if study.of_operators else "layers" if tool(study) == "trtexec" else "kernels"
+    many = say(f"cap_{what}_one" if len(kernels) == 1 else f"cap_{what}", count=str(len(kernels)))
     launches = f"{float(kernels['launches'].sum()):.0f}"
-    ran = say("cap_launches_one" if launches == "1" else "cap_launches", launches=launches, kernels=many)
+    did = "cap_calls" if study.of_operators else "cap_launches"
+    ran = say(f"{did}_one" if launches == "1" else did, launches=launches, kernels=many)
     if not total > 0:
         return say("cap_untimed", ran=ran)
-    said = say("cap_least" if study.overlapping else "cap_timed", ran=ran, time=units.text(total, "s"))
+    timed = "cap_cpu_timed" if study.of_operators else "cap_least" if study.overlapping else "cap_timed"
+    said = say(timed, ran=ran, time=units.text(total, "s"))
     frame = study.captured.timeline
     if study.filtered and frame is not None:
         said = say("cap_counted", counted=said, total=units.text(float(frame["time"].sum()), "s"))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from analyzers.timeline.summary import Timeline
     from profkit.study.study import Study
 
-TOP_KERNELS = 12
+TOP_KERNELS, TOP_THREADS = 12, 4
 LEAST_HOLE = 0.005
 """Share of the wall time from which idle time of a kind is listed."""
 _Rows = Sequence[Mapping[Any, Any]]
@@ -42,7 +42,7 @@ def kernels_table(study: Study, of: Sequence[str] = (), *, spans: bool = False) 
     owner = say("implementation" if study.manifest.impls else "range")
     return Table.of(
         [
-            Column("kernel", [code(name) for name in told] if spans else told),
+            Column("operator" if study.of_operators else "kernel", [code(name) for name in told] if spans else told),
             Column(owner, [] if set(owners) == {say("no_range")} else owners, 4),
             *_amounts(study, rows),
             *placed_columns(rows),
@@ -52,11 +52,14 @@ def kernels_table(study: Study, of: Sequence[str] = (), *, spans: bool = False) 
 
 def _amounts(study: Study, rows: _Rows) -> list[Column]:
     """Count, time and share: per step of a program, else of what was recorded."""
+    own = study.of_operators
     if not study.stepwise:
         return [
-            Column(say("js_launches"), [units.count(number(row, "launches")) for row in rows], 4),
+            Column(
+                say("op_calls" if own else "js_launches"), [units.count(number(row, "launches")) for row in rows], 4
+            ),
             column(say("share"), rows, "share", "%", 1),
-            column(say("time"), rows, "time", "s"),
+            column(say("op_own" if own else "time"), rows, "time", "s"),
         ]
     return [
         Column(per(study, "col_launches"), [many(number(row, "step_launches")) for row in rows], 4),
@@ -101,8 +104,24 @@ def holes_tables(study: Study) -> list[Table]:
 
 
 def timeline_lines(study: Study) -> list[str]:
-    """Busy, idle, overlap, copies and launch cost, of the whole or of one call each."""
+    """Busy, idle, overlap, copies and launch cost, of the whole or of one call each; of operators by thread."""
+    if study.of_operators:
+        return list(_threads(study))
     return [line for name, found in study.timelines.items() for line in _timeline(study, name, found)]
+
+
+def _threads(study: Study) -> Iterator[str]:
+    """What each thread had of the time from the first operator to the last, and what waited for data."""
+    frame, host = study.captured.timeline, study.host
+    if frame is None or host is None:
+        return
+    span = float((frame["start"] + frame["time"]).max() - frame["start"].min())
+    for thread, busy in frame.groupby("stream", observed=True)["time"].sum().nlargest(TOP_THREADS).items():
+        shares = {"busy": units.percent(float(busy) / span), "rest": units.percent(1 - float(busy) / span)}
+        yield say("op_thread", thread=str(thread), span=units.text(span, "s"), **shares)
+    loading = float(host["time"][host["call"].str.startswith("enumerate(DataLoader)")].sum())
+    if loading:
+        yield say("op_loading", time=units.text(loading, "s"), share=units.percent(loading / span))
 
 
 def _timeline(study: Study, name: str, found: Timeline) -> Iterator[str]:

@@ -42,7 +42,7 @@ def parts_table(study: Study) -> Table:
             Column(say("range") if ranged else "", [part.name or say("no_range") for part in parts]),
             Column(say("correct"), [correctness(part.impl) for part in parts], 2),
             Column(say("speedup"), [speedup(part.row) for part in parts], 1),
-            Column(say("js_launches"), launches, 5),
+            Column(say("op_calls" if study.of_operators else "js_launches"), launches, 5),
             column(say("time"), rows, "time", "s"),
             column(say("share"), shares, "share", "%", 1),
             *(_declared(study, [part.name for part in parts]) if ranged else ()),
