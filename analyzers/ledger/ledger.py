@@ -14,6 +14,7 @@ import pandas as pd
 from msgspec.structs import replace
 
 from analyzers.errors import AnalyzeError
+from analyzers.kernels.names import tensor_type
 from analyzers.ledger.replay import Replay
 from analyzers.ledger.work import MOVING, OTHER, POINTWISE, Need, need
 from analyzers.lower_bound import SLACK, Work, lower_bound_time
@@ -58,7 +59,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     `own`: without what ran beside work that had begun before, so that it adds up; `share`: of the step. `each`: of one call,
     `bound`: the least that it takes by its shapes, NaN unknown, and what sets it; `reached`: share of the bound's speed.
     `advice`: one of the seven words above; `partner`: what to fuse with. `wins`: from, to, NaN where it was not replayed;
-    `gone`: what it would win took its calls no time, less than `own` where the host is late.
+    `gone`: what it would win took its calls no time, less than `own` where the host is late. `kernel`: its longest;
+    `multiplies`: its longest on tensor cores, else the same.
     """
 
     name: str
@@ -77,12 +79,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     wins: tuple[float, float] = (NAN, NAN)
     gone: float = NAN
     kernel: str
+    multiplies: str
     op: str
 
     @property
     def needed(self) -> Need:
         """What one of its calls needs."""
-        return need(self.op, self.kernel)
+        return need(self.op, self.multiplies)
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,7 +191,8 @@ class _Making:
         of_call = part.groupby("number")["time"].agg(["sum", "count"])
         usual = int(of_call["count"].mode().iloc[0])
         fastest = float(of_call.loc[of_call["count"] == usual, "sum"].min())
-        kernel = str(part.groupby("kernel", observed=True)["time"].sum().idxmax())
+        kernels = part.groupby("kernel", observed=True)["time"].sum().sort_values(ascending=False).index.map(str)
+        kernel = kernels[0]
         own, operation = float(part["own"].sum()) / steps, parsed(op)
         row = Row(
             name=operation.short or kernel,
@@ -199,6 +203,7 @@ class _Making:
             share=own / self.budget.step,
             each=float(of_call["sum"].mean()),
             kernel=kernel,
+            multiplies=next(filter(tensor_type, kernels), kernel),
             op=op,
             shapes=operation.shapes(),
         )

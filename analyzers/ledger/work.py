@@ -37,7 +37,7 @@ class Need:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call and its longest kernel, which tells types that the call does not."""
+    """A call, and the kernel that tells types where the call does not."""
 
     op: Operation
     tensors: list[Tensor]
@@ -82,7 +82,7 @@ _Model = Callable[[_Call], "Need | None"]
 
 @lru_cache(maxsize=16384)
 def need(operation: str, kernel: str) -> Need:
-    """What a call of an operation (`op` of a launches frame) needs; kernel: its longest."""
+    """What a call of an operation (`op` of a launches frame) needs; kernel: its longest on tensor cores, else its longest."""
     op = parsed(operation)
     model, tensors = _model(op.name), list(op.tensors())
     found = model(_Call(op, tensors, kernel)) if model is not None and tensors else None
@@ -118,7 +118,6 @@ _ONCE = re.compile(
 )
 """Arguments once, outputs that are given included; a fused kernel that says so may leave out elements of its arguments."""
 _PLACED: dict[str, tuple[Sequence[int], Sequence[int]]] = {
-    "nll_loss_backward": ((), (1,)),
     "max_pool2d_with_indices_backward": ((0, 2), (1,)),
     "_C::fused_add_rms_norm": ((0, 1, 2), (0, 1)),
     "fill_": ((), (0,)),
@@ -205,6 +204,14 @@ def _rows(call: _Call) -> Need | None:
     axis = (call.op.ints(1) or [0])[0] if call.op.short == "index_select" else 0
     row = table.numel // max(table.dims[axis], 1)
     return call.made(OTHER, [index], index.numel * row * call.size(table), index.numel * row)
+
+
+def _picked(call: _Call) -> Need | None:
+    """An element of each row is written; the others are filled by an operation of its own."""
+    if len(call.tensors) < 3:
+        return None
+    whole, index = call.tensors[1:3]
+    return call.made(OTHER, [index], index.numel * call.size(whole), whole.numel)
 
 
 def _listwise(call: _Call) -> Need | None:
@@ -307,4 +314,5 @@ _MODELS: dict[str, _Model] = {
     **dict.fromkeys(("embedding", "index_select"), _rows),
     "copy_": _copy,
     "cat": _cat,
+    "nll_loss_backward": _picked,
 }

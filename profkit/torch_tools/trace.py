@@ -21,7 +21,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,8 @@ def main(arguments: Sequence[str]) -> int:
         for index in range(torch.cuda.device_count() if cuda else 0)
     }
     found = gathered(events, torch.autograd.DeviceType.CUDA, int(os.environ.get(CLOCK, "0")) if rank() else 0)
+    if found.work and not hasattr(found.work[0], "structured_input_shapes"):
+        found = replace(found, lists=lists(begun[-1].kineto_results))
     write(rows(found, names), TRACE, file)
     write(host_rows(found, _began(), time.time_ns()), HOST, host_file(file))
     return code
@@ -154,6 +156,7 @@ class Gathered:
     clock: int = 0
     ops: Sequence[tuple[str, int, int, int]] = ()
     called: Mapping[int, Any] = field(default_factory=dict)
+    lists: Mapping[int, list[Any]] = field(default_factory=dict)
 
     @property
     def origin(self) -> int:
@@ -205,7 +208,7 @@ def rows(found: Gathered, names: Mapping[int, tuple[str, str]]) -> list[dict[str
         device, cc = names.get(event.device_index(), ("", ""))
         asker = event.linked_correlation_id()
         if asker in found.called and asker not in texts:
-            texts[asker] = operation(found.called[asker])
+            texts[asker] = operation(found.called[asker], found.lists)
         made.append(
             {
                 "range": path,
@@ -227,9 +230,26 @@ def rows(found: Gathered, names: Mapping[int, tuple[str, str]]) -> list[dict[str
     return made
 
 
-def operation(event: Any) -> str:
-    """`op` of an operator's event; a torch before 2.6 knows no lists of tensors and no strides."""
-    dims = event.structured_input_shapes() if hasattr(event, "structured_input_shapes") else event.shapes()
+def lists(results: Any) -> dict[int, list[Any]]:
+    """Start [ns] -> shapes of each call with lists of tensors, which events of some torch (2.11) leave out."""
+    found, nodes = {}, list(results.experimental_event_tree())
+    while nodes:
+        node = nodes.pop()
+        nodes += node.children
+        inputs = getattr(node.extra_fields, "inputs", None) or ()
+        if any(isinstance(one, list) for one in inputs):
+            found[node.start_time_ns] = [_sizes(one) for one in inputs]
+    return found
+
+
+def _sizes(item: Any) -> list[Any]:
+    return [_sizes(one) for one in item] if isinstance(item, list) else list(getattr(item, "sizes", ()))
+
+
+def operation(event: Any, lists: Mapping[int, list[Any]]) -> str:
+    """`op` of an operator's event."""
+    whole = hasattr(event, "structured_input_shapes")
+    dims = event.structured_input_shapes() if whole else lists.get(event.start_ns(), event.shapes())
     steps = event.structured_input_strides() if hasattr(event, "structured_input_strides") else []
     return told(event.name(), dims, event.dtypes(), steps, event.concrete_inputs())
 
