@@ -11,7 +11,7 @@ from pathlib import Path
 
 from profkit.doctor.finding import Finding, Status
 from profkit.launch import resident
-from profkit.launch.walls import landlock
+from profkit.launch.walls import caveat, missing, version
 
 _GVISOR_VERSION = "Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016"
 """What gVisor gives as /proc/version, whatever the host runs."""
@@ -88,10 +88,10 @@ def _disk(name: str, path: Path, bad: Status, fix: str) -> Finding:
 
 def walls() -> Finding:
     """Whether the kernel can keep candidates in."""
-    lacks = landlock.missing()
+    lacks = missing()
     if not lacks:
-        return Finding("walls", "ok", f"Landlock {landlock.version()}: candidates write only into folders of their own")
-    said = landlock.caveat() or {}
+        return Finding("walls", "ok", f"Landlock {version()}: candidates write only into folders of their own")
+    said = caveat() or {}
     return Finding("walls", "warn", f"the kernel does not keep candidates in: {', '.join(lacks)}", said.get("fix", ""))
 
 

@@ -17,8 +17,8 @@ import msgspec
 
 from profkit.guest.whole import CannotWriteError
 from profkit.judge.events import Events
+from profkit.launch import walls
 from profkit.launch.protocol import BEHIND, CANNOT_WRITE, Job
-from profkit.launch.walls import landlock, priorities
 from profkit.launch.warden import with_parent
 
 
@@ -63,10 +63,7 @@ def _walled(job: Job) -> None:
     Path(job.cache).mkdir(parents=True, exist_ok=True)
     # A process that a candidate starts cannot start CUDA behind the walls, and torch's compiler needs no more than that there is one.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
-    # By this a server knows whom not to serve, where the kernel has no other wall.
-    landlock.gain_no_rights()
-    priorities.put_up()
-    landlock.put_up([job.cache, job.exchange, tempfile.gettempdir()])
+    walls.put_up([job.cache, job.exchange, tempfile.gettempdir()])
 
 
 def _end() -> None:

@@ -7,14 +7,12 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from profkit.guest import facts, heap, settings
 from profkit.guest.build import loading
-from profkit.guest.clocks import timing
 from profkit.guest.tensors import inputs, state
 from profkit.guest.tensors.compare import Left, Verdict
 from profkit.judge import cases, implementation, trials
@@ -23,9 +21,8 @@ from profkit.judge.events import Events
 from profkit.judge.implementation import Implementation, RemoteImplementation
 from profkit.judge.modes import Modes
 from profkit.judge.weight_checks import WeightChecks
-from profkit.launch import cache
+from profkit.launch import cache, walls
 from profkit.launch.protocol import PATIENT, Job, Subject
-from profkit.launch.walls import landlock
 
 
 def run(job: Job, events: Events) -> None:
@@ -96,8 +93,6 @@ class Session(Modes):
         apart = [c for c in asked if c.remote and not c.gone]
         left = self._hold(apart, cases.FORMS)
         self.forget([one for one in apart if one not in left])
-        others = {file: timing.digest(Path(self._job.timings).parent / file) for file in self._apart}
-        self.events.send("written", digest=timing.digest(Path(self._job.timings)), others=others)
         judge.let_go(candidates)
         self._company.leave()
         if self.device.type == "cpu" and not (again or cache.ceilings(facts.device_facts(self.device)).exists()):
@@ -116,7 +111,7 @@ class Session(Modes):
     def _load(self) -> list[Implementation] | None:
         """The candidates that could be built; None when the reference could not."""
         job = self._job
-        if job.mode == "judge" and (lacks := landlock.caveat()):
+        if job.mode == "judge" and (lacks := walls.caveat()):
             self.events.send("caveat", **lacks)
         remotes = judge.loaded(job, self.device, self.events, self._company) if job.mode == "judge" else []
         self._company.join()

@@ -8,89 +8,23 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-_NAMES = frozenset(
-    [
-        "PATH",
-        "HOME",
-        "USER",
-        "LOGNAME",
-        "SHELL",
-        "LANG",
-        "LANGUAGE",
-        "TZ",
-        "TERM",
-        "TMPDIR",
-        "TEMP",
-        "TMP",
-        "XDG_CACHE_HOME",
-        "XDG_RUNTIME_DIR",
-        "LD_LIBRARY_PATH",
-        "LD_PRELOAD",
-        "LIBRARY_PATH",
-        "CPATH",
-        "C_INCLUDE_PATH",
-        "CPLUS_INCLUDE_PATH",
-        "CC",
-        "CXX",
-        "CFLAGS",
-        "CXXFLAGS",
-        "LDFLAGS",
-        "MAX_JOBS",
-        "CUDACXX",
-        "NVCC_PREPEND_FLAGS",
-        "NVCC_APPEND_FLAGS",
-        "VIRTUAL_ENV",
-        "CONDA_PREFIX",
-        "SOURCE_DATE_EPOCH",
-        "NO_COLOR",
-    ]
+_NAMES = re.compile(
+    "PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|TZ|TERM|TMPDIR|TEMP|TMP|XDG_CACHE_HOME|XDG_RUNTIME_DIR|LD_LIBRARY_PATH|"
+    "LD_PRELOAD|LIBRARY_PATH|CPATH|C_INCLUDE_PATH|CPLUS_INCLUDE_PATH|CC|CXX|CFLAGS|CXXFLAGS|LDFLAGS|MAX_JOBS|"
+    "NVCC_PREPEND_FLAGS|NVCC_APPEND_FLAGS|VIRTUAL_ENV|CONDA_PREFIX|SOURCE_DATE_EPOCH|NO_COLOR"
 )
-_FAMILIES = (
-    "LC_",
-    "CUDA",
-    "CUDNN",
-    "CUBLAS",
-    "CUTLASS",
-    "CUTE_",
-    "NVIDIA",
-    "NCCL",
-    "NSIGHT",
-    "NSYS",
-    "NV_",
-    "TORCH",
-    "PYTORCH",
-    "TRITON",
-    "INDUCTOR",
-    "TILELANG",
-    "TVM",
-    "OMP_",
-    "GOMP_",
-    "KMP_",
-    "MKL_",
-    "OPENBLAS",
-    "BLIS",
-    "NUMEXPR",
-    "ATEN_",
-    "PYTHON",
-    "PROFKIT",
-    "MALLOC_",
-    "CCACHE",
-    "CMAKE",
-    "NINJA",
-    "FAKE_",
-    "COVERAGE",
+_FAMILIES = re.compile(
+    "LC_|CUDA|CUDNN|CUBLAS|CUTLASS|CUTE_|NVIDIA|NCCL|NSIGHT|NSYS|NV_|TORCH|PYTORCH|TRITON|INDUCTOR|TILELANG|TVM|OMP_|GOMP_|"
+    "KMP_|MKL_|OPENBLAS|BLIS|NUMEXPR|ATEN_|PYTHON|PROFKIT|MALLOC_|CCACHE|CMAKE|NINJA|FAKE_|COVERAGE"
 )
+"""Beginnings of names."""
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE", re.I)
 
 
-def allowed(given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables of `given`, or of this process, that a candidate, a build or a tool may see."""
-    found = os.environ if given is None else given
-    return {name: value for name, value in found.items() if _of_use(name) and not _SECRET.search(name)}
-
-
-def _of_use(name: str) -> bool:
-    return name in _NAMES or name.startswith(_FAMILIES)
+def allowed(given: Mapping[str, str]) -> dict[str, str]:
+    """The variables of `given` that a candidate, a build or a tool may see."""
+    useful = {name: value for name, value in given.items() if _NAMES.fullmatch(name) or _FAMILIES.match(name)}
+    return {name: value for name, value in useful.items() if not _SECRET.search(name)}
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -99,7 +33,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     PYTHONPATH keeps its absolute entries alone: the child is not to import from wherever it is started.
     """
     path = os.pathsep.join(p for p in (os.environ.get("PATH"), os.path.dirname(sys.executable)) if p)
-    found = {**allowed(), "PATH": path, "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1"}
+    found = {**allowed(os.environ), "PATH": path, "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1"}
     found["PYTHONPATH"] = os.pathsep.join(_places())
     return {name: value for name, value in {**found, **(extra or {})}.items() if value or name != "PYTHONPATH"}
 
@@ -118,6 +52,3 @@ def _places() -> list[str]:
     told = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(place)]
     mine = str(Path(__file__).resolve().parent.parent.parent)
     return told if mine in told or mine.endswith("-packages") else [*told, mine]
-
-
-__all__ = ["allowed", "environment", "sharing"]

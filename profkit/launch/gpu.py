@@ -1,4 +1,4 @@
-"""The GPU that a process started from here gets, by the driver, without starting CUDA."""
+"""The GPUs that a process started from here gets, by the driver, without starting CUDA."""
 
 from __future__ import annotations
 
@@ -8,35 +8,29 @@ from typing import Any
 from profkit.vendor.nvidia import nvml
 
 
-def _first() -> tuple[Any, Any, Any] | None:
-    """(pynvml, handle of the whole GPU, handle of CUDA's part) of the first visible; or None."""
-    library = nvml.driver()
+def _visible(library: Any) -> list[tuple[Any, Any, str]]:
+    """(the whole GPU's handle, that of what CUDA sees of it, its UUID) of every visible GPU."""
     cards = nvml.cards(library)
-    found = nvml.chosen(cards, os.environ.get("CUDA_VISIBLE_DEVICES"))[:1]
-    return next(((library, cards[n].handle, _handle(cards[n], part)) for n, part in found), None)
-
-
-def _handle(card: nvml.Card, part: int | None) -> Any:
-    """Of what CUDA sees of a card."""
-    return card.handle if part is None else card.slice_handles[part]
+    found = nvml.chosen(cards, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    return [
+        (card.handle, card.handle, card.uuid)
+        if part is None
+        else (card.handle, card.slice_handles[part], card.slices[part])
+        for card, part in ((cards[number], part) for number, part in found)
+    ]
 
 
 def visible() -> list[dict[str, str]]:
-    """{"uuid", "name", "memory" [B]} of every visible GPU or slice of one, in CUDA's order.
-
-    Empty without a driver.
-    """
+    """{"uuid", "name", "memory" [B]} of every visible GPU or slice, in CUDA's order; empty without a driver."""
     with nvml.Unsaid():
         library = nvml.driver()
-        cards = nvml.cards(library)
-        found = nvml.chosen(cards, os.environ.get("CUDA_VISIBLE_DEVICES"))
         return [
             {
-                "uuid": cards[number].uuid if part is None else cards[number].slices[part],
-                "name": nvml.text(library.nvmlDeviceGetName(cards[number].handle)),
-                "memory": str(library.nvmlDeviceGetMemoryInfo(_handle(cards[number], part)).total),
+                "uuid": uuid,
+                "name": nvml.text(library.nvmlDeviceGetName(card)),
+                "memory": str(library.nvmlDeviceGetMemoryInfo(seen).total),
             }
-            for number, part in found
+            for card, seen, uuid in _visible(library)
         ]
     return []
 
@@ -44,38 +38,27 @@ def visible() -> list[dict[str, str]]:
 def gpu_present() -> bool:
     """Whether the driver reports a GPU that this process may see."""
     with nvml.Unsaid():
-        return _first() is not None
+        return bool(_visible(nvml.driver()))
     return False
-
-
-def utilization() -> float:
-    """Share of time that the first visible GPU has worked lately; NaN where not known."""
-    with nvml.Unsaid():
-        found = _first()
-        return float("nan") if found is None else found[0].nvmlDeviceGetUtilizationRates(found[1]).gpu / 100.0
-    return float("nan")
 
 
 def compute_capability() -> str:
     """ "9.0" of the first visible GPU, or "" when there is none."""
     with nvml.Unsaid():
-        if (found := _first()) is None:
-            return ""
-        library, card, _ = found
-        major, minor = library.nvmlDeviceGetCudaComputeCapability(card)
-        return f"{major}.{minor}"
+        library = nvml.driver()
+        for card, _, _ in _visible(library):
+            return ".".join(map(str, library.nvmlDeviceGetCudaComputeCapability(card)))
     return ""
 
 
 def identity() -> dict[str, str]:
     """{"uuid", "name", "driver"} of the first visible GPU or of its slice; empty without one."""
     with nvml.Unsaid():
-        if (found := _first()) is None:
-            return {}
-        library, _, handle = found
-        return {
-            "uuid": nvml.text(library.nvmlDeviceGetUUID(handle)),
-            "name": nvml.text(library.nvmlDeviceGetName(handle)),
-            "driver": nvml.text(library.nvmlSystemGetDriverVersion()),
-        }
+        library = nvml.driver()
+        for _, seen, _ in _visible(library):
+            return {
+                "uuid": nvml.text(library.nvmlDeviceGetUUID(seen)),
+                "name": nvml.text(library.nvmlDeviceGetName(seen)),
+                "driver": nvml.text(library.nvmlSystemGetDriverVersion()),
+            }
     return {}

@@ -32,7 +32,6 @@ from profkit.launch.runner import (
     blame,
     check_room,
     command,
-    tampering,
     verdict,
     write_job,
 )
@@ -250,7 +249,7 @@ def _sitting(
             follower(ended.wall)
             outcome.exits.append((argv, ended, log))
         finally:
-            outcome.events += follower.events + tampering(follower, job)
+            outcome.events += follower.events
             _take_leave(children, patience=_FAREWELL if ended is not None else 0.0)
             if door is not None:
                 # Of a judge that ended in its turn, what it held is held by this process as well.
@@ -372,6 +371,3 @@ def _dismiss(children: Sequence[Child], outcome: Outcome) -> None:
             outcome.exits.append((child.argv, child.ended, child.log))
             if child.fallen is not None:
                 outcome.fallen[child.subject.name] = child.fallen
-
-
-__all__ = ["run_isolated", "stage"]

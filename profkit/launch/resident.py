@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from profkit._version import __version__
-from profkit.launch.walls import landlock
+from profkit.launch import walls
 
 IDLE = 900.0
 """Seconds without a command after which it leaves."""
@@ -40,7 +40,7 @@ def wanted(asked: bool | None = None) -> bool:
     """
     said = os.environ.get(WANTED, "")
     usual = said != "0" if said else "CI" not in os.environ and "PYTEST_CURRENT_TEST" not in os.environ
-    safe = landlock.version() > 0 and _status(os.getpid()).get("NoNewPrivs") == "0"
+    safe = walls.version() > 0 and _status(os.getpid()).get("NoNewPrivs") == "0"
     return safe and (usual if asked is None else asked)
 
 

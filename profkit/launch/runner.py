@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -185,31 +184,8 @@ def _start(
             ended = process.run(argv, log=log, env=told, watch=follower, memory=job.memory)
         follower(ended.wall)
     finally:
-        outcome.events += follower.events + tampering(follower, job)
+        outcome.events += follower.events
     return follower, ended, log, argv
-
-
-def tampering(follower: Follower, job: Job) -> list[Event]:
-    """Caveats about files of the run that another process wrote into."""
-    found = []
-    written = next((event.data for event in reversed(follower.events) if event.kind == "written"), None)
-    if written is not None and digest(Path(job.timings)) != written["digest"]:
-        found.append(f"{Path(job.timings).name} is not what the runner wrote")
-    for file, want in (written or {}).get("others", {}).items():
-        if digest(Path(job.timings).parent / file) != want:
-            found.append(f"{file} is not what the runner wrote")
-    what = "somebody wrote into the files of this run while it was measured"
-    fix = "look at what the candidates do with files"
-    caveats = [{"what": what, "how_much": how, "fix": fix, "code": "forged"} for how in found]
-    return [Event("caveat", data=dict(caveat)) for caveat in caveats]
-
-
-def digest(file: Path) -> str:
-    """Of a file's contents; "" when there is none."""
-    try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-    except OSError:
-        return ""
 
 
 def write_job(job: Job, file: Path) -> None:
@@ -241,20 +217,3 @@ def verdict(phase: str, ended: process.Exit, limit: float | None, memory: int) -
         return "hang", f"no end of {phase} after {limit:g} s; killed", ended.tail
     how = f"killed by {ended.signal}" if ended.signal else f"ended the process with exit code {ended.code}"
     return "crash", f"{how} during {phase}", ended.tail
-
-
-__all__ = [
-    "Follower",
-    "Outcome",
-    "Progress",
-    "blame",
-    "check_room",
-    "command",
-    "digest",
-    "environment",
-    "planned",
-    "run_job",
-    "tampering",
-    "verdict",
-    "write_job",
-]

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profkit.errors import CannotProfileError, ProfkitError
-from profkit.launch import cache, gpu, process, runner
+from profkit.launch import cache, gpu, process
+from profkit.launch.environment import environment
 from profkit.launch.gpu import gpu_present
 from profkit.launch.protocol import BARE
 from profkit.rundir.directory import now
@@ -60,7 +61,7 @@ def measure(kind: str = "auto") -> Measured:
     with temporary() as folder:
         out, log = Path(folder) / "ceilings.json", Path(folder) / "log"
         argv = [*BARE, "profkit.torch_tools.ceilings", kind, str(out)]
-        ended = process.run(argv, log=log, env=runner.environment(), limit=LIMIT)
+        ended = process.run(argv, log=log, env=environment(), limit=LIMIT)
         if ended.hung or ended.code or not out.exists():
             how = f"no end after {LIMIT:g} s" if ended.hung else f"exit code {ended.code}"
             raise ProfkitError(

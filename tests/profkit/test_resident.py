@@ -17,12 +17,11 @@ import pytest
 from test_warm import RUN
 
 from profkit.doctor import place as where
-from profkit.launch import process, resident
+from profkit.launch import process, resident, walls
 from profkit.launch.protocol import BARE
-from profkit.launch.walls import landlock
 from profkit.launch.warm import Warm, _fork
 
-pytestmark = pytest.mark.skipif(not landlock.version(), reason="without Landlock there is none")
+pytestmark = pytest.mark.skipif(not walls.version(), reason="without Landlock there is none")
 ROOT = Path(process.__file__).parents[2]
 
 
@@ -92,8 +91,8 @@ def test_who_is_behind_walls_is_not_served(ask):
     _, server = ask()
     (name,) = (one for one in resident.running() if resident.peer(resident.joined(one))[0] == server)
     tries = (
-        "import os, sys\nfrom profkit.launch import resident\nfrom profkit.launch.walls import landlock\n"
-        "from profkit.launch.warm import _fork\nlandlock.gain_no_rights()\n"
+        "import os, sys\nfrom profkit.launch import resident\nfrom profkit.launch import walls\n"
+        "from profkit.launch.warm import _fork\nwalls.gain_no_rights()\n"
         "print(_fork(resident.joined(sys.argv[1]), resident.FORK, ['ran', 'pass'], {'env': dict(os.environ)}))\n"
         "door = resident.listening('profkit-test-false')\nprint('up', flush=True)\nsys.stdin.read()"
     )

@@ -13,14 +13,14 @@ import pytest
 from candidates import write_sample
 from test_isolation import HEAD, RELU, impl, measure
 
-from profkit.launch.walls import landlock, priorities
+from profkit.launch import walls
 
-walled = pytest.mark.skipif(bool(landlock.missing()), reason="no Landlock of this kind in this kernel")
+walled = pytest.mark.skipif(bool(walls.missing()), reason="no Landlock of this kind in this kernel")
 
 TRIES = """
 import os, socket, sys
 from pathlib import Path
-from profkit.launch.walls import landlock
+from profkit.launch import walls
 
 def tried(what, act):
     try:
@@ -32,7 +32,7 @@ def tried(what, act):
 inside, outside, port, other = sys.argv[1:]
 outside = Path(outside)
 held = open(outside / "held", "w")
-landlock.put_up([inside])
+walls.put_up([inside])
 tried("inside", lambda: Path(inside, "new").write_text("x"))
 tried("child", lambda: os.system(f"echo x > {inside}/child && ! echo x > {outside}/child 2>/dev/null") and 1 / 0)
 tried("write", lambda: Path(outside, "old").write_text("x"))
@@ -71,11 +71,12 @@ def test_what_is_outside_is_read_and_not_changed(tmp_path):
 
 OTHERS = """
 import os, resource, subprocess
-from profkit.launch.walls import priorities
+from profkit.launch import walls
 
 other = subprocess.Popen(["sleep", "60"])
 now = os.getpriority(os.PRIO_PROCESS, other.pid)
-print("up", priorities.put_up())
+walls.gain_no_rights()
+print("up", walls.keep_priorities())
 
 def tried(what, act):
     try:
@@ -92,7 +93,7 @@ tried("higher", lambda: os.setpriority(os.PRIO_PROCESS, 0, -1))
 tried("policy", lambda: os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0)))
 tried("cores", lambda: os.sched_setaffinity(other.pid, os.sched_getaffinity(0)))
 tried("limit", lambda: resource.prlimit(other.pid, resource.RLIMIT_CPU))
-tried("lower", lambda: os.nice(0))
+tried("lower", lambda: os.nice(1))
 tried("own-cores", lambda: os.sched_setaffinity(0, os.sched_getaffinity(0)))
 tried("own-limit", lambda: resource.prlimit(0, resource.RLIMIT_CPU))
 tried("child", lambda: subprocess.run(["true"], check=True))
@@ -100,14 +101,14 @@ other.kill()
 """
 
 
-@pytest.mark.skipif(platform.machine() not in priorities._MACHINES, reason="no numbers of this machine's calls")
+@pytest.mark.skipif(platform.machine() not in walls.MACHINES, reason="no numbers of this machine's calls")
 def test_nobody_else_is_given_another_priority_other_cores_or_limits():
     said = subprocess.run([sys.executable, "-c", OTHERS], capture_output=True, text=True, check=False)
     found = dict(line.split() for line in said.stdout.splitlines())
     assert found.pop("up") == "True", said.stderr
-    refused = {"other", "group", "user", "higher", "policy", "cores", "limit"}
+    refused = {"other", "group", "user", "higher", "lower", "policy", "cores", "limit"}
     assert {what for what, how in found.items() if how == "PermissionError"} == refused
-    assert {what for what, how in found.items() if how == "done"} == {"lower", "own-cores", "own-limit", "child"}
+    assert {what for what, how in found.items() if how == "done"} == {"own-cores", "own-limit", "child"}
 
 
 ATTACK = """
@@ -186,12 +187,10 @@ def test_a_candidate_stays_within_its_walls(tmp_path, monkeypatch):
 
 def test_a_kernel_that_lacks_walls_is_told_of(monkeypatch):
     for version, lacks in ((0, 3), (1, 2), (4, 1), (6, 0)):
-        monkeypatch.setattr(landlock, "version", lambda version=version: version)
-        said = landlock.caveat()
-        assert len(landlock.missing()) == lacks
+        monkeypatch.setattr(walls, "version", lambda version=version: version)
+        said = walls.caveat()
+        assert len(walls.missing()) == lacks
         assert (said is None) == (lacks == 0)
         if said:
             assert said["code"] == "walls"
             assert "signals" in said["how_much"]
-    monkeypatch.setattr(landlock, "version", lambda: 0)
-    landlock.put_up(["/"])

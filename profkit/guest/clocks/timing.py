@@ -7,7 +7,6 @@ block for the statistics. `measure` stops when every median is known well enough
 from __future__ import annotations
 
 import csv
-import hashlib
 import random
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -223,11 +222,6 @@ def remove(name: str, path: Path) -> None:
         rows = list(csv.reader(stream))
     with whole_file(path) as stream:
         csv.writer(stream).writerows(row for row in rows if row[0] != name)
-
-
-def digest(path: Path) -> str:
-    """SHA-256 of timings.csv; "" when nothing was timed."""
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
 
 
 def _cell(value: Any) -> Any:

@@ -1,42 +1,47 @@
-"""Walls by Landlock: restrict writing, TCP and signals of a candidate's process.
+"""Walls of the kernel round a candidate: Landlock, and a seccomp filter.
 
-They hold for the thread that puts them up and all that it starts, and cannot be taken down. No rights are needed, but a
-kernel that has them: files from Linux 5.13, TCP from 6.7, signals from 6.12. Reading is not restricted.
+Landlock restricts writing, TCP and signals: files from Linux 5.13, TCP from 6.7, signals from 6.12; reading is free. The
+filter refuses changes of priorities, and of other processes' cores and limits, on x86-64 and 64-bit ARM. Both need no rights,
+hold for the calling thread and all that it starts, and cannot be taken down.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
+import platform
 import stat
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+_NO_NEW_PRIVS, _SET_SECCOMP, _FILTER = 38, 22, 2
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
-"""Numbers of the system calls, the same on all machines."""
-_VERSION = 1
-_PATH_BENEATH = 1
-_NO_NEW_PRIVS = 38
+"""Landlock's system calls, the same on all machines."""
+_VERSION, _PATH_BENEATH = 1, 1
 _WRITE_FILE, _TRUNCATE, _REFER = 1 << 1, 1 << 14, 1 << 13
 _MAKE = sum(1 << bit for bit in range(4, 13))
 """To remove folders and files, and to make devices, folders, files, sockets, pipes and links."""
-_TCP = 0b11
-_SIGNALS = 0b10
+_TCP, _SIGNALS = 0b11, 0b10
 NEEDS = {"what it writes": 1, "TCP": 4, "signals to other processes": 6}
 """What can be kept in, and from which version of the kernel's interface on."""
 _KEPT = ("mqueue", "hugepages")
 """Folders of /dev that stay shut. In /dev/shm a program makes the semaphores and the memory that its processes share."""
+MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+_NEVER = ((144, 119), (142, 118), (314, 274), (251, 30), (141, 140))
+"""sched_setscheduler, sched_setparam, sched_setattr, ioprio_set, setpriority: on x86-64, on 64-bit ARM."""
+_ITSELF = ((203, 122), (302, 261))
+"""sched_setaffinity, prlimit64: the number 0 means the caller."""
 
 
 def version() -> int:
-    """The version of the kernel's interface; 0 where it has none, or has it switched off."""
+    """The version of Landlock's interface; 0 where the kernel has none, or has it switched off."""
     try:
-        found = int(_libc().syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION)))
+        return max(0, int(_libc().syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))))
     except (OSError, AttributeError):
         return 0
-    return max(0, found)
 
 
 def missing() -> list[str]:
@@ -58,17 +63,13 @@ def caveat() -> dict[str, str] | None:
     }
 
 
-def gain_no_rights() -> None:
-    """Never get rights again that a program may give, nor may what this process starts. Raises OSError."""
-    if _libc().prctl(_NO_NEW_PRIVS, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "PR_SET_NO_NEW_PRIVS")
-
-
 def put_up(folders: Iterable[str | Path]) -> None:
     """Let this thread, and what it starts, write only into these folders and into devices.
 
     What the kernel cannot keep in is not restricted. Raises OSError where it refuses what it should do.
     """
+    gain_no_rights()
+    keep_priorities()
     has = version()
     if not has:
         return
@@ -79,24 +80,51 @@ def put_up(folders: Iterable[str | Path]) -> None:
     try:
         for place in (*folders, *_devices()):
             _allow(rules, place, files)
-        gain_no_rights()
         _called(_RESTRICT, ctypes.c_int(rules), ctypes.c_uint32(0))
     finally:
         os.close(rules)
 
 
+def gain_no_rights() -> None:
+    """Never gain rights again that a program may give; by this a server refuses a candidate. Raises OSError."""
+    if _libc().prctl(_NO_NEW_PRIVS, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "PR_SET_NO_NEW_PRIVS")
+
+
+def keep_priorities() -> bool:
+    """Refuse (EPERM) changes of priorities, and of others' cores and limits; False where it cannot."""
+    if platform.machine() not in MACHINES:
+        return False
+    code = b"".join(struct.pack("=HBBI", *step) for step in _program(*MACHINES[platform.machine()]))
+    steps = ctypes.create_string_buffer(code, len(code))
+    program = struct.pack("@HP", len(code) // 8, ctypes.addressof(steps))
+    return not _libc().prctl(_SET_SECCOMP, _FILTER, ctypes.c_char_p(program), 0, 0)
+
+
+def _program(which: int, arch: int) -> list[tuple[int, int, int, int]]:
+    """The filter: (operation, steps to skip if so, if not, value)."""
+    load, equal, done = 0x20, 0x15, 0x06
+    # What a filter sees: the call's number at 0, the architecture at 4, the first argument at 16.
+    number, machine, argument = (load, 0, 0, 0), (load, 0, 0, 4), (load, 0, 0, 16)
+    refuse, allow = (done, 0, 0, 0x00050000 | errno.EPERM), (done, 0, 0, 0x7FFF0000)
+    found = [machine, (equal, 1, 0, arch), allow, number]
+    for numbers in _NEVER:
+        found += [(equal, 0, 1, numbers[which]), refuse]
+    for numbers in _ITSELF:
+        found += [(equal, 0, 4, numbers[which]), argument, (equal, 1, 0, 0), refuse, allow]
+    return [*found, allow]
+
+
 def _devices() -> Iterator[str]:
     """Places that every program may write to: devices, /dev/shm, /proc/self, pipes of MPS."""
     with contextlib.suppress(OSError), os.scandir("/dev") as entries:
-        yield from (entry.path for entry in entries if entry.name not in _KEPT and _is_open(entry))
+        for entry in entries:
+            kind = entry.stat(follow_symlinks=False).st_mode
+            # No disk, and no link, which may lead elsewhere.
+            if entry.name not in _KEPT and not (stat.S_ISLNK(kind) or stat.S_ISBLK(kind)):
+                yield entry.path
     yield "/proc/self"
     yield os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")
-
-
-def _is_open(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry of /dev may be written: no disk, and no link, which may lead elsewhere."""
-    kind = entry.stat(follow_symlinks=False).st_mode
-    return not (stat.S_ISLNK(kind) or stat.S_ISBLK(kind))
 
 
 def _allow(rules: int, place: str | Path, rights: int) -> None:

@@ -1,1 +1,0 @@
-"""Walls of the kernel round a candidate: Landlock and a seccomp filter."""
