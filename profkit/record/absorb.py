@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from collectors.caveat import Caveat
-from profkit.launch import process, runner
+from profkit.launch import runner
 from profkit.record import ceilings
 from profkit.rundir.directory import Run
 from profkit.rundir.manifest import Check, Command, Impl, PassInfo, Served, ShapeInfo, Timing
@@ -51,8 +49,7 @@ def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = Tru
         if not outcome.of("load"):
             ceilings.keep(manifest.device, manifest.ceilings)
     if outcome.of("timing"):
-        manifest.timing = msgspec.convert(_finite(outcome.of("timing")[-1].data), Timing)
-        _note_load(manifest.timing, outcome)
+        manifest.timing = _timing(outcome)
     reference = manifest.reference
     if reference is not None and reference.status == "skipped" and (outcome.of("timing") or outcome.of("checked")):
         reference.status = "ok"
@@ -68,22 +65,25 @@ def absorb_again(run: Run, outcome: runner.Outcome, step: str) -> None:
     news = [e for e in outcome.events if e.impl != reference and not (e.kind == "check" and e.data["status"] == "ok")]
     fallen = {name: how for name, how in outcome.fallen.items() if name != reference}
     _absorb_verdicts(runner.Outcome(news, fallen), {impl.name: impl for impl in manifest.impls})
-    for event in outcome.of("timing"):
-        manifest.timing = together(manifest.timing, msgspec.convert(_finite(event.data), Timing))
-    _note_load(manifest.timing, outcome)
+    if outcome.of("timing"):
+        manifest.timing = together(manifest.timing, _timing(outcome))
 
 
-def _note_load(timing: Timing, outcome: runner.Outcome) -> None:
-    """Keep the heaviest load under which calls were timed."""
+def _timing(outcome: runner.Outcome) -> Timing:
+    """The last record of a timing, with the heaviest load of any."""
+    told = outcome.of("timing")[-1].data
+    timing = msgspec.convert({key: value for key, value in told.items() if value is not None}, Timing)
     for event in outcome.of("load"):
         if event.data["slower"] > timing.slower:
             timing.slower, timing.load = event.data["slower"], event.data["said"]
+    return timing
 
 
 def together(one: Timing, more: Timing) -> Timing:
     """Join the records of two timings."""
     if one is more or not one.method:
         return more
+    busiest = max(one, more, key=lambda timing: timing.slower)
     return msgspec.structs.replace(
         one,
         budget=one.budget + more.budget,
@@ -93,6 +93,8 @@ def together(one: Timing, more: Timing) -> Timing:
         seconds={part: sum(each.seconds.get(part, 0.0) for each in (one, more)) for part in one.seconds | more.seconds},
         reached=max(filter(None, (one.reached, more.reached)), default=None),
         notes=one.notes | more.notes,
+        slower=busiest.slower,
+        load=busiest.load,
     )
 
 
@@ -102,18 +104,8 @@ def _caveats(outcome: runner.Outcome) -> list[Caveat]:
     return [caveat for number, caveat in enumerate(found) if caveat not in found[:number]]
 
 
-_MOMENT = 0.5
-
-
 def commands(run: Run, outcome: runner.Outcome, step: str) -> list[Command]:
     """Every start of the runner, as the manifest lists it."""
-    ran = outcome.events[-1].at if outcome.finished and outcome.events else math.inf
-
-    def note(argv: Sequence[str], ended: process.Exit) -> str:
-        before = ended.wall - ran if argv and argv[-1].endswith("events.jsonl") else 0.0
-        late = f"{before:.1f} s of it importing torch" if before > _MOMENT else ""
-        return "hung" if ended.hung else "over its memory" if ended.memory else late
-
     return [
         Command(
             step,
@@ -121,7 +113,7 @@ def commands(run: Run, outcome: runner.Outcome, step: str) -> list[Command]:
             ended.code,
             round(ended.wall, 3),
             str(log.relative_to(run.logs)),
-            note(argv, ended),
+            "hung" if ended.hung else "over its memory" if ended.memory else "",
         )
         for argv, ended, log in outcome.exits
     ]
@@ -139,20 +131,7 @@ def _absorb_verdicts(outcome: runner.Outcome, by_name: dict[str, Impl]) -> None:
         if impl is None:
             continue
         if event.kind == "check":
-            data = event.data
-            check = Check(
-                data["seed"],
-                data["status"] == "ok",
-                data.get("what", ""),
-                data.get("max_abs"),
-                data.get("max_rel"),
-                data.get("precision", ""),
-                data.get("bits"),
-                data.get("mean_abs"),
-                data.get("median_abs"),
-                data.get("mean_rel"),
-                data.get("median_rel"),
-            )
+            check = msgspec.convert({**event.data, "passed": event.data["status"] == "ok"}, Check)
             impl.checks = [c for c in impl.checks if c.seed != check.seed] + [check]
         elif event.kind == "fragile":
             note = f"{event.data['input']}: {event.data['what']}"
@@ -170,19 +149,12 @@ def _absorb_verdicts(outcome: runner.Outcome, by_name: dict[str, Impl]) -> None:
         by_name[name].status, by_name[name].reason, by_name[name].tail = status, reason, tail
 
 
-def _finite(data: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in data.items() if value is not None}
-
-
 def portable(argv: Sequence[str], run: Run) -> list[str]:
     """A command line without private paths: RUN for the run directory, ~ for the home."""
-    places = [(str(run.path.resolve()), "RUN"), (str(run.path), "RUN"), (f"{Path.cwd()}/", "")]
     home = os.path.expanduser("~")
-    places += [(home, "~")] if len(home) > 1 else []
-    return ["python" if part == sys.executable else _replaced(part, places) for part in argv]
-
-
-def _replaced(text: str, places: Sequence[tuple[str, str]]) -> str:
-    for place, name in places:
-        text = text.replace(place, name)
-    return text
+    places = {str(run.path.resolve()): "RUN", str(run.path): "RUN", f"{Path.cwd()}/": ""}
+    places |= {home: "~"} if len(home) > 1 else {}
+    words = ["python" if word == sys.executable else word for word in argv]
+    for place, name in places.items():
+        words = [word.replace(place, name) for word in words]
+    return words
