@@ -70,8 +70,9 @@ def main(arguments: Sequence[str]) -> int:
     found = gathered(events, torch.autograd.DeviceType.CUDA, int(os.environ.get(CLOCK, "0")) if rank() else 0)
     if found.work and not hasattr(found.work[0], "structured_input_shapes"):
         found = replace(found, lists=lists(begun[-1].kineto_results))
-    write(rows(found, names), TRACE, file)
+    # A rank may be killed at any moment: no table of launches is without the host's.
     write(host_rows(found, _began(), time.time_ns()), HOST, host_file(file))
+    write(rows(found, names), TRACE, file)
     return code
 
 

@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
+
 from collectors import CollectError, read
 from collectors.caveat import TRACE_CUT, Caveat
 from collectors.cupti import CLOCK, HOST, TRACE, host_file, rank_files
@@ -18,14 +20,26 @@ from profkit.launch import tools
 from profkit.record.hot import hottest
 from profkit.record.measure import CUPTI
 from profkit.record.session import Ended, Recorder, Session, Step, none_captured
-from profkit.rundir.files import read_rows, temporary, write_rows
+from profkit.rundir.files import temporary, write_atomic
 from profkit.rundir.manifest import Capture
 from profkit.targets.program import Program, bootstrapped
 from profkit.vendor.nvidia import nsys
 
 NSYS_FILE = "nsys.sqlite"
+FILE, TRACER = "trace.csv", "cupti"
 EXPORT_LIMIT = 300.0
 """Seconds after which exporting the record of a sample's few calls counts as hung."""
+
+
+def _keep(session: Session, capture: Capture, ended: Ended, without: str) -> None:
+    """List a record of kernels. Raises the program's own end, else ProfkitError, for one without any."""
+    try:
+        frame = read(session.run.path / capture.file, capture.tool)
+    except CollectError as error:
+        raise ended.failed or none_captured(str(error), error.fix) from error
+    if not (frame["kind"] == "kernel").any():
+        raise ended.failed or none_captured("the program launched none on the GPU", without)
+    session.keep(capture, frame)
 
 
 class Nsys:
@@ -42,8 +56,7 @@ class Nsys:
         found = tools.find(tools.NSYS)
         if found is None:
             raise CannotProfileError(tools.NSYS.missing, fix=tools.NSYS.fix)
-        run = session.run
-        sample = not isinstance(session.target, Program)
+        run, sample = session.run, not isinstance(session.target, Program)
         if sample and not session.parts:
             raise ProfkitError("no implementation ran well enough to be recorded")
         session.progress("recording a timeline (nsys)")
@@ -58,40 +71,27 @@ class Nsys:
         if not (run.path / NSYS_FILE).exists():
             why, fix = nsys.failure(said, run.path / "nsys")
             raise ended.failed or session.missed(ended) or ProfkitError(why, fix=fix)
-        try:
-            frame = read(run.path / NSYS_FILE, "nsys")
-        except CollectError as error:
-            raise ended.failed or none_captured(str(error), error.fix) from error
-        if not (frame["kind"] == "kernel").any():
-            raise ended.failed or none_captured("the program launched none on the GPU", "does it use CUDA?")
-        session.keep(Capture(NSYS_FILE, "nsys", "timeline" if sample else "times"), frame)
+        _keep(session, Capture(NSYS_FILE, "nsys", "timeline" if sample else "times"), ended, "does it use CUDA?")
 
 
 def _nsys_step(session: Session, tool: str, place: Path) -> Step:
     windowed = isinstance(session.target, Program) and session.request.window.inside
     prefix = nsys.prefix(tool, session.run.path / "nsys", windowed=windowed)
-    parts = session.parts
-    return Step("nsys", prefix, nsys.environment(place), parts)
+    return Step("nsys", prefix, nsys.environment(place), session.parts)
 
 
 def _export(session: Session, tool: str, step: Step) -> None:
     """The record as sqlite without facts of the machine; the record itself goes."""
-    base = session.run.path / "nsys"
-    report, sqlite = Path(f"{base}.nsys-rep"), Path(f"{base}.sqlite")
+    report, sqlite = session.run.path / "nsys.nsys-rep", session.run.path / NSYS_FILE
     if not report.exists():
         return
     limit = session.request.limit if isinstance(session.target, Program) else EXPORT_LIMIT
     session.helper("nsys-export", nsys.export(tool, report, sqlite), step.env, limit)
-    if not sqlite.exists():
-        return
-    # One that is damaged is left for its reader to name.
-    with contextlib.suppress(CollectError):
-        scrub(sqlite)
-    report.unlink()
-
-
-FILE, TRACER = "trace.csv", "cupti"
-_NOTE = "torch's profiler (CUPTI) in the place of nsys"
+    if sqlite.exists():
+        # One that is damaged is left for its reader to name.
+        with contextlib.suppress(CollectError):
+            scrub(sqlite)
+        report.unlink()
 
 
 class Cupti:
@@ -107,33 +107,26 @@ class Cupti:
 
     def record(self, session: Session) -> None:
         """Raises ProfkitError, or the program's own end, when no kernel was seen."""
-        run = session.run
+        file = session.run.path / FILE
         session.progress("recording kernels (CUPTI, by torch's profiler)")
         ended = session.start(_cupti_step(session))
         session.settle(ended)
-        _ranks_together(run.path / FILE)
-        if not (run.path / FILE).exists():
+        _ranks_together(file)
+        if not file.exists():
             raise _unwritten(session, ended)
-        try:
-            frame = read(run.path / FILE, "cupti")
-        except CollectError as error:
-            raise ended.failed or none_captured(str(error), error.fix) from error
-        if not (frame["kind"] == "kernel").any():
-            raise ended.failed or none_captured(
-                "the program launched none on the GPU",
-                "does it use CUDA? children are seen by nsys and --ncu, not by torch's profiler",
-            )
-        session.keep(Capture(FILE, "cupti", "times"), frame)
+        without = "does it use CUDA? children are seen by nsys and --ncu, not by torch's profiler"
+        _keep(session, Capture(FILE, "cupti", "times"), ended, without)
 
 
 def _cupti_step(session: Session) -> Step:
-    program = session.target
-    out = session.run.path / (FILE if session.device == "cuda" else "trace.json")
+    program, on_gpu = session.target, session.device == "cuda"
+    out = session.run.path / (FILE if on_gpu else "trace.json")
     argv = bootstrapped(program.argv, out, session.request.window.words()) if isinstance(program, Program) else None
     if argv is None:
         raise CannotProfileError(tools.NSYS.missing, fix=tools.NSYS.fix)
     env = {"PYTHONUNBUFFERED": "1", CLOCK: str(time.time_ns())}
-    return Step(TRACER, (), env, argv=argv, note=_NOTE if session.device == "cuda" else "torch's profiler")
+    note = "torch's profiler (CUPTI) in the place of nsys" if on_gpu else "torch's profiler"
+    return Step(TRACER, (), env, argv=argv, note=note)
 
 
 def _unwritten(session: Session, ended: Ended) -> ProfkitError:
@@ -171,34 +164,27 @@ class Operators:
 
 def _ranks_together(file: Path) -> None:
     """The tables of all ranks as one, on one clock, if there are any; theirs go."""
-    ranks = rank_files(file)
-    work: list[dict[str, str]] = []
-    calls: list[dict[str, str]] = []
-    for one in ranks:
-        mine, first = _rank_rows(one), len(work)
-        owner = mine[0]["process"] if mine else ""
-        work += [row | {"launch": str(first + number)} for number, row in enumerate(mine)]
-        for row in _rank_rows(host_file(one)):
-            launch = int(row["launch"])
-            calls.append(row | {"launch": str(first + launch if launch >= 0 else -1), "process": owner})
-    if work:
-        begin = min(float(row["start"]) for row in work)
-        order = sorted(range(len(work)), key=lambda at: float(work[at]["start"]))
-        place = {str(at): str(number) for number, at in enumerate(order)}
-        for row in (*work, *calls):
-            row["start"] = f"{float(row['start']) - begin:.9f}"
-            row["launch"] = place.get(row["launch"], "-1")
-        host = (*HOST, "process")
-        write_rows(file, [TRACE, *([work[at][name] for name in TRACE] for at in order)])
-        write_rows(host_file(file), [host, *([row[name] for name in host] for row in calls)])
-    for one in ranks:
+    work, calls, count = [], [], 0
+    for one in rank_files(file):
+        mine = pd.read_csv(one, dtype=str, keep_default_na=False)
+        asked = pd.read_csv(host_file(one), dtype=str, keep_default_na=False)
+        launch = asked["launch"].astype(int)
+        calls.append(asked.assign(launch=launch.where(launch < 0, launch + count), process=mine["process"].min()))
+        work.append(mine)
+        count += len(mine)
         one.unlink()
-        host_file(one).unlink(missing_ok=True)
-
-
-def _rank_rows(file: Path) -> list[dict[str, str]]:
-    names, *rows = read_rows(file) or [[]]
-    return [dict(zip(names, row, strict=True)) for row in rows]
+        host_file(one).unlink()
+    if not count:
+        return
+    launches, host = pd.concat(work, ignore_index=True), pd.concat(calls, ignore_index=True)
+    order = launches["start"].astype(float).sort_values(kind="stable").index
+    begin = float(launches["start"][order[0]])
+    place = pd.Series(range(count), index=order)
+    launches = launches.assign(launch=place).loc[order]
+    host["launch"] = host["launch"].map(place).fillna(-1).astype(int)
+    for table, path, columns in ((launches, file, TRACE), (host, host_file(file), (*HOST, "process"))):
+        table["start"] = [f"{start - begin:.9f}" for start in table["start"].astype(float)]
+        write_atomic(path, table.to_csv(columns=list(columns), index=False, lineterminator="\n").encode())
 
 
 class Activities:
@@ -211,13 +197,8 @@ class Activities:
 
     def record(self, session: Session) -> None:
         session.run.manifest.captures.append(Capture(CUPTI, "cupti", "timeline"))
-        session.run.manifest.caveats.append(
-            Caveat(
-                "nsys was not found: the timeline is CUPTI's, of a call whose launches were queued beforehand",
-                "gaps that launching leaves are not in it",
-                tools.NSYS.fix,
-            )
-        )
+        what = "nsys was not found: the timeline is CUPTI's, of a call whose launches were queued beforehand"
+        session.run.manifest.caveats.append(Caveat(what, "gaps that launching leaves are not in it", tools.NSYS.fix))
 
 
 @dataclass(frozen=True)
@@ -232,18 +213,19 @@ class Ranking:
         return self.first.plan(session)
 
     def record(self, session: Session) -> None:
+        used, why = self.first.name, ""
         try:
             self.first.record(session)
-            why = _cut(session, self.first.name)
+            said = [*session.frames[used].attrs.get("caveats", ()), *session.run.manifest.caveats]
+            why = next((one.what for one in said if one.code == TRACE_CUT), "")
         except (ProgramFailedError, CannotProfileError):
             raise
         except ProfkitError as error:
             if self.second is None:
                 raise
             why = str(error)
-        used = self.first.name
         if why and self.second is not None:
-            what = f"{self.first.name} recorded only a part; kernels are ranked by CUPTI: {why}"
+            what = f"{used} recorded only a part; kernels are ranked by CUPTI: {why}"
             session.run.manifest.caveats.append(Caveat(what, "", "use an nsys as new as the driver"))
             try:
                 self.second.record(session)
@@ -252,15 +234,9 @@ class Ranking:
                 if used not in session.frames:
                     raise
         hot = hottest(session.frames[used], session.request.hot)
-        said = ", ".join(f"{name[:60]} {share:.0%}" for name, share in zip(hot.kernels, hot.shares, strict=True))
-        session.progress(f"hot: {said}")
+        named = zip(hot.kernels, hot.shares, strict=True)
+        session.progress(f"hot: {', '.join(f'{name[:60]} {share:.0%}' for name, share in named)}")
         session.hot, session.run.manifest.hot = hot, session.request.hot
-
-
-def _cut(session: Session, tool: str) -> str:
-    """What is said of a GPU trace that lost its end; "" of a whole one."""
-    said = [*session.frames[tool].attrs.get("caveats", ()), *session.run.manifest.caveats]
-    return next((one.what for one in said if one.code == TRACE_CUT), "")
 
 
 def tracer_of(program: Program) -> Recorder | None:
