@@ -11,7 +11,7 @@ import msgspec
 
 from analyzers.verdicts.verdict import PACED, Condition, Verdict
 from collectors.caveat import Caveat
-from profkit.contests.figures import number
+from profkit.contests.json_files import number
 from profkit.errors import ProfkitError
 from profkit.rundir.manifest import Impl, Manifest, read_manifest
 

@@ -22,8 +22,7 @@ from typing import Any
 
 from collectors.caveat import Caveat
 from profkit.contests.json_files import Json, read_object
-from profkit.contests.rename import rename_names
-from profkit.contests.sources import GETTERS, REFERENCE, Sources, one_timed, own_tolerance, size_of
+from profkit.contests.sources import GETTERS, REFERENCE, Sources, one_timed, own_tolerance, rename_names, size_of
 from profkit.errors import ProfkitError
 
 _PLAIN = {"float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "bool"}

@@ -1,8 +1,9 @@
-"""JSON files of other people's tools; errors name the file and the line."""
+"""JSON files of other people's tools, and numbers in them; errors name the file and the line."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,18 @@ from typing import Any
 from profkit.errors import ProfkitError
 
 Json = dict[str, Any]
+NAN = math.nan
+
+
+def number(value: Any, default: float = NAN) -> float:
+    """A figure as a float; `default` for what is none (text, None, a bool)."""
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else default
+
+
+def finite(value: Any) -> float | None:
+    """A figure for JSON: None where it is not known."""
+    known = number(value)
+    return known if math.isfinite(known) else None
 
 
 def read_json(file: Path) -> Any:

@@ -1,4 +1,4 @@
-"""The prompt of a sample: form of an answer, rules, measured evidence, the reference."""
+"""Prompts of samples: form of an answer, rules, measured evidence, the reference; and code in answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from profkit.contests.figures import number
+from profkit.contests.json_files import number
 from profkit.targets.sample import Sample
 from roofline.wording import seconds
 
@@ -87,3 +87,27 @@ def _of_kernel(kernel: dict[str, Any], share: float) -> str:
     if kernel.get("evidence"):
         words += f" ({kernel['evidence']})"
     return words + "."
+
+
+def blocks(text: str) -> tuple[list[str], bool]:
+    """(the fenced blocks in order, whether the last is closed); an open one runs to the end."""
+    found: list[list[str]] = []
+    inside = False
+    for line in text.splitlines():
+        if line.lstrip().startswith("```"):
+            inside = not inside
+            found += [[]] if inside else []
+        elif inside:
+            found[-1].append(line)
+    return ["\n".join(lines) for lines in found], not inside
+
+
+def first_code(text: str) -> tuple[str, str]:
+    """(the first fenced block, why there is none); an unclosed block is a cut answer."""
+    found, whole = blocks(text)
+    if not found:
+        return "", "no fenced block in the answer"
+    if len(found) == 1 and not whole:
+        return "", "the first fenced block is never closed: the answer was cut"
+    code = found[0].strip("\n")
+    return (code + "\n", "") if code.strip() else ("", "the first fenced block is empty")

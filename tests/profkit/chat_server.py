@@ -1,13 +1,12 @@
 """A server on loopback that speaks the chat-completions protocol and misbehaves on request.
 
 The model's id says how: a list of steps joined by "+", one a request; the last repeats. Steps: ok, 429, 500,
-401, empty, cut (the connection dies in the middle), stop (a stream ends without finish_reason), garbage.
+401, empty, cut (the connection dies in the middle), garbage.
 """
 
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections import Counter
 from contextlib import contextmanager
@@ -50,60 +49,34 @@ class Handler(BaseHTTPRequestHandler):
             server.busy += 1
             server.most_busy = max(server.most_busy, server.busy)
         try:
-            self.reply(step, body)
+            self.reply(step)
         finally:
             with server.lock:
                 server.busy -= 1
 
-    def reply(self, step, body):
+    def reply(self, step):
         if step.isdigit():
-            headers = {"Retry-After": "0.01"}
-            self.whole(int(step), {"error": {"message": f"told to say {step}"}}, headers)
+            self.send(int(step), json.dumps({"error": {"message": f"told to say {step}"}}).encode())
         elif step == "garbage":
-            self.raw(200, b"<html>not what you asked for</html>", "text/html")
+            self.send(200, b"<html>not what you asked for</html>", "text/html")
         else:
-            self.stream(step, "" if step == "empty" else self.server.answer)
+            text = "" if step == "empty" else self.server.answer
+            choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+            data = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
+            payload = json.dumps(data | {"usage": usage(text)}).encode()
+            self.send(200, payload[:20] if step == "cut" else payload, length=len(payload))
 
-    def stream(self, step, text):
-        self.head(200, "text/event-stream", {"Transfer-Encoding": "chunked"})
-        half = len(text) // 2
-        for part in (text[:half], text[half:]):
-            self.event({"choices": [{"index": 0, "delta": {"content": part}, "finish_reason": None}]})
-            if step == "cut":
-                self.drop()
-                return
-        if step != "stop":
-            self.event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-            self.event({"choices": [], "usage": usage(text)})
-            self.chunk(b"data: [DONE]\n\n")
-        self.wfile.write(b"0\r\n\r\n")
-
-    def event(self, data):
-        data = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "m", **data}
-        self.chunk(f"data: {json.dumps(data)}\n\n".encode())
-
-    def chunk(self, data):
-        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
-        self.wfile.flush()
-
-    def drop(self):
-        self.wfile.flush()
-        self.connection.shutdown(socket.SHUT_RDWR)
-        self.close_connection = True
-
-    def whole(self, code, data, headers=None):
-        self.raw(code, json.dumps(data).encode(), "application/json", headers)
-
-    def raw(self, code, payload, kind, headers=None):
-        self.head(code, kind, {"Content-Length": str(len(payload)), **(headers or {})})
-        self.wfile.write(payload)
-
-    def head(self, code, kind, headers):
+    def send(self, code, payload, kind="application/json", length=None):
         self.send_response(code)
-        self.send_header("Content-Type", kind)
-        for name, value in headers.items():
-            self.send_header(name, value)
+        for name, value in {
+            "Content-Type": kind,
+            "Content-Length": length or len(payload),
+            "Retry-After": 0.01,
+        }.items():
+            self.send_header(name, str(value))
         self.end_headers()
+        self.wfile.write(payload)
+        self.close_connection = length not in (None, len(payload))
 
 
 def usage(text):

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from profkit.cli.contests.gpucodeforces import check_ as command
-from profkit.contests.blocks import blocks
 from profkit.contests.gpucodeforces.form import check
+from profkit.contests.prompt import blocks
 from profkit.errors import ProfkitError
 
 ROOT = Path(__file__).resolve().parents[2]

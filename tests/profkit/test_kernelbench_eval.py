@@ -9,7 +9,7 @@ import pytest
 
 from profkit.cli.contests.kernelbench import kernelbench_ as command
 from profkit.contests.kernelbench import pairs
-from profkit.contests.kernelbench.files import read_baseline, read_results, results_file
+from profkit.contests.kernelbench.files import read_baseline, read_results
 from profkit.errors import ProfkitError
 from profkit.rundir.directory import open_run
 
@@ -75,8 +75,12 @@ def place(tmp_path_factory):
 def test_eval_writes_the_official_file_and_resumes_by_sample(place, capsys):
     root, run, options = place
     arguments = ["eval", str(root), str(run), *options]
-    assert command.main([*arguments, "--sample", "0"], standalone_mode=False) == 0
+    names = [f"level_1_problem_1_sample_{n}_kernel.py" for n in (1, 2)]
+    aside = {name: (run / name).rename(root / name) for name in names}
+    assert command.main(arguments, standalone_mode=False) == 0
     first = read_results(run / "eval_results.json")["1"][0]
+    for name, file in aside.items():
+        file.rename(run / name)
     assert command.main([*arguments, "--k", "1,2"], standalone_mode=False) == 1
     rows = read_results(run / "eval_results.json")["1"]
     assert rows[0] == first
@@ -147,25 +151,17 @@ def test_the_compiled_candidate_keeps_the_references_weights():
     assert names[0] == names[1] == {"scale"}
 
 
-def test_another_level_in_the_same_run_is_evaluated_as_well(place):
+def test_another_level_in_the_same_run_is_refused(place):
     root, run, options = place
     (root / "KernelBench/level2").mkdir(exist_ok=True)
-    (root / "KernelBench/level2/1_Twice.py").write_text(PROBLEM.replace("torch.relu(x)", "torch.sigmoid(x)"))
-    wrong = GOOD.replace("torch.clamp_min(x, 0)", "torch.tanh(x)")
-    (run / "level_2_problem_1_sample_0_kernel.py").write_text(wrong)
-    arguments = ["eval", str(root), str(run), *options, "--sample", "0"]
-    command.main(arguments, standalone_mode=False)
-    first = (run / "eval_results.json").read_bytes()
+    (root / "KernelBench/level2/1_Twice.py").write_text(PROBLEM)
+    (run / "level_2_problem_1_sample_0_kernel.py").write_text(GOOD)
+    before = (run / "eval_results.json").read_bytes()
+    arguments = ["eval", str(root), str(run), *options]
     arguments[arguments.index("--level") + 1] = "2"
-    assert command.main(arguments, standalone_mode=False) == 1
-    assert (run / "eval_results.json").read_bytes() == first
-    (row,) = read_results(run / "level_2_eval_results.json")["1"]
-    assert (row["sample_id"], row["compiled"], row["correctness"]) == (0, True, False)
-    assert row["metadata"]["profkit"]["level"] == 2
-    assert results_file(run, 1).name == "eval_results.json"
-    before = (run / "level_2_eval_results.json").read_bytes()
-    assert command.main(arguments, standalone_mode=False) == 1
-    assert (run / "level_2_eval_results.json").read_bytes() == before
+    with pytest.raises(ProfkitError, match="has results of level 1"):
+        command.main(arguments, standalone_mode=False)
+    assert (run / "eval_results.json").read_bytes() == before
 
 
 def test_what_is_measured_lies_in_its_run(place):

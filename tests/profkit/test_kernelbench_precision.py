@@ -1,4 +1,4 @@
-"""`--precision` and `--backend` of `profkit kernelbench`, from files to files on the CPU."""
+"""`--precision` and backends of `profkit kernelbench`, from files to files on the CPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import torch
 
 from profkit.cli.contests.kernelbench import kernelbench_ as command
 from profkit.contests.kernelbench.files import read_baseline, read_results
-from profkit.errors import ProfkitError
 from profkit.guest import heap
 from profkit.guest.tensors import precision
 from profkit.study.study import open_study
@@ -73,7 +72,8 @@ def evaluate(place, *more):
 
 @pytest.mark.slow
 def test_bf16_casts_what_is_floating_on_both_sides_and_nothing_else(place):
-    code, rows = evaluate(place, "--sample", "0", "--precision", "bf16")
+    (place[1] / "level_1_problem_7_sample_1_kernel.py").unlink()
+    code, rows = evaluate(place, "--precision", "bf16")
     assert code == 0
     own = rows[0]["metadata"]["profkit"]
     assert (own["precision"], own["backend"], own["reduced_precision"]) == ("bf16", "torch", None)
@@ -88,13 +88,14 @@ def test_bf16_casts_what_is_floating_on_both_sides_and_nothing_else(place):
     differences = rows[0]["metadata"]
     assert len(differences["max_difference"]) == len(differences["avg_difference"]) == 2
     # Another precision is another question: it is asked again.
-    again = evaluate(place, "--sample", "0")[1]
+    again = evaluate(place)[1]
     assert [row["metadata"]["profkit"]["precision"] for row in again] == ["fp32"]
 
 
 @pytest.mark.skipif(not backends.missing("tilelang"), reason="TileLang is installed here")
 def test_a_backend_that_is_not_installed_is_said(place, capsys):
-    code, rows = evaluate(place, "--backend", "tilelang")
+    (place[1] / "level_1_problem_7_sample_0_kernel.py").unlink()
+    code, rows = evaluate(place)
     assert code == 1
     assert [row["sample_id"] for row in rows] == [1]
     assert rows[0]["compiled"] is False
@@ -105,8 +106,6 @@ def test_a_backend_that_is_not_installed_is_said(place, capsys):
         "backend": "tilelang",
     }
     assert "tilelang is not installed" in capsys.readouterr().out
-    with pytest.raises(ProfkitError, match="written in triton"):
-        evaluate(place, "--backend", "triton")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from profkit.cli.contests.kernelbench import kernelbench_ as command
 from profkit.contests.kernelbench.kernelbook import adapt, read_rows
-from profkit.contests.rename import rename_names
+from profkit.contests.sources import rename_names
 from profkit.errors import ProfkitError
 from profkit.targets import resolve
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from profkit.cli import options as shared
 from profkit.cli.group import complain
@@ -22,7 +23,6 @@ from profkit.contests.kernelbench.files import Generated, Problem, chosen_proble
 from profkit.contests.sources import write_new
 from profkit.report.layout import Column, Table, terminal_table
 from profkit.rundir.files import write_atomic
-from profkit.targets.backends import BACKENDS
 
 if TYPE_CHECKING:
     from profkit.contests.kernelbench.evaluation import Runner
@@ -79,21 +79,16 @@ _fenced = shared.of_request("trust", "allow", "memory", "sanitize")
 @click.argument("run_dir", type=PATH)
 @_level
 @_problem
-@_list("--sample", "samples", "0,1", "Only these samples.")
-@option("--backend", multiple=True, type=click.Choice(BACKENDS), help="Only candidates written in it; repeatable.")
 @_list("--k", "ks", "1,5", "pass@k to write.", "1")
-@option("--again", is_flag=True, help="Evaluate what is in eval_results.json once more.")
 @_fenced
 @_measuring
 @shared.campaign
 def eval_(checkout: Path, run_dir: Path, level: int, quiet: bool, **given: Any) -> int:
     """Evaluate the candidates of RUN_DIR against the problems of CHECKOUT; writes eval_results.json there.
 
-    A further level of the same RUN_DIR goes into level_2_eval_results.json, and so on. Exit code 1 when a candidate is
-    wrong.
+    What is in it already stays. Exit code 1 when a candidate is wrong.
     """
     ids, ks, jobs, dask = (given.pop(name) for name in ("ids", "ks", "jobs", "dask"))
-    which = {name: given.pop(name) for name in ("samples", "backend", "again")}
     runners, failed = Runners.of(jobs, dask, quiet), list[str]()
     from profkit.contests.kernelbench.evaluation import evaluate, in_turn  # pandas, numpy
     from profkit.contests.kernelbench.fastp import pass_at_k
@@ -103,12 +98,12 @@ def eval_(checkout: Path, run_dir: Path, level: int, quiet: bool, **given: Any) 
         name = f"profkit kernelbench eval {checkout} {run_dir} --level {level}"
         runner = in_turn(now) if runners is None else _campaign(name, runners, failed)
         chosen = chosen_problems(checkout, level, ids)
-        results = evaluate(chosen, run_dir, level, request_of(mode="train", **given), runner=runner, **which)
-    write_json(files.results_file(run_dir, level, files.PASSES), pass_at_k(results, ks or [1]))
+        results = evaluate(chosen, run_dir, level, request_of(mode="train", **given), runner=runner)
+    write_json(run_dir / files.PASSES, pass_at_k(results, ks or [1]))
     rows = [(pid, row) for pid in sorted(results, key=int) for row in results[pid]]
     for pid, row in rows:
         click.echo(_eval_line(pid, row))
-    click.echo(f"{files.results_file(run_dir, level)}: {len(rows)} samples", err=True)
+    click.echo(f"{run_dir / files.RESULTS}: {len(rows)} samples", err=True)
     good = all(row["correctness"] and not own_of(row).get("unsound") for _, row in rows)
     return 0 if good and not failed else 1
 
@@ -162,7 +157,7 @@ def baseline_(
 
     with progress(quiet) as now:
         chosen = chosen_problems(checkout, level, ids)
-        done = baseline(chosen, output, request_of(**options), compiled=compiled, progress=now)
+        done = baseline(chosen, output, request_of(mode="train", **options), compiled=compiled, progress=now)
     count = len(done.get(f"level{level}", {}))
     click.echo(f"{output}: {count} problems of level {level}")
     return 0 if count else 1
@@ -189,21 +184,21 @@ def analyze_(
 
     Exit code 1 when the baseline disagrees with the reference times that the rows were measured beside.
     """
-    from profkit.contests.kernelbench import baseline_check, fastp  # numpy
+    from profkit.contests.kernelbench import fastp  # numpy
 
-    results = files.read_results(files.results_file(run_dir, level))
+    results = files.read_results(run_dir / files.RESULTS)
     base = files.read_baseline(baseline_file)
     if problems is None:
         chosen = files.problems_of_baseline(base, level, baseline_file)
     else:
         chosen = files.problems(problems, level)
-    pass_file = files.results_file(run_dir, level, files.PASSES)
+    pass_file = run_dir / files.PASSES
     known = read_json(pass_file) if pass_file.exists() else None
     names = {"run_name": run_dir.resolve().name, "hardware": hardware or baseline_file.resolve().parent.name}
     document, warnings = fastp.analyze(results, base, chosen, level, pass_at_k=known, **names)
     rows = fastp.rated(results, base, chosen, level)
     ties = fastp.tie_aware(rows)
-    checked = baseline_check.check_baseline(results, base, chosen, level)
+    checked = fastp.check_baseline(results, base, chosen, level)
     if output is not None:
         write_atomic(output, json.dumps(document, indent=2).encode())
     if as_json:
@@ -218,9 +213,26 @@ def analyze_(
     else:
         for line in [*warnings, *_official(document, known)]:
             click.echo(line)
-        for block in (_ties(ties, rows), baseline_check.lines(checked)):
+        for block in (_ties(ties, rows), _disagreeing(checked)):
             click.echo("\n".join(["", *block]) if block else "", nl=bool(block))
     return 1 if checked["disagree"] else 0
+
+
+def _disagreeing(checked: dict[str, Any]) -> list[str]:
+    """Problems with a baseline that their rows contradict."""
+    apart = checked["disagree"]
+    if not apart:
+        return []
+    return [
+        f"The baseline disagrees: {len(apart)} of {checked['checked']} problems are more than {checked['limit']:.0%} from"
+        " the reference that was timed beside the candidate (another machine, other shapes?):",
+        *(
+            f"  {one['name']}: baseline {one['baseline'] * 1e3:.3g} ms, reference here {one['reference'] * 1e3:.3g} ms"
+            f" ({one['ratio']:.3g}x)"
+            for one in apart
+        ),
+        "Speed-ups over this baseline mean nothing here.",
+    ]
 
 
 def _official(document: dict[str, Any], passes: dict[str, Any] | None) -> list[str]:
@@ -268,7 +280,7 @@ def models_(config: Path, no_eval: bool, as_json: bool, quiet: bool, **options: 
     with progress(quiet) as now:
         models.ask_all(wanted, asked, progress=now)
         if not no_eval:
-            models.evaluate_all(asked, request_of(**options), now)
+            models.evaluate_all(asked, request_of(mode="train", **options), now)
     rows = models.table(wanted, asked)
     document = {"schema": models.SCHEMA, "level": wanted.task.level, "models": rows}
     write_json(asked[0].folder.parent / "models.json", document)
@@ -315,9 +327,8 @@ def wrapper_(given: tuple[Path, ...], baseline_file: Path | None, as_json: bool)
     rows = [row for file in given if file not in bases for row in wrapper.read_wrapper_results(file, base)]
     caveats = [*(base.caveats if base else ()), *(caveat for row in rows for caveat in row.caveats)]
     if as_json:
-        results = [row.to_dict() for row in rows]
-        document = {"schema": "profkit-wrapper/1", "baseline": asdict(base) if base else None, "results": results}
-        click.echo(json.dumps(document, ensure_ascii=False, indent=1))
+        document = {"schema": "profkit-wrapper/1", "baseline": base, "results": rows}
+        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=1))
         return 1 if caveats else 0
     if base is not None:
         named = f"level {base.level} problem {base.problem_id} {base.problem_name}"

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from profkit.contests.blocks import blocks
+from profkit.contests.prompt import blocks
 from profkit.errors import ProfkitError
 from profkit.targets.sample import Sample, is_sample, resolve
 from profkit.targets.source import Source

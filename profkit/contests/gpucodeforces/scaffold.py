@@ -15,7 +15,7 @@ from pathlib import Path
 from string import Template
 
 from profkit.contests.prompt import compose
-from profkit.contests.rename import rename_names
+from profkit.contests.sources import rename_names
 from profkit.errors import ProfkitError
 from profkit.rundir.files import write_atomic
 from profkit.targets.sample import resolve

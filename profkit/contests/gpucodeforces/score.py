@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profkit.contests.figures import finite, number
 from profkit.contests.gpucodeforces.form import BONUS, check
+from profkit.contests.json_files import finite, number
 from profkit.targets.source import Source
 
 if TYPE_CHECKING:

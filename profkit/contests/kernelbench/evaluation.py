@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING
 from profkit.contests.door import measure
 from profkit.contests.kernelbench import pairs
 from profkit.contests.kernelbench.files import (
+    RESULTS,
     Baseline,
     Generated,
     Problem,
     Record,
     Results,
     candidates,
-    key_of,
     own_of,
     read_baseline,
     read_results,
-    results_file,
     write_json,
     write_results,
 )
@@ -55,38 +54,37 @@ def evaluate(
     level: int,
     request: Request,
     *,
-    samples: Sequence[int] = (),
-    backend: Sequence[str] = (),
-    again: bool = False,
     runner: Runner | None = None,
 ) -> Results:
-    """Evaluate the candidates of a level; its results_file is written after each.
+    """Evaluate the candidates of a level; eval_results.json is written after each.
 
-    Candidates in the file are skipped, by level, problem and sample, unless `again`, or their backend was missing or
-    their precision differs. `backend`: only candidates in one of these. `runner`: measures them, by default
-    sequentially in this process.
+    Candidates in the file are skipped, unless their backend was missing or their precision differs. `runner`: measures
+    them, by default sequentially in this process.
     """
-    file = results_file(run_dir, level)
+    file = run_dir / RESULTS
     results = read_results(file) if file.exists() else {}
+    others = {own_of(row).get("level", level) for rows in results.values() for row in rows} - {level}
+    if others:
+        fix = "give each level a run directory of its own, as KernelBench does"
+        raise ProfkitError(f"{file} has results of level {others.pop()}", fix=fix)
     by_id = {problem.id: problem for problem in problems}
-    todo = [g for g in candidates(run_dir, level) if g.problem in by_id and (not samples or g.sample in samples)]
+    todo = [g for g in candidates(run_dir, level) if g.problem in by_id]
     if not todo:
         what = f"{run_dir}: no candidates of level {level} for these problems"
         raise ProfkitError(what, fix="they are named level_1_problem_2_sample_0_kernel.py")
-    todo = [g for g in todo if not backend or backends.detect(_text(g.path)) in backend]
-    if not todo:
-        what = f"{run_dir}: no candidate of level {level} is written in {' or '.join(backend)}"
-        raise ProfkitError(what, fix="leave --backend out")
-    left = [g for g in todo if again or not any(_settled(row, request) for row in _rows_of(results, g, level))]
 
     def keep(generated: Generated, row: Record) -> None:
         rows = results.setdefault(str(generated.problem), [])
-        mine = _rows_of(results, generated, level)
-        rows[:] = [one for one in rows if one not in mine] + [row]
+        rows[:] = [one for one in rows if one["sample_id"] != generated.sample] + [row]
         write_results(file, results)
 
     sound = []
-    for generated in left:
+    for generated in todo:
+        if any(
+            row["sample_id"] == generated.sample and _settled(row, request)
+            for row in results.get(str(generated.problem), [])
+        ):
+            continue
         row = unfit(generated)
         if row is not None:
             keep(generated, row)
@@ -113,11 +111,6 @@ def in_turn(progress: Progress = lambda _: None) -> Runner:
 def name_of(generated: Generated) -> str:
     """The name of a candidate's runs."""
     return f"level_{generated.level}_problem_{generated.problem}_sample_{generated.sample}"
-
-
-def _rows_of(results: Results, generated: Generated, level: int) -> list[Record]:
-    rows = results.get(str(generated.problem), [])
-    return [row for row in rows if key_of(generated.problem, row, level) == generated.key]
 
 
 NOT_INSTALLED = "not-installed"

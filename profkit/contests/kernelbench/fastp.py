@@ -21,12 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from analyzers.verdicts.statistics import MIN_ROUNDS
-from profkit.contests.figures import NAN, number
+from profkit.contests.json_files import NAN, number
 from profkit.contests.kernelbench.files import Baseline, Problem, Record, Results, first_sample, own_of
 
 P_VALUES = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
 NO_SPEED = ("impossible", "void")
 """Verdicts without a meaningful speed."""
+LIMIT = 0.25
+"""Largest difference of a baseline from the row's own reference time, as a share of the smaller."""
 
 
 @dataclass(frozen=True)
@@ -203,3 +205,20 @@ def tie_aware(rows: Sequence[Rated]) -> dict[str, dict[str, float]]:
             "inconclusive": open_,
         }
     return found
+
+
+def check_baseline(results: Results, baseline: Baseline, problems: Iterable[Problem], level: int) -> dict[str, Any]:
+    """Compare a baseline with the reference times [s] measured beside sample 0 of each problem.
+
+    One that is far from them is of another machine or of other shapes, and makes any speed-up.
+    """
+    checked, apart = 0, []
+    for problem in problems:
+        own = number(own_of(first_sample(results, problem)).get("reference_time"))
+        mean = number(baseline.get(f"level{level}", {}).get(problem.name, {}).get("mean")) * 1e-3
+        if own > 0 and mean > 0:
+            checked += 1
+            if max(mean / own, own / mean) > 1 + LIMIT:
+                named = {"problem": problem.id, "name": problem.name}
+                apart.append(named | {"baseline": mean, "reference": own, "ratio": mean / own})
+    return {"checked": checked, "limit": LIMIT, "disagree": apart}

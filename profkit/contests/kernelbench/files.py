@@ -1,8 +1,8 @@
 """KernelBench's files: problems, candidates, baselines and results.
 
 level1/1_Name.py: a problem with Model, get_inputs, get_init_inputs. runs/<run>/level_1_problem_1_sample_0_kernel.py:
-a candidate with ModelNew. runs/<run>/eval_results.json: {"1": [{sample_id, compiled, correctness, ...}]};
-level_2_eval_results.json for a further level. results/timing/<hardware>/<baseline>.json: {"level1": {"1_Name.py":
+a candidate with ModelNew. runs/<run>/eval_results.json: {"1": [{sample_id, compiled, correctness, ...}]}, of one
+level. results/timing/<hardware>/<baseline>.json: {"level1": {"1_Name.py":
 {mean, std, ...}}}, ms.
 
 Source: ScalingIntelligence/KernelBench, scripts and src/kernelbench.
@@ -50,10 +50,6 @@ class Generated:
     sample: int
     path: Path
 
-    @property
-    def key(self) -> tuple[int, int, int]:
-        return self.level, self.problem, self.sample
-
 
 def problems(root: Path, level: int) -> list[Problem]:
     """The problems of a level, by id; root: a checkout, its KernelBench or the level folder."""
@@ -98,16 +94,16 @@ def problems_of_baseline(baseline: Baseline, level: int, file: Path) -> list[Pro
     return sorted((Problem(level, int(match["id"]), name, Path(name)) for match, name in named), key=lambda p: p.id)
 
 
-def candidates(run_dir: Path, level: int | None = None) -> list[Generated]:
-    """The candidates of a run directory, by level, problem and sample."""
+def candidates(run_dir: Path, level: int) -> list[Generated]:
+    """The candidates of a level in a run directory, by problem and sample."""
     if not run_dir.is_dir():
         raise ProfkitError(f"{run_dir}: no such run directory", fix="give runs/<run name>")
     found = []
     for file in run_dir.iterdir():
         match = _CANDIDATE.fullmatch(file.name)
-        if match and (level is None or int(match["level"]) == level):
-            found.append(Generated(int(match["level"]), int(match["problem"]), int(match["sample"]), file))
-    return sorted(found, key=lambda g: (g.level, g.problem, g.sample))
+        if match and int(match["level"]) == level:
+            found.append(Generated(level, int(match["problem"]), int(match["sample"]), file))
+    return sorted(found, key=lambda g: (g.problem, g.sample))
 
 
 def candidate_name(level: int, problem: int, sample: int, what: str = "kernel.py") -> str:
@@ -123,28 +119,6 @@ def own_of(row: Record) -> Record:
 def first_sample(results: Results, problem: Problem) -> Record:
     """The row of a problem's sample 0; {} without."""
     return next((row for row in results.get(str(problem.id), []) if row["sample_id"] == 0), {})
-
-
-def level_of(row: Record) -> int | None:
-    """The level of a row of results; None where it names none, as in the official script's."""
-    own = own_of(row)
-    if isinstance(own.get("level"), int):
-        return int(own["level"])
-    named = re.search(r"level_(\d+)_problem_", str(own.get("run", "")))
-    return int(named[1]) if named else None
-
-
-def key_of(problem: int | str, row: Record, level: int) -> tuple[int, int, int]:
-    """(level, problem, sample) of a row; one that names no level counts as of `level`."""
-    known = level_of(row)
-    return level if known is None else known, int(problem), int(row["sample_id"])
-
-
-def results_file(run_dir: Path, level: int, name: str = RESULTS) -> Path:
-    """Where a level's results lie; the level evaluated first has the official name."""
-    file = run_dir / RESULTS
-    rows = [row for many in read_results(file).values() for row in many] if file.exists() else []
-    return run_dir / (name if {level_of(row) for row in rows} <= {level, None} else f"level_{level}_{name}")
 
 
 def read_results(file: Path) -> Results:

@@ -15,8 +15,7 @@ from typing import Any
 
 from collectors.caveat import Caveat
 from profkit.contests import json_files
-from profkit.contests.rename import rename_names, used_names
-from profkit.contests.sources import CANDIDATE, Sources
+from profkit.contests.sources import CANDIDATE, Sources, rename_names, used_names
 from profkit.errors import ProfkitError
 
 _NEEDED = ("entry_point", "python_code", "triton_code")

@@ -1,7 +1,7 @@
 """Ask every model every problem, evaluate the answers, and make the table of models.
 
     <output>/<name>/<model>/level_1_problem_3_sample_0_prompt.txt
-                            level_1_problem_3_sample_0_answer.json     text, tokens, tries; no key
+                            level_1_problem_3_sample_0_answer.json     text, tokens; no key
                             level_1_problem_3_sample_0_kernel.py       when the answer held code
                             eval_results.json                          official form
     <output>/<name>/models.json                                        the table
@@ -12,7 +12,9 @@ What is answered already is not asked again.
 from __future__ import annotations
 
 import math
+import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,23 +22,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
 
 import msgspec
 
-from profkit.contests.blocks import first_code
-from profkit.contests.figures import number
-from profkit.contests.kernelbench.endpoint import Answer, Endpoint, Model, ask, client_for
+from profkit.contests.json_files import number
 from profkit.contests.kernelbench.files import (
+    RESULTS,
     Problem,
     candidate_name,
     candidates,
     chosen_problems,
-    key_of,
     own_of,
     read_results,
-    results_file,
 )
-from profkit.contests.prompt import prompt_for
+from profkit.contests.prompt import first_code, prompt_for
 from profkit.errors import ProfkitError
 from profkit.rundir.files import write_atomic
 
@@ -61,7 +61,49 @@ problem_ids = [1, 3]
 
 [[model]]
 id = "some-model"
+request = {temperature = 0.5}
 """
+_LOCAL = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}
+
+
+class Endpoint(msgspec.Struct, forbid_unknown_fields=True):
+    """Where to ask. The key is read from the variable `api_key_env` and never written down.
+
+    timeout: seconds; retries: of an overloaded server or a broken connection, by the openai package.
+    """
+
+    base_url: str
+    api_key_env: str = "OPENAI_API_KEY"
+    timeout: float = 600.0
+    retries: int = 5
+    concurrency: int = 4
+
+
+class Model(msgspec.Struct, forbid_unknown_fields=True):
+    """One model to ask. `request`: further fields of the request, as temperature."""
+
+    id: str
+    name: str = ""
+    request: dict[str, Any] = {}
+
+    @property
+    def title(self) -> str:
+        return self.name or self.id
+
+    @property
+    def folder(self) -> str:
+        safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in self.id)
+        return safe.strip(".") or "model"
+
+
+class Answer(msgspec.Struct):
+    """What came back, or the `error`. Tokens: the server's counts or None."""
+
+    text: str = ""
+    error: str = ""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    seconds: float = 0.0
 
 
 class Task(msgspec.Struct, forbid_unknown_fields=True):
@@ -134,23 +176,63 @@ def questions(config: Config, root: Path) -> list[Question]:
     ]
 
 
+def client_for(endpoint: Endpoint) -> Any:
+    """An openai client. Raises ProfkitError when the package or the key is missing."""
+    try:
+        import openai
+    except ImportError as error:
+        raise ProfkitError("asking models needs the openai package", fix="pip install 'profkit[llm]'") from error
+    variable = endpoint.api_key_env
+    key = os.environ.get(variable, "") or ("none" if urlparse(endpoint.base_url).hostname in _LOCAL else "")
+    if not key:
+        what = f"no API key: the environment variable {variable} is empty"
+        raise ProfkitError(what, fix=f"export {variable}=..., or name another one as api_key_env")
+    return openai.OpenAI(
+        base_url=endpoint.base_url, api_key=key, timeout=endpoint.timeout, max_retries=endpoint.retries
+    )
+
+
+def ask(client: Any, model: Model, prompt: str) -> Answer:
+    """One question and its answer; an error of the server or of the connection is in the answer."""
+    import openai
+
+    began = time.monotonic()
+    messages = [{"role": "user", "content": prompt}]
+    try:
+        reply = client.chat.completions.create(model=model.id, messages=messages, extra_body=model.request or None)
+        text, usage = reply.choices[0].message.content or "", reply.usage
+    except openai.APIStatusError as error:
+        return Answer(error=f"HTTP {error.status_code}: {_short(error)}")
+    except (openai.OpenAIError, ValueError) as error:
+        return Answer(error=f"{type(error).__name__}: {_short(error.__cause__ or error)}")
+    except (AttributeError, IndexError, TypeError):
+        return Answer(error="what came back is no chat completion")
+    answer = Answer(text, "" if text.strip() else "an empty answer", seconds=time.monotonic() - began)
+    if usage is not None:
+        answer.prompt_tokens, answer.completion_tokens = usage.prompt_tokens, usage.completion_tokens
+    return answer
+
+
+def _short(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
 def ask_all(config: Config, asked: Sequence[Question], *, progress: Progress = lambda _: None) -> None:
     """Ask what has no answer yet, several at a time; each answer goes to disk at once."""
-    waiting = [one for one in asked if (kept := one.answer) is None or kept.status != "ok"]
-    clients = {one.model.id: client_for(config.endpoint, one.model) for one in waiting}
+    waiting = [one for one in asked if (kept := one.answer) is None or kept.error]
+    client = client_for(config.endpoint) if waiting else None
 
     def put(question: Question) -> None:
         problem, model = question.problem, question.model
         prompt = prompt_for(f"l{problem.level}p{problem.id}", problem.path.read_text("utf-8"), [])
         question.folder.mkdir(parents=True, exist_ok=True)
         write_atomic(question.file("prompt.txt"), prompt.encode())
-        answer = ask(clients[model.id], config.endpoint, model, prompt)
+        answer = ask(client, model, prompt)
         write_atomic(question.file("answer.json"), msgspec.json.format(msgspec.json.encode(answer), indent=1))
-        code, _ = first_code(answer.text) if answer.status == "ok" else ("", "")
+        code, _ = first_code(answer.text)
         if code:
             write_atomic(question.file("kernel.py"), code.encode())
-        why = f" ({answer.error})" if answer.error else ""
-        progress(f"{model.title} {problem.name} #{question.sample}: {answer.status}{why}")
+        progress(f"{model.title} {problem.name} #{question.sample}: {answer.error or 'answered'}")
 
     pool = ThreadPoolExecutor(max_workers=config.endpoint.concurrency)
     try:
@@ -189,7 +271,7 @@ def _row(model: Model, asked: Sequence[Question]) -> dict[str, Any]:
         "model": model.title,
         "id": model.id,
         "asked": len(asked),
-        "answered": sum(a.status == "ok" for a in answers),
+        "answered": sum(not a.error for a in answers),
         "evaluated": len(records),
         "compiled": sum(bool(r["compiled"]) for r in records),
         "correct": len(right),
@@ -207,15 +289,14 @@ def _row(model: Model, asked: Sequence[Question]) -> dict[str, Any]:
 
 def _failures(answers: Sequence[Answer], missing: int) -> dict[str, int]:
     """Why there is no candidate, counted."""
-    why = (a.error or a.status if a.status != "ok" else first_code(a.text)[1] for a in answers)
+    why = (a.error or first_code(a.text)[1] for a in answers)
     return dict(Counter(filter(None, why))) | ({"not asked": missing} if missing else {})
 
 
 def _record(question: Question) -> dict[str, Any] | None:
-    level, problem = question.problem.level, question.problem.id
-    file = results_file(question.folder, level)
-    rows = read_results(file).get(str(problem), []) if file.exists() else []
-    return next((row for row in rows if key_of(problem, row, level) == (level, problem, question.sample)), None)
+    file = question.folder / RESULTS
+    rows = read_results(file).get(str(question.problem.id), []) if file.exists() else []
+    return next((row for row in rows if row["sample_id"] == question.sample), None)
 
 
 def _own(record: dict[str, Any], key: str) -> float:

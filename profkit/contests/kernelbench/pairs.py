@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from profkit.contests.figures import NAN, finite, number
+from profkit.contests.json_files import NAN, finite, number
 from profkit.contests.kernelbench.files import Generated, Record, times
 
 if TYPE_CHECKING:

@@ -9,15 +9,14 @@ seconds.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from profkit.contests.figures import NAN, finite, number
-from profkit.contests.json_files import Json, read_json
+from profkit.contests.json_files import NAN, Json, number, read_json
 from profkit.errors import ProfkitError
 
 _HOLDS_SECONDS = "hold seconds, not ms (1000 times too small)"
+_IDENTITY: Json = {"level": 0, "problem_id": 0, "problem_name": "", "device": ""}
 
 
 @dataclass(frozen=True)
@@ -47,9 +46,6 @@ class WrapperResult:
     fast_2: bool
     caveats: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        return {k: finite(v) if isinstance(v, float) else v for k, v in asdict(self).items()}
-
 
 def read_wrapper_baseline(file: Path) -> WrapperBaseline:
     """Read baseline_time.json. Raises ProfkitError when it is none."""
@@ -62,14 +58,8 @@ def read_wrapper_baseline(file: Path) -> WrapperBaseline:
         caveats = ("no runtime_stats.mean: runtime_mean_ms was taken for seconds, which the wrapper's scripts write",)
     elif _near(seconds, mean):
         caveats = (f"runtime_mean_ms and runtime_mean_us {_HOLDS_SECONDS}; runtime_stats.mean is right",)
-    return WrapperBaseline(
-        int(number(data.get("level"), 0)),
-        int(number(data.get("problem_id"), 0)),
-        str(data.get("problem_name", "")),
-        str(data.get("device", "")),
-        seconds if math.isnan(mean) else mean,
-        caveats,
-    )
+    told: Json = {name: data.get(name, default) for name, default in _IDENTITY.items()}
+    return WrapperBaseline(**told, seconds=seconds if math.isnan(mean) else mean, caveats=caveats)
 
 
 def read_wrapper_results(file: Path, baseline: WrapperBaseline | None = None) -> list[WrapperResult]:
@@ -86,15 +76,11 @@ def _stale(data: Json, baseline: WrapperBaseline | None) -> list[str]:
     if baseline is None:
         return ["no baseline at hand: whether the right one was used cannot be told"]
     config = {**(data.get("test_config") or {}), "problem_name": data.get("problem_name")}
-    pairs = [(name, config.get(name), getattr(baseline, name)) for name in _IDENTITY]
     return [
         f"stale baseline: its {name} is {have}, the test's is {wanted}"
-        for name, wanted, have in pairs
-        if wanted not in (None, "") and have not in ("", 0) and str(wanted) != str(have)
+        for name in _IDENTITY
+        if (wanted := config.get(name)) and (have := getattr(baseline, name)) and str(wanted) != str(have)
     ]
-
-
-_IDENTITY = ("level", "problem_id", "problem_name", "device")
 
 
 def _result(row: Json, baseline: WrapperBaseline | None, shared: list[str]) -> WrapperResult:

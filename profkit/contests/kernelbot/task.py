@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from collectors.caveat import Caveat
-from profkit.contests.rename import used_names
-from profkit.contests.sources import GETTERS, REFERENCE, Sources, one_timed, own_tolerance, size_of
+from profkit.contests.sources import GETTERS, REFERENCE, Sources, one_timed, own_tolerance, size_of, used_names
 from profkit.errors import ProfkitError
 from profkit.targets.sample import defined_names
 from profkit.targets.source import Source, dotted
