@@ -95,8 +95,8 @@ def _loaded(path: Path) -> Mapping[str, Any]:
 def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Sequence[dict[str, Any]]) -> pd.DataFrame:
     origin = float(work[0]["ts"])
     calls = sorted((one for one in events if one.get("cat") in CALLS), key=lambda one: float(one["ts"]))
-    caller = {one["args"]["correlation"]: one for one in calls if "correlation" in one.get("args", {})}
-    made = [caller.get(one["args"].get("correlation")) for one in work]
+    caller = {_correlation(one): one for one in calls}
+    made = [caller.get(_correlation(one)) if _correlation(one) is not None else None for one in work]
     ranges = [
         Range(_ns(one["ts"]), _ns(one["ts"]) + _ns(one["dur"]), str(one["name"]), int(one["tid"]))
         for one in events
@@ -125,19 +125,13 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
         **({"op": operation, "call": call} if any(operation) else {}),
     }
     frame: pd.DataFrame = build(columns, tool="kineto", caveats=_caveats(events))
-    host = host_frame(
-        [
-            (str(one["name"]), _ns(one["ts"]), _ns(one["dur"]), int(one["tid"]), one["args"].get("correlation"))
-            for one in calls
-        ],
-        [one["args"].get("correlation") for one in work],
-        _ns(origin),
-        [
-            (_SPANS[one["cat"]], str(one["name"]), _ns(one["ts"]), _ns(one["dur"]), int(one["tid"]))
-            for one in events
-            if one.get("cat") in _SPANS
-        ],
-    )
+    kinds = {**dict.fromkeys(CALLS, "call"), **_SPANS}
+    spans = [one for one in events if one.get("cat") in _SPANS]
+    rows = [
+        (kinds[one["cat"]], str(one["name"]), _ns(one["ts"]), _ns(one["dur"]), int(one["tid"]), _correlation(one))
+        for one in [*calls, *spans]
+    ]
+    host = host_frame(rows, [_correlation(one) for one in work], _ns(origin))
     set_host(frame, host)
     return frame
 
@@ -187,8 +181,8 @@ def _operators(events: Sequence[dict[str, Any]]) -> pd.DataFrame:
         "kind": "operator",
     }
     frame: pd.DataFrame = build(columns, tool="kineto", caveats=_caveats(events)[1:])
-    spent = [("range", one.name, one.start, (one.end or one.start) - one.start, one.thread) for one in ranges]
-    set_host(frame, host_frame([], [], int(origin), spent))
+    spent = [("range", one.name, one.start, (one.end or one.start) - one.start, one.thread, None) for one in ranges]
+    set_host(frame, host_frame(spent, [], int(origin)))
     return frame
 
 
@@ -224,34 +218,24 @@ def _processes(
 
 
 def host_frame(
-    calls: Sequence[tuple[str, int, int, int, Any]],
-    launched: Sequence[Any],
-    origin: int,
-    spans: Sequence[tuple[str, str, int, int, int]] = (),
+    events: Sequence[tuple[str, str, int, int, int, Any]], launched: Sequence[Any], origin: int
 ) -> pd.DataFrame:
     """The host's events: call, start and time [s], thread, launch (row, -1 for none), kind.
 
-    kind: "call" (CUDA), "range" (the user's), "op" (an operator, from LONG on). calls: (name, begin [ns], length [ns],
-    thread, correlation); launched: the correlation of each row; origin [ns]: zero of the frame's clock; spans: (kind,
-    name, begin [ns], length [ns], thread).
+    events: kind, name, begin [ns], length [ns], thread, and correlation of a call. kind: "call" (CUDA), "range" (the
+    user's), "op" (an operator, from LONG on). launched: the correlation of each row; origin [ns]: zero of the clock.
     """
     row_of: dict[Any, int] = {}
     for row, correlation in enumerate(launched):
         if correlation:
             row_of.setdefault(correlation, row)  # a graph's launch has many
-    told = [one for one in spans if one[0] == "range" or one[3] * 1e-9 >= LONG]
-    rows = [("call", *one) for one in calls] + [(*one, None) for one in told]
-    found: pd.DataFrame = pd.DataFrame(
-        {
-            "call": [name for _, name, *_ in rows],
-            "start": [(begin - origin) * 1e-9 for _, _, begin, *_ in rows],
-            "time": [length * 1e-9 for _, _, _, length, *_ in rows],
-            "thread": [thread for *_, thread, _ in rows],
-            "launch": [row_of.get(correlation, -1) for *_, correlation in rows],
-            "kind": [kind for kind, *_ in rows],
-        }
-    )
-    return found
+    kept = [one for one in events if one[0] != "op" or one[3] * 1e-9 >= LONG]
+    found = pd.DataFrame(kept, columns=["kind", "call", "start", "time", "thread", "launch"])
+    found["launch"] = [row_of.get(one[5], -1) for one in kept]
+    found["start"] = (found["start"] - origin) * 1e-9
+    found["time"] = found["time"] * 1e-9
+    ordered: pd.DataFrame = found[["call", "start", "time", "thread", "launch", "kind"]]
+    return ordered
 
 
 def ranges_of(calls: Sequence[tuple[int, int]], ranges: Sequence[Range]) -> list[str]:
@@ -260,6 +244,10 @@ def ranges_of(calls: Sequence[tuple[int, int]], ranges: Sequence[Range]) -> list
         return [""] * len(calls)
     asked = np.array(calls, dtype=np.int64)
     return attributed(ranges, asked[:, 0], asked[:, 1])[0]
+
+
+def _correlation(event: Mapping[str, Any]) -> Any:
+    return event.get("args", {}).get("correlation")
 
 
 def _ns(microseconds: Any) -> int:

@@ -128,34 +128,8 @@ def _main(cell: str) -> str:
 _PREFIX = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _TIME = {"second": 1.0, "msecond": 1e-3, "usecond": 1e-6, "nsecond": 1e-9, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _PLAIN = {
-    "",
-    *[
-        "%",
-        "inst",
-        "thread",
-        "warp",
-        "block",
-        "cluster",
-        "sector",
-        "sectors",
-        "register",
-        "request",
-        "pass",
-        "cycle",
-        "sm",
-        "sample",
-        "wave",
-        "instance",
-        "op",
-        "byte",
-        "hz",
-        "grid",
-        "tile",
-        "fragment",
-        "quad",
-        "pixel",
-        "access",
-    ],
+    *("", "%", "inst", "thread", "warp", "block", "cluster", "sector", "sectors", "register", "request", "pass"),
+    *("cycle", "sm", "sample", "wave", "instance", "op", "byte", "hz"),
 }
 
 

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -63,66 +63,52 @@ def count_results(path: Path) -> int | None:
     The reader package takes a cut report for a shorter one, so the blocks are walked: four bytes of length, a header
     (protobuf: field 2 launches, field 5 bytes that follow), the bytes. Raises CollectError if the last is cut.
     """
-    cut = CollectError(f"{path}: the report breaks off", fix="copy it again, or record it again")
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        if file.read(4) != _MAGIC:
-            if path.suffix == ".ncu-repz" and size:
-                return None
-            raise CollectError(f"{path}: not a report of ncu", fix="record with `ncu -o NAME`")
-        results = 0
-        try:
-            _message(file)
-            while file.tell() < size:
-                fields = _varints(_message(file))
-                results += fields.get(2, 0)
-                file.seek(fields.get(5, 0), os.SEEK_CUR)
-        except (IndexError, ValueError) as error:
-            raise cut from error
-        if file.tell() != size:
-            raise cut
+    data = path.read_bytes()
+    if not data.startswith(_MAGIC):
+        if path.suffix == ".ncu-repz" and data:
+            return None
+        raise CollectError(f"{path}: not a report of ncu", fix="record with `ncu -o NAME`")
+    at, results = _after(data, len(_MAGIC)), 0
+    while at < len(data):
+        begin, at = at, _after(data, at)
+        fields = _integers(data[begin + 4 : at])
+        results += fields.get(2, 0)
+        at += fields.get(5, 0)
+    if at != len(data):
+        raise CollectError(f"{path}: the report breaks off", fix="copy it again, or record it again")
     return results
 
 
-def _message(file: BinaryIO) -> bytes:
-    """The message behind its four bytes of length; raises IndexError where it is cut."""
-    length = file.read(4)
-    message = file.read(int.from_bytes(length, "little"))
-    if len(length) < 4 or len(message) < int.from_bytes(length, "little"):
-        raise IndexError(file.tell())
-    return message
+def _after(data: bytes, at: int) -> int:
+    """Where the message ends whose length stands at `at`."""
+    return at + 4 + int.from_bytes(data[at : at + 4], "little")
 
 
-def _varints(message: bytes) -> dict[int, int]:
-    """The integer fields of a protobuf message; raises IndexError or ValueError where it is cut."""
+def _integers(message: bytes) -> dict[int, int]:
+    """The integer fields of a protobuf message, as far as it goes."""
     found: dict[int, int] = {}
     place = 0
-    while place < len(message):
-        key, place = _varint(message, place)
-        kind = key & 7
-        if kind == 0:
-            found[key >> 3], place = _varint(message, place)
-        elif kind == 2:
-            length, place = _varint(message, place)
-            place += length
-        elif kind in (1, 5):
-            place += 8 if kind == 1 else 4
-        else:
-            raise ValueError(f"wire type {kind}")
-    if place != len(message):
-        raise IndexError(place)
+
+    def varint() -> int:
+        nonlocal place
+        value = shift = 0
+        while True:
+            byte = message[place]
+            place += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    with contextlib.suppress(IndexError):
+        while True:
+            key = varint()
+            if key & 7 == 0:
+                found[key >> 3] = varint()
+            else:
+                length = {1: 8, 5: 4}.get(key & 7) or varint()
+                place += length
     return found
-
-
-def _varint(message: bytes, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[place]
-        place += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return value, place
 
 
 def _by_package(package: Any, path: Path, wanted: Callable[[str], bool]) -> Launches:

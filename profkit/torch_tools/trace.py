@@ -257,18 +257,19 @@ def operation(event: Any, lists: Mapping[int, list[Any]]) -> str:
 
 def host_rows(found: Gathered, began: int, ended: int) -> list[dict[str, Any]]:
     """Host activity, and the process from `began` to `ended` [ns]."""
-    calls = [
-        (event.name(), event.start_ns(), event.duration_ns(), event.start_thread_id(), event.correlation_id())
+    rows: list[tuple[str, str, int, int, int, Any]] = [
+        ("call", event.name(), event.start_ns(), event.duration_ns(), event.start_thread_id(), event.correlation_id())
         for event in found.calls
     ]
     if found.work:
-        calls = [("process", began, ended - began, 0, None), *calls]
-    spans = [("range", one.name, one.start, (one.end or one.start) - one.start, one.thread) for one in found.ranges]
-    spans += [("op", *one) for one in found.ops]
-    launched = [event.correlation_id() for event in found.work]
-    frame = host_frame(calls, launched, found.origin, spans if found.work else ())
-    rows = [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
-    return [row | {"start": f"{row['start']:.9f}", "time": f"{row['time']:.9f}"} for row in rows]
+        rows = [("call", "process", began, ended - began, 0, None), *rows]
+        rows += [
+            ("range", one.name, one.start, (one.end or one.start) - one.start, one.thread, None) for one in found.ranges
+        ]
+        rows += [("op", *one, None) for one in found.ops]
+    frame = host_frame(rows, [event.correlation_id() for event in found.work], found.origin)
+    found_rows = [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
+    return [row | {"start": f"{row['start']:.9f}", "time": f"{row['time']:.9f}"} for row in found_rows]
 
 
 def write(found: Sequence[Mapping[str, Any]], columns: Sequence[str], path: Path) -> None:

@@ -419,14 +419,6 @@ def test_recorded_exports_read_or_say_why(name):
 
 
 @needs_shared
-@pytest.mark.parametrize("name", [name for name in RECORDED if "nvprof" not in name])
-def test_a_parser_tells_of_recorded_exports_what_reading_row_by_row_does(monkeypatch, name):
-    quickly = _told(SHARED / name)
-    monkeypatch.setattr(frames, "_quick", lambda *_: None)
-    np.testing.assert_equal(quickly, _told(SHARED / name))
-
-
-@needs_shared
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["h200_ns2_cuda_gpu_kern_sum.csv", "nsys_a100_cuda_gpu_trace_2023.4.4.csv"])
 def test_recorded_exports_cut_at_random(tmp_path, name):

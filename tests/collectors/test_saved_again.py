@@ -81,29 +81,6 @@ def test_the_order_of_columns_changes_nothing(tmp_path, name, turned):
 
 
 @pytest.mark.parametrize("name", [*VALUE])
-@pytest.mark.parametrize("how", ["doubled", "lost", "renamed", "unnamed"])
-def test_a_column_that_is_not_as_the_tool_wrote_it(tmp_path, name, how):
-    header, *rows = cells(name)
-    at = column(name)
-    if how == "doubled":
-        rows = [[*row, f"{row[at]}9"] for row in rows]
-        header = [*header, header[at]]
-    elif how == "lost":
-        header, *rows = [row[:at] + row[at + 1 :] for row in [header, *rows]]
-    else:
-        header[at] = "Column1" if how == "renamed" else ""
-    path = saved(tmp_path / "x.csv", [header, *rows], quoted=name.startswith("ncu"))
-    if name == "cupti" and how == "doubled":
-        assert len(read(path)) == len(rows)  # Its own columns stand as they were, the added one behind them.
-    elif name == "ncu raw" and how in ("lost", "renamed"):
-        frame = read(path)
-        assert "time" not in frame
-        assert ("Column1" in "".join(caveat.what for caveat in frame.attrs["caveats"])) == (how == "renamed")
-    else:
-        refused(path)
-
-
-@pytest.mark.parametrize("name", [*VALUE])
 @pytest.mark.parametrize(
     ("cell", "means"),
     [
@@ -165,17 +142,6 @@ def test_blanks_round_cells(tmp_path):
 
     assert read(padded("nsys trace"))["kind"].tolist() == ["kernel", "kernel", "memcpy"]
     assert read(padded("rocprof 3"))["dram_read"].notna().any()
-
-
-@pytest.mark.parametrize("name", ["rocprof 1", "rocprof 3", "rocprof trace"])
-def test_a_row_moved_by_a_cell_is_no_dispatch(tmp_path, name):
-    *rows, last = cells(name)
-    refused(saved(tmp_path / "x.csv", [*rows, ["", *last[:-1]]]))
-
-
-def test_another_table_with_a_column_kernel_is_none_of_rocprof(tmp_path):
-    (tmp_path / "x.csv").write_text("kernel,launch,start\nrelu,1,5\n")
-    refused(tmp_path / "x.csv", "neither an Nsight")
 
 
 @pytest.mark.parametrize("begin", ["", "==PROF== Connected to process 1 (a)\n", PARTS["ncu raw"], PARTS["nsys trace"]])
