@@ -173,7 +173,7 @@ def draw(run: Study | str | os.PathLike[str], *, theme: str = "light") -> Figure
 
 
 def roofline(*runs: Study | str | os.PathLike[str], **options: Any) -> Figure:
-    """The kernels of one run or several on one roofline; options as `profkit roofline`: levels, dtypes, top, pattern,
+    """The kernels of one run or several on one roofline; options as `profkit roofline`: levels, dtypes, top,
     theme.
     """
     scene = figures.kernels_scene([open_study(one) for one in runs], **options)

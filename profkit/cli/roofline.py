@@ -35,7 +35,6 @@ def _words(*known: str) -> Callable[[click.Context, click.Parameter, str], tuple
     help="Only kernels that compute mainly in these types, and their ceilings.",
 )
 @click.option("--top", default=12, show_default=True, type=click.IntRange(1), help="How many kernels, by time.")
-@click.option("--kernel", "pattern", default="", metavar="REGEX", help="Only kernels whose name matches.")
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
 @shared.force
 def roofline_(runs: tuple[Path, ...], output: Path, force: bool, **options: Any) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +14,7 @@ from analyzers.records import number
 from analyzers.verdicts.speedup import shown
 from profkit.errors import ProfkitError
 from profkit.report import sections, units, waterfall
+from profkit.report.ladder import told_apart
 from profkit.report.messages import language, named, say, speaking, spoken
 from profkit.report.names import short_names
 from profkit.study.study import Study
@@ -238,114 +238,84 @@ def kernels_scene(
     levels: Sequence[str] = ("dram",),
     dtypes: Sequence[str] = (),
     top: int = TOP_KERNELS,
-    pattern: str = "",
     theme: str = "light",
     references: bool = True,
 ) -> Scene:
     """The `top` longest kernels of the runs under the ceilings of their device.
 
     levels: memory ceilings, a point each. dtypes: keys of ROOFS, only kernels whose busiest compute unit is of
-    these; pattern: a regular expression for names. references: those of the references, too. Raises ProfkitError where
-    devices differ or nothing is left to draw.
+    these. references: those of the references, too. Raises ProfkitError where devices differ or nothing is left to draw.
     """
-    roof = _common_roof(studies)
-    kernels = pd.concat([_labelled(study, name) for study, name in zip(studies, _names(studies), strict=True)])
-    if not references and "reference" in kernels:
-        kernels = kernels[~kernels["reference"]]
-    kernels = kernels.reset_index(drop=True)
-    kernels, dropped = _chosen(kernels, dtypes, pattern)
-    shown = kernels.sort_values("time", ascending=False, kind="stable").head(top) if len(kernels) else kernels
+    if not studies:
+        raise ProfkitError("no runs to draw", fix="name run directories")
+    devices = _devices(studies)
+    if len(devices) > 1:
+        raise ProfkitError(
+            f"these runs are of different devices: {'; '.join(devices)}", fix="draw each device by itself"
+        )
+    roof = max((study.roofline for study in studies), key=_trusted)
+    samples = [study.manifest.sample.id for study in studies]
+    labels = told_apart(studies, samples) if len(studies) > 1 else [""]
+    kernels = pd.concat([_labelled(study, name, references) for study, name in zip(studies, labels, strict=True)])
+    kernels, others = _of_types(kernels.reset_index(drop=True), dtypes)
+    shown_ = kernels.sort_values("time", ascending=False, kind="stable").head(top) if len(kernels) else kernels
     total = float(kernels["time"].sum()) or math.nan if "time" in kernels else math.nan
-    rows = shown.to_dict("records")
+    rows = shown_.to_dict("records")
     short = short_names(str(row["kernel"]) for row in rows)
-    points = [_point(row, level, total, short[str(row["kernel"])]) for row in rows for level in levels]
-    hidden = len(kernels) - len(shown)
+    hidden = len(kernels) - len(rows)
+    captions = dict.fromkeys(line for study in studies for line in _tools(study) if line)
+    captions |= {f"{others} kernels of other types are left out (--dtype {','.join(dtypes)}).": None} if others else {}
+    captions |= {say("fig_hidden", count=str(hidden)): None} if hidden else {}
     return Scene(
         roofline=roof,
-        points=tuple(points),
+        points=tuple(_point(row, level, total, short[str(row["kernel"])]) for row in rows for level in levels),
         order=order_of(studies[0]) if len(studies) == 1 else (),
-        title=", ".join(dict.fromkeys(study.manifest.sample.id for study in studies)),
+        title=", ".join(dict.fromkeys(samples)),
         subtitle=_subtitle(studies),
         theme=theme,
         lang=language(),
         levels=tuple(levels),
         roofs=tuple(name for dtype in dtypes for name in ROOFS[dtype] if roof.get(name)),
-        caption=(
-            *dict.fromkeys(line for line in _captions(studies) if line),
-            *dropped,
-            *([say("fig_hidden", count=str(hidden))] if hidden > 0 else []),
-        ),
+        caption=tuple(captions),
     )
-
-
-def _common_roof(studies: Sequence[Study]) -> Roofline:
-    devices = _devices(studies)
-    if len(devices) > 1:
-        raise ProfkitError(
-            f"these runs are of different devices: {'; '.join(devices)}",
-            fix="draw each device by itself",
-        )
-    if not studies:
-        raise ProfkitError("no runs to draw", fix="name run directories")
-    return max((study.roofline for study in studies), key=_trusted)
 
 
 def _trusted(roof: Roofline) -> tuple[int, int]:
     return sum(one.source == "measured" for one in roof.ceilings), len(roof.ceilings)
 
 
-def _names(studies: Sequence[Study]) -> list[str]:
-    """Labels that tell runs apart: "", the sample, or the sample and the run."""
-    samples = [study.manifest.sample.id for study in studies]
-    if len(studies) == 1:
-        return [""]
-    unique = len(set(samples)) == len(samples)
-    return [name if unique else f"{name} {study.path.name}" for name, study in zip(samples, studies, strict=True)]
-
-
-def _labelled(study: Study, label: str) -> pd.DataFrame:
+def _labelled(study: Study, label: str, references: bool) -> pd.DataFrame:
     """Kernels of a run with its label before their implementation or range."""
     kernels = study.kernels
     if not len(kernels):
         return kernels
+    if not references:
+        kernels = kernels[~kernels["impl"].isin([one.name for one in study.manifest.impls if one.role == "reference"])]
     own = kernels["impl"].astype(str)
-    reference = own.isin([one.name for one in study.manifest.impls if one.role == "reference"])
     own = own.where(own != "", "" if label else "kernels")
-    names = [": ".join(part for part in (label, name) if part) for name in own]
-    labelled: pd.DataFrame = kernels.assign(impl=names, reference=reference)
+    labelled: pd.DataFrame = kernels.assign(impl=[": ".join(filter(None, (label, name))) for name in own])
     return labelled
 
 
-def _chosen(kernels: pd.DataFrame, dtypes: Sequence[str], pattern: str) -> tuple[pd.DataFrame, list[str]]:
-    said = []
-    if pattern:
-        try:
-            kernels = kernels[kernels["kernel"].str.contains(re.compile(pattern), na=False)]
-        except re.error as error:
-            raise ProfkitError(f"--kernel {pattern!r}: {error}", fix="give a regular expression") from error
-        if not len(kernels):
-            raise ProfkitError(f"no kernel matches {pattern!r}", fix="see kernels.csv for the names")
-        said.append(f"Only kernels matching {pattern!r}.")
+def _of_types(kernels: pd.DataFrame, dtypes: Sequence[str]) -> tuple[pd.DataFrame, int]:
+    """(kernels that compute mainly in these types, how many others there are)."""
     if not dtypes:
-        return kernels, said
-    wanted = {name for dtype in dtypes for name in ROOFS[dtype]}
-    there = sorted({str(name) for name in kernels.get("compute", ()) if name})
-    left = kernels[kernels["compute"].isin(wanted)] if "compute" in kernels else kernels.head(0)
+        return kernels, 0
+    compute = kernels["compute"] if "compute" in kernels else pd.Series("", kernels.index)
+    left = kernels[compute.isin([name for dtype in dtypes for name in ROOFS[dtype]])]
     if not len(left):
+        there = ", ".join(sorted({str(name) for name in compute if name})) or "nothing that was counted"
         raise ProfkitError(
-            f"no kernel computes in {', '.join(dtypes)}; these do in {', '.join(there) or 'nothing that was counted'}",
+            f"no kernel computes in {', '.join(dtypes)}; these do in {there}",
             fix="leave --dtype out to see them all",
         )
-    others = len(kernels) - len(left)
-    said += [f"{others} kernels of other types are left out (--dtype {','.join(dtypes)})."] if others else []
-    return left, said
+    return left, len(kernels) - len(left)
 
 
-def _captions(studies: Sequence[Study]) -> Iterator[str]:
+def _tools(study: Study) -> Iterator[str]:
     """A kernel's place follows the tool that counted it, whatever timed the whole."""
-    for study in studies:
-        yield sections.kernel_times_line(study) + _clock(study, say("semicolon"))
-        yield sections.counters_line(study)
+    yield sections.kernel_times_line(study) + _clock(study, say("semicolon"))
+    yield sections.counters_line(study)
 
 
 def gate_scene(studies: Sequence[Study]) -> Scene:

@@ -58,14 +58,6 @@ def test_a_type_keeps_its_own_kernels(run):
         kernels_scene([run], dtypes=("int8",))
 
 
-def test_names_choose_kernels(run):
-    assert {p.label for p in kernels_scene([run], pattern="nvjet").points} == {"bf16 GEMM 256x128 (cuBLAS)"}
-    with pytest.raises(ProfkitError, match="no kernel matches"):
-        kernels_scene([run], pattern="^nothing$")
-    with pytest.raises(ProfkitError, match="--kernel"):
-        kernels_scene([run], pattern="(")
-
-
 def test_runs_are_merged_and_told_apart(run, tmp_path):
     other = Study(import_files([NCU], tmp_path / "two").run)
     scene = kernels_scene([run, other], top=100)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 WHOLLY = 0.99
 """Share of the kernels' time from which a program counts as counted."""
-SAME = 0.01
-"""Relative difference below which a share of a ceiling and a distance to the lower bound are one number."""
 NEAR = 0.8
 """Share of a ceiling from which a kernel without a finding counts as near it."""
 
@@ -172,13 +170,7 @@ def _bound_card(row: Mapping[Any, Any], question: str) -> Card:
     shown = units.percent(share)
     if nearest != str(row.get("bound_by", "")):
         return Card(question, answer, say("p_of_nearest", share=shown, roof=named(nearest)))
-    # Where the ceiling that binds sets the lower bound, too, and no more was done than must be, both are one fact; so are
-    # they where a cache kept bytes from being counted.
-    times, key = number(row, "lower_bound_ratio"), "p_of_roof"
-    if row.get("lower_bound_bound_by") == nearest and times > 0 and share * times < 1 + SAME:
-        key = "p_of_lower_bound" if share * times > 1 - SAME else "p_of_counted"
-    told = {"share": shown, "moved": units.percent(1 / times) if times > 0 else "", "ratio": units.digits(times)}
-    return Card(question, answer, say(key, **told), share)
+    return Card(question, answer, say("p_of_roof", share=shown), share)
 
 
 def _trust_card(study: Study, found: Sequence[Finding]) -> Card:
@@ -248,10 +240,6 @@ def _hottest_card(study: Study, kernels: Sequence[Mapping[Any, Any]]) -> Card:
     else:
         total = sum(number(one, "time") for one in kernels)
         note = say("p_of_all", share=units.percent(share), time=units.text(total, "s"))
-    alike = [one for one in kernels if short_name(str(one["kernel"]), 60) == name]
-    if len(alike) > 1:
-        together = units.percent(sum(number(one, "share") for one in alike))
-        note += say("p_same_name", count=str(len(alike)), share=together)
     return Card(say("p_which"), name, note, share, "small")
 
 

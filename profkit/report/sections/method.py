@@ -58,17 +58,9 @@ def below_least(study: Study) -> str:
     """Counted bytes below the compulsory ones, and why; "" for none."""
     rows = [part.row for part in study.ranked if part.impl is not None and part.row is not None]
     short = [row for row in rows if row["work_source"] == "counted" and row["bytes"] < row["compulsory_bytes"]]
-    if not short:
-        return ""
-    least = units.text(float(short[0]["compulsory_bytes"]), "B")
-    fewer = [(str(row["impl"]), units.text(float(row["bytes"]), "B")) for row in short]
-    fewer = [(impl, moved) for impl, moved in fewer if moved != least]
-    written = min((work.written for work in study.analysis.works if work.written > 0), default=0.0)
-    kept = min(written, float(study.manifest.device.get("l2_bytes") or 0.0))
-    late = all(row["compulsory_bytes"] - row["bytes"] <= kept for row in short)
-    impls = say("listed").join(say("below_of", impl=impl, bytes=moved) for impl, moved in fewer)
-    why = say("below_written" if late else "below_kept")
-    return say("below_least", least=least, impls=impls, why=why) if fewer else ""
+    told = [[units.text(float(row[name]), "B") for name in ("compulsory_bytes", "bytes")] for row in short]
+    fewer = [f"{row['impl']} {moved}" for row, (least, moved) in zip(short, told, strict=True) if moved != least]
+    return say("below_least", least=told[0][0], impls=say("listed").join(fewer)) if fewer else ""
 
 
 def paired_line(study: Study) -> str:
@@ -126,17 +118,14 @@ def cache_of(study: Study) -> str:
 
 
 def _processes(study: Study) -> str:
-    """Whether candidates ran apart from the judge; "" where there is none."""
+    """Whether candidates ran apart from the judge, and in how many processes; "" where there is none."""
     manifest = study.manifest
     if not manifest.candidates:
         return ""
-    said = say("isolated" if manifest.isolated else "trusted")
-    rows = [part.row for part in study.parts if part.row is not None and part.row["processes"] > 1]
-    if rows:
-        widest = max(rows, key=lambda row: row["within"] ** 2 + row["between"] ** 2)
-        shares = {name: units.percent(widest[name]) for name in ("within", "between")}
-        said += say("processes", count=f"{widest['processes']:.0f}", impl=str(widest["impl"]), **shares)
-    return said
+    several = max((part.row["processes"] for part in study.parts if part.row is not None), default=1)
+    return say("isolated" if manifest.isolated else "trusted") + (
+        say("processes", count=f"{several:.0f}") if several > 1 else ""
+    )
 
 
 def kernel_times_line(study: Study) -> str:

@@ -31,25 +31,37 @@ def parts_table(study: Study) -> Table:
     if study.stepwise:
         return _ranges_table(study)
     parts = _shown(study)
+    if study.manifest.impls:
+        return Table.of([Column("", [part.name for part in parts]), *_judged(parts), *_placed(parts)])
     rows: _Rows = [part.row or {} for part in parts]
-    ranges: _Rows = [{} if part.impl is not None else part.row or {} for part in parts]
     total = float(study.hottest["time"].sum()) or math.nan if "time" in study.hottest else math.nan
-    shares = [{"share": number(row, "time") / total} for row in ranges]
-    launches = [units.count(number(row, "kernels")) for row in ranges]
-    ranged = any(ranges)
     return Table.of(
         [
-            Column(say("range") if ranged else "", [part.name or say("no_range") for part in parts]),
-            Column(say("correct"), [correctness(part.impl) for part in parts], 2),
-            Column(say("speedup"), [speedup(part.row) for part in parts], 1),
-            Column(say("op_calls" if study.of_operators else "js_launches"), launches, 5),
+            Column(say("range"), [part.name or say("no_range") for part in parts]),
+            Column(
+                say("op_calls" if study.of_operators else "js_launches"),
+                [units.count(number(row, "kernels")) for row in rows],
+                5,
+            ),
             column(say("time"), rows, "time", "s"),
-            column(say("share"), shares, "share", "%", 1),
-            *(_declared(study, [part.name for part in parts]) if ranged else ()),
-            column(say("x_lower_bound"), [row if study.declared else {} for row in ranges], "lower_bound_ratio", "", 3),
+            column(say("share"), [{"share": number(row, "time") / total} for row in rows], "share", "%", 1),
+            *_declared(study, [part.name for part in parts], rows),
             *placed_columns(rows),
         ]
     )
+
+
+def _judged(parts: Sequence[Part]) -> list[Column]:
+    """Whether implementations are right, and how fast."""
+    return [
+        Column(say("correct"), [correctness(part.impl) for part in parts], 2),
+        Column(say("speedup"), [speedup(part.row) for part in parts], 1),
+    ]
+
+
+def _placed(parts: Sequence[Part]) -> list[Column]:
+    rows: _Rows = [part.row or {} for part in parts]
+    return [column(say("time"), rows, "time", "s"), *placed_columns(rows)]
 
 
 def _ranges_table(study: Study) -> Table:
@@ -61,18 +73,17 @@ def _ranges_table(study: Study) -> Table:
     parts = {part.name: part for part in study.parts}
     told = dict(_alike(inside))
     sums = {name: [sum(inside[path][at] for path in paths) for at in (0, 1)] for name, paths in told.items()}
-    shown = sorted(told, key=lambda name: (-round(sums[name][0], 12), name.count("/"), name))[:TOP_RANGES]
-    alone = [parts.get(told[name][0]) if len(told[name]) == 1 else None for name in shown]
+    names = sorted(told, key=lambda name: (-round(sums[name][0], 12), name.count("/"), name))[:TOP_RANGES]
+    alone = [parts.get(told[name][0]) if len(told[name]) == 1 else None for name in names]
     rows: _Rows = [part.row or {} if part is not None else {} for part in alone]
-    times: _Rows = [{"time": sums[name][0], "share": sums[name][0] / whole} for name in shown]
+    times: _Rows = [{"time": sums[name][0], "share": sums[name][0] / whole} for name in names]
     return Table.of(
         [
-            Column(say("range"), [name or say("no_range") for name in shown]),
-            Column(per(study, "col_kernels"), [many(sums[name][1]) for name in shown], 5),
+            Column(say("range"), [name or say("no_range") for name in names]),
+            Column(per(study, "col_kernels"), [many(sums[name][1]) for name in names], 5),
             column(per(study, "col_time"), times, "time", "s"),
             column(say("kernel_share"), times, "share", "%", 1),
-            *_declared(study, [part.name if part is not None else "" for part in alone]),
-            column(say("x_lower_bound"), rows if study.declared else [{}] * len(rows), "lower_bound_ratio", "", 3),
+            *_declared(study, [part.name if part is not None else "" for part in alone], rows),
             *placed_columns(rows),
         ]
     )
@@ -109,18 +120,16 @@ def _shown(study: Study) -> Sequence[Part]:
     return [part for part in study.parts if part in longest]
 
 
-def _declared(study: Study, names: Iterable[str]) -> Iterator[Column]:
-    """What a program said that its ranges must do."""
-    said = [study.declared.get(name) for name in names]
-    rows = [
-        {
-            "flops": sum(one.flops.values()) if one is not None and one.flops else math.nan,
-            "bytes": math.nan if one is None or one.bytes is None else one.bytes,
-        }
-        for one in said
-    ]
-    yield column(say("declared"), rows, "flops", "FLOP", 6)
-    yield column(say("declared"), rows, "bytes", "B", 6)
+def _declared(study: Study, names: Iterable[str], rows: _Rows) -> Iterator[Column]:
+    """What a program said that its ranges must do, and how far they are from it."""
+    if not study.declared:
+        return
+    known = [study.declared.get(name) for name in names]
+    flops = [{"flops": sum(one.flops.values()) if one is not None and one.flops else math.nan} for one in known]
+    moved = [{"bytes": math.nan if one is None or one.bytes is None else one.bytes} for one in known]
+    yield column(say("declared"), flops, "flops", "FLOP", 6)
+    yield column(say("declared"), moved, "bytes", "B", 6)
+    yield column(say("x_lower_bound"), rows, "lower_bound_ratio", "", 3)
 
 
 def placed_columns(rows: _Rows) -> list[Column]:
@@ -169,22 +178,17 @@ def tried(studies: Iterable[Study]) -> list[tuple[Study, Part]]:
 
 
 def overview(studies: Iterable[Study]) -> tuple[Table, list[str]]:
-    """One row a candidate of many runs, and what is missing."""
+    """One row a candidate of many runs, each time in its own unit, and what is missing."""
     studies = list(studies)
-    parts = tried(studies)
-    rows: _Rows = [part.row or {} for _, part in parts]
+    owners, parts = zip(*tried(studies), strict=True) if tried(studies) else ((), ())
     table = Table.of(
         [
-            Column("sample", [study.manifest.sample.id for study, _ in parts]),
-            Column("candidate", [part.name for _, part in parts]),
-            Column("correct", [correctness(part.impl) for _, part in parts], 2),
-            Column("speedup", [speedup(part.row) for _, part in parts], 1),
-            Column("time", [units.text(number(row, "time"), "s") for row in rows]),
-            column("x lower bound", rows, "lower_bound_ratio", "", 3),
-            column("DRAM of peak", rows, "dram_fraction", "%", 5),
-            column("FLOP/B", rows, "intensity", "", 6),
-            column("of attainable", rows, "attainable_fraction", "%", 4),
-            Column("bound by", [str(row.get("bound_by", units.MISSING)) for row in rows], 2),
+            Column("sample", [study.manifest.sample.id for study in owners]),
+            Column("candidate", [part.name for part in parts]),
+            *_judged(parts),
+            Column(say("time"), [units.text(number(part.row or {}, "time"), "s") for part in parts]),
+            column(say("x_lower_bound"), [part.row or {} for part in parts], "lower_bound_ratio", "", 3),
+            *placed_columns([part.row or {} for part in parts]),
         ]
     )
     return table, sorted({counters_line(study) for study in studies} - {""})
