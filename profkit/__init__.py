@@ -6,7 +6,7 @@
     with profkit.annotate("mlp", flops=f): ...            # a named range in any program, with its declared work
     run.kernels, run.metrics, run.explain()               # DataFrames; why it is slow
     profkit.compare(before, after)                        # steps of a ladder; .slower(0.05) is the gate
-    profkit.sweep(function, {"n": [1024, 2048]}).frame    # a tidy frame over a grid
+    profkit.sweep(function, {"n": [1024, 2048]})          # a tidy frame over a grid
     profkit.draw(run)                                     # the roofline, a matplotlib Figure
     profkit.do_bench(f); profkit.compare_timings(f, g)    # milliseconds as Triton's; g against f, paired, with interval
     profkit.read("ncu.csv")                               # somebody else's export, a launches frame

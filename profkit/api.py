@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from click import unstyle
 
-from profkit.campaign import sweep as sweeping
 from profkit.campaign.history import histories
 from profkit.campaign.index import Index
-from profkit.campaign.sweep import Swept
 from profkit.contests.formats import measure as measure_folder
 from profkit.errors import ProfkitError
 from profkit.record.profile import profile as record_target
@@ -38,6 +38,13 @@ if TYPE_CHECKING:
     from analyzers.timeline.compare import Rung as ProgramRung
     from analyzers.verdicts.analysis import Analysis
     from profkit.targets.target import Target
+
+
+SWEPT = (
+    *("impl", "verdict", "time", "time_low", "time_high", "speedup", "speedup_low", "speedup_high"),
+    *("lower_bound_ratio", "achieved_flops", "dram_bandwidth", "bound_by"),
+)
+"""Columns of a sweep."""
 
 
 class Text(str):
@@ -204,16 +211,28 @@ def sweep(
     inputs: Callable[..., Sequence[Any]] | None = None,
     reference: Callable[..., Any] | None = None,
     **options: Any,
-) -> Swept:
+) -> pd.DataFrame:
     """Measure a callable at every point of a grid: call(**point), or call(*inputs(**point)) where inputs are made first.
 
-    Returns a tidy frame (a row a point and implementation, SI units) that plots itself; options as `measure`.
+    A row a point and implementation, the last axis fastest: the axes, SWEPT in SI units, the path of the run; options as
+    `measure`. Raises ProfkitError without any point.
     """
-
-    def one(**point: Any) -> Study:
+    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    if not grid or not points:
+        raise ProfkitError("a grid without points", fix='give values: {"n": [1024, 2048]}')
+    rows = []
+    for point in points:
         if inputs is not None:
-            return measure(call, *inputs(**point), reference=reference, **options)
-        other = None if reference is None else sweeping.at(reference, point)
-        return measure(sweeping.at(call, point), reference=other, **options)
+            run = measure(call, *inputs(**point), reference=reference, **options)
+        else:
+            other = None if reference is None else _at(reference, point)
+            run = measure(_at(call, point), reference=other, **options)
+        told = {**point, "run": run.path.as_posix()}
+        rows += [{**told, **{name: row.get(name) for name in SWEPT}} for row in run.metrics.to_dict("records")]
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=[*grid, *SWEPT, "run"])
+    return frame
 
-    return sweeping.over(one, grid)
+
+def _at(call: Callable[..., Any], point: Mapping[str, Any]) -> Callable[[], Any]:
+    """call(**point) as a callable of no arguments under the same name."""
+    return functools.wraps(call)(functools.partial(call, **point))

@@ -2,6 +2,12 @@
 
 A series is one implementation on one device, in seconds. Several devices are compared by time over the lower bound. A
 regression is a suspicion until the sample has been measured again.
+
+Change points are found by e-divisive: D. S. Matteson and N. A. James, A Nonparametric Approach for Multiple Change
+Point Analysis of Multivariate Data, JASA 109 (2014), with exponent 1; its use for benchmarks: D. Daly et al., The Use
+of Change Point Detection to Identify Software Performance Regressions in a Continuous Integration System, ICPE 2020.
+No distribution is assumed: a segment is cut where the energy distance between both sides is largest, unless one of its
+permutations has as large a one (J. Besag and P. Clifford, Sequential Monte Carlo p-values, Biometrika 78, 1991).
 """
 
 from __future__ import annotations
@@ -13,8 +19,9 @@ from statistics import median
 from typing import Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-from profkit.campaign.change_points import SHORTEST, cuts
 from profkit.campaign.index import Index
 from profkit.campaign.rows import Row
 
@@ -24,6 +31,13 @@ LEAST = 0.01
 OUTSIDE = 6.0
 """Robust standard deviations of an outlier among the newest runs, and the runs needed before:"""
 BEFORE = 12
+PERMUTATIONS = 499
+"""A cut counts when none of so many permutations does as well: a quiet series is cut in one of 500 cases."""
+SHORTEST = 3
+"""Fewest values on either side of a cut."""
+LONGEST = 300
+"""Most values of a segment: a permutation's cost grows with their square."""
+SEED = 20_261_122
 OTHERWISE = ("method", "l2", "precision", "inputs", "isolated")
 """Facts that make two times incomparable."""
 
@@ -133,6 +147,48 @@ def level_changes(times: Sequence[float]) -> list[int]:
             break
         del found[least]
     return found
+
+
+def cuts(values: Sequence[float]) -> list[int]:
+    """Indices of level changes among the newest LONGEST values; the same for the same values."""
+    series = np.asarray(values, dtype=np.float64)
+    rng = np.random.default_rng(SEED)
+    found: list[int] = []
+    waiting = [(max(0, len(series) - LONGEST), len(series))]
+    while waiting:
+        low, high = waiting.pop()
+        at = _cut(series[low:high], rng)
+        if at is not None:
+            found.append(low + at)
+            waiting += [(low, low + at), (low + at, high)]
+    return sorted(found)
+
+
+def _cut(values: NDArray[np.float64], rng: np.random.Generator) -> int | None:
+    """The best cut of one segment, None when it is not significant."""
+    if len(values) < 2 * SHORTEST or np.ptp(values) == 0:
+        return None
+    apart = np.abs(values[:, None] - values[None, :])
+    best, at = best_cut(apart)
+    for _ in range(PERMUTATIONS):
+        order = rng.permutation(len(values))
+        if best_cut(apart[np.ix_(order, order)])[0] >= best:
+            return None
+    return at
+
+
+def best_cut(apart: NDArray[np.float64]) -> tuple[float, int]:
+    """(the largest energy distance between both sides, weighted by their sizes; its cut). apart: distances of pairs."""
+    n = len(apart)
+    cut = np.arange(SHORTEST, n - SHORTEST + 1)
+    left, right = cut, n - cut
+    sums = apart.cumsum(0).cumsum(1)
+    within = sums[cut - 1, cut - 1] / 2
+    between = sums[cut - 1, -1] - 2 * within
+    beyond = sums[-1, -1] / 2 - within - between
+    q = 2 * between / n - 2 * right / (n * (left - 1)) * within - 2 * left / (n * (right - 1)) * beyond
+    place = int(np.argmax(q))
+    return float(q[place]), int(cut[place])
 
 
 def newest_slower(times: Sequence[float]) -> int:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from recorded_runs import recorded, series, write
 
-from profkit.campaign.change_points import SHORTEST, _Weights, cuts
-from profkit.campaign.history import histories, level_changes, newest_slower
+from profkit.campaign.history import SHORTEST, best_cut, cuts, histories, level_changes, newest_slower
 from profkit.campaign.index import Index
 from profkit.cli import main
 
@@ -47,14 +46,13 @@ def test_nothing_in_two_hundred_runs_without_one():
 def test_the_statistic_is_the_papers():
     values = np.random.default_rng(0).standard_normal(12)
     best = (-math.inf, 0)
-    for cut in range(SHORTEST, 12):
-        for end in range(cut + SHORTEST, 13):
-            x, y = values[:cut], values[cut:end]
-            m, n = len(x), len(y)
-            within = [np.abs(one[:, None] - one).sum() / (len(one) * (len(one) - 1)) for one in (x, y)]
-            distance = 2 * np.abs(x[:, None] - y).mean() - sum(within)
-            best = max(best, (float(m * n / (m + n) * distance), cut))
-    q, at = _Weights(12).best(np.abs(values[:, None] - values))
+    for cut in range(SHORTEST, 12 - SHORTEST + 1):
+        x, y = values[:cut], values[cut:]
+        m, n = len(x), len(y)
+        within = [np.abs(one[:, None] - one).sum() / (len(one) * (len(one) - 1)) for one in (x, y)]
+        distance = 2 * np.abs(x[:, None] - y).mean() - sum(within)
+        best = max(best, (float(m * n / (m + n) * distance), cut))
+    q, at = best_cut(np.abs(values[:, None] - values))
     assert (pytest.approx(q), at) == best
 
 

@@ -65,7 +65,7 @@ def test_compare(run):
     assert "\x1b" not in repr(found)
     assert [rung.impl for rung in found.ladder.rungs] == ["ori", "cuda"]
     assert found.slower(0.05) == []
-    assert list(found.frame["impl"]) == ["ori", "cuda"]
+    assert list(found["impl"]) == ["ori", "cuda"]
     assert "speed-up: old time / new time" in repr(found)
     assert run.compare(path, impl="ori").ladder.rungs[1].step == 1
     with pytest.raises(ProfkitError, match="one run"):
@@ -124,10 +124,9 @@ def test_sweep_is_tidy(tmp_path):
     found = profkit.sweep(
         ours, {"n": [8, 16], "k": [4]}, inputs=lambda n, k: (torch.ones(n, k), torch.ones(k, n)), runs=tmp_path, **QUICK
     )
-    assert list(found.frame[["n", "k", "impl"]].itertuples(index=False, name=None)) == [(8, 4, "ours"), (16, 4, "ours")]
-    assert (found.frame["time"] > 0).all()
-    assert "<table" in found._repr_html_()
-    assert all(Path(path).is_dir() for path in found.frame["run"])
+    assert list(found[["n", "k", "impl"]].itertuples(index=False, name=None)) == [(8, 4, "ours"), (16, 4, "ours")]
+    assert (found["time"] > 0).all()
+    assert all(Path(path).is_dir() for path in found["run"])
 
 
 def test_sweep_calls_with_the_point_and_compares(tmp_path):
@@ -135,7 +134,7 @@ def test_sweep_calls_with_the_point_and_compares(tmp_path):
         return torch.arange(n) + 1
 
     found = profkit.sweep(ours, {"n": [8]}, reference=lambda n: torch.arange(1, n + 1), runs=tmp_path, **QUICK)
-    assert list(found.frame["impl"]) == ["reference", "ours"]
+    assert list(found["impl"]) == ["reference", "ours"]
     with pytest.raises(ProfkitError, match="without points"):
         profkit.sweep(ours, {"n": []})
 
