@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pandas as pd
 
+from analyzers.errors import AnalyzeError
+from analyzers.verdicts import timing
 from collectors.caveat import Caveat
 from profkit.errors import ProfkitError
 from profkit.launch import gpu, isolation, protocol, runner
 from profkit.launch.alone import Door
 from profkit.launch.protocol import Event, Job
-from profkit.record import settled
 from profkit.record.absorb import absorb, absorb_again, together
 from profkit.record.job import job
 from profkit.record.request import LEAST
@@ -44,6 +46,13 @@ PATIENCE = 3.0
 """Times the budget that the first process may take, builds apart, if others are to follow that nobody asked for; all together
 may take twice as much.
 """
+SPREAD = {"cuda": 0.04, "cpu": 0.1}
+"""Relative half-width by which the speed-up of another process is taken to differ, where one process has to be enough: it
+goes into the interval. Of ten candidates of CUDA-L1, each timed in three processes of an H200, it would have held for seven;
+the others were faster or slower by more than that.
+"""
+TARGET = 0.01
+"""Relative half-width of the medians to which they time where one may be enough, unless another was asked for."""
 
 
 class Measure:
@@ -69,8 +78,8 @@ class Measure:
         sparing = many > 1 and not wanted.processes
         first = msgspec.structs.replace(made, budget=wanted.budget / many, probe=_known(session))
         if sparing and "target" not in wanted.given:
-            first.target, first.clear = max(first.target, settled.TARGET), 2 * settled.SPREAD[session.device]
-        spread = settled.SPREAD[session.device] if sparing else 0.0
+            first.target, first.clear = max(first.target, TARGET), 2 * SPREAD[session.device]
+        spread = SPREAD[session.device] if sparing else 0.0
         outcome = _start(session, first, self.name, absorb, spread)
         took = _took(outcome) - max((impl.build_seconds or 0.0 for impl in run.manifest.impls), default=0.0)
         _list_activities(session)
@@ -82,13 +91,16 @@ class Measure:
                 run.manifest.timing.spread = spread
                 slow = "the machine is busy" if busy else f"checking and timing took {took:.0f} s in it"
                 why = "they told the verdict" if known else slow
+                what = "the times come from one process of each implementation"
                 how = f"{why}; that another differs by {spread:.0%} is in the interval"
-                run.manifest.caveats.append(_one_process(how, many))
+                run.manifest.caveats.append(Caveat(what, how, f"--processes {many} takes the time", "one-process"))
             else:
                 _again(session, many, first.target, took, sparing=sparing)
                 session.answer(run)
-        if not outcome.finished and not outcome.fallen:
-            _ended_early(session, outcome)
+        if not outcome.finished and not outcome.fallen and run.timings_csv.exists():
+            how = f"exit code {outcome.exits[-1][1].code}"
+            what = "the runner ended early, after the timing"
+            run.manifest.caveats.append(Caveat(what, how, "see logs/measure.log"))
         run.save()
         reference = run.manifest.reference
         untold = reference is None or reference.status in ("skipped", "ok")
@@ -193,18 +205,38 @@ def _waited(outcome: runner.Outcome) -> float:
     return sum(then.at - one.at for one, then in pairwise(steps) if one.phase == "wait")
 
 
-def _one_process(how_much: str, many: int) -> Caveat:
-    what = "the times come from one process of each implementation"
-    return Caveat(what, how_much, f"--processes {many} takes the time", "one-process")
-
-
 def _settled(session: Session) -> bool:
     """Whether the first process tells enough. What other work may have made of it does not."""
     run, reference = session.run, session.run.manifest.reference
     if reference is None or any(caveat.code == "busy" for caveat in run.manifest.caveats):
         return False
     names = [impl.name for impl in run.manifest.candidates if impl.ok]
-    return settled.settled(read_rows(run.timings_csv), reference.name, names, session.device)
+    return settled(read_rows(run.timings_csv), reference.name, names, session.device)
+
+
+def settled(table: Sequence[Sequence[str]], reference: str, names: Collection[str], device: str) -> bool:
+    """Whether one process tells the verdict of all of these, with no more left open by it than SPREAD.
+
+    table: timings.csv of the process, its header first. False where there are none, something was not timed, or two clocks
+    disagree.
+    """
+    if not (table and names):
+        return False
+    try:
+        samples = timing.check(frame(table))
+        chosen = timing.choose(samples)
+        found = timing.speedups(chosen, reference, spread=SPREAD[device])
+    except (AnalyzeError, ValueError):
+        return False
+    mine = {name: found[name] for name in names if name in found}
+    known = [one for one in mine.values() if one.verdict != "inconclusive" and one.within <= SPREAD[device]]
+    return len(known) == len(names) and not timing.two_clocks(samples, chosen, mine, reference)
+
+
+def frame(table: Sequence[Sequence[str]]) -> pd.DataFrame:
+    """Rows of a file of samples, its header first."""
+    found: pd.DataFrame = pd.DataFrame([list(row) for row in table[1:]], columns=list(table[0]))
+    return found
 
 
 def _again(session: Session, many: int, target: float, took: float, *, sparing: bool) -> None:
@@ -258,13 +290,6 @@ def _leave_out(run: Run, wrong: Collection[str]) -> None:
         kept = [row for row in table if row[0] not in wrong]
         if len(kept) < len(table):
             write_rows(file, kept)
-
-
-def _ended_early(session: Session, outcome: runner.Outcome) -> None:
-    if session.run.timings_csv.exists():
-        code = outcome.exits[-1][1].code
-        what = "the runner ended early, after the timing"
-        session.run.manifest.caveats.append(Caveat(what, f"exit code {code}", "see logs/measure.log"))
 
 
 def _list_activities(session: Session) -> None:

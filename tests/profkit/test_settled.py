@@ -9,7 +9,7 @@ import pytest
 
 from analyzers.verdicts.statistics import ratio, widened
 from analyzers.verdicts.timing import check, choose, speedups, spreads
-from profkit.record import measure, settled
+from profkit.record import measure
 from profkit.record.measure import Measure
 from profkit.record.request import Request
 
@@ -39,27 +39,27 @@ def table(quotient, noise=0.002, *, rounds=24, method="wall", seed=1):
     ],
 )
 def test_one_process_is_enough_for_what_is_far_from_the_threshold(quotient, noise, device, known):
-    assert settled.settled(table(quotient, noise), "reference", ["mine"], device) is known
+    assert measure.settled(table(quotient, noise), "reference", ["mine"], device) is known
 
 
 def test_all_that_were_timed_have_to_be_known():
     rows = table(1.5) + [["near", *row[1:]] for row in table(1.5)[1:] if row[0] == "reference"]
-    assert settled.settled(rows, "reference", ["mine"], "cuda")
-    assert not settled.settled(rows, "reference", ["mine", "near"], "cuda")
-    assert not settled.settled(rows, "reference", ["mine", "gone"], "cuda")
-    assert not settled.settled(table(1.5, rounds=5), "reference", ["mine"], "cuda")
+    assert measure.settled(rows, "reference", ["mine"], "cuda")
+    assert not measure.settled(rows, "reference", ["mine", "near"], "cuda")
+    assert not measure.settled(rows, "reference", ["mine", "gone"], "cuda")
+    assert not measure.settled(table(1.5, rounds=5), "reference", ["mine"], "cuda")
     for nothing in ([], table(1.5)[:1]):
-        assert not settled.settled(nothing, "reference", ["mine"], "cuda")
-    assert not settled.settled(table(1.5), "reference", [], "cuda")
+        assert not measure.settled(nothing, "reference", ["mine"], "cuda")
+    assert not measure.settled(table(1.5), "reference", [], "cuda")
 
 
 def test_where_two_clocks_disagree_one_process_is_not_enough():
     rows = table(1.5, method="cupti") + table(0.9, method="event")[1:]
-    assert not settled.settled(rows, "reference", ["mine"], "cuda")
+    assert not measure.settled(rows, "reference", ["mine"], "cuda")
 
 
 def test_what_another_process_may_differ_by_is_in_the_interval_and_in_that_of_the_times():
-    rows = check(settled.frame(table(1.5)))
+    rows = check(measure.frame(table(1.5)))
     chosen = choose(rows)
     bare, wide = (speedups(chosen, "reference", spread=spread)["mine"] for spread in (0.0, 0.04))
     assert (wide.value, wide.within) == (bare.value, bare.within)
@@ -85,8 +85,8 @@ def test_nothing_is_called_the_same_or_wrongly_ordered_after_one_process(device)
     """Where processes differ as they are taken to, the verdict of one alone is wrong in less than one case of a hundred."""
     chance, wrong = np.random.default_rng(5), 0
     for seed in range(60):
-        shift = math.exp(chance.normal(0, math.log1p(settled.SPREAD[device]) / 1.96))
-        wrong += settled.settled(table(shift, 0.003, seed=seed), "reference", ["mine"], device)
+        shift = math.exp(chance.normal(0, math.log1p(measure.SPREAD[device]) / 1.96))
+        wrong += measure.settled(table(shift, 0.003, seed=seed), "reference", ["mine"], device)
     assert wrong <= 1
 
 
@@ -97,7 +97,7 @@ def test_what_one_process_says_three_say_too_and_its_interval_holds(quotient, ap
     missed = []
     for _ in range(100):
         every = [quotient * np.exp(chance.normal(0, apart) + chance.normal(0, 0.006, 24)) for _ in range(3)]
-        first = ratio(every[0], one, rounds, spread=settled.SPREAD["cuda"], resamples=400)
+        first = ratio(every[0], one, rounds, spread=measure.SPREAD["cuda"], resamples=400)
         if first.verdict != "inconclusive":
             whole = np.concatenate(every)
             all_ = ratio(whole, np.ones(72), np.arange(72), processes=np.repeat([0, 1, 2], 24), resamples=400)
@@ -155,11 +155,11 @@ def made_file(made):
 @pytest.mark.parametrize(
     ("campaign", "options", "found"),
     [
-        ("id/piece", {}, (1, settled.TARGET, settled.SPREAD["cpu"], ["one-process"])),
-        ("id/piece", {"target": 0.002}, (1, 0.002, settled.SPREAD["cpu"], ["one-process"])),
+        ("id/piece", {}, (1, measure.TARGET, measure.SPREAD["cpu"], ["one-process"])),
+        ("id/piece", {"target": 0.002}, (1, 0.002, measure.SPREAD["cpu"], ["one-process"])),
         ("id/piece", {"processes": 3}, (3, 0.005, 0.0, [])),
         ("id/piece", {"budget": 1.0}, (1, 0.005, 0.0, [])),
-        ("", {}, (1, settled.TARGET, settled.SPREAD["cpu"], ["one-process"])),
+        ("", {}, (1, measure.TARGET, measure.SPREAD["cpu"], ["one-process"])),
     ],
 )
 def test_no_more_processes_are_asked_than_it_takes_unless_it_is_told_how_many(
@@ -180,6 +180,6 @@ def test_no_more_processes_are_asked_than_it_takes_unless_it_is_told_how_many(
 def test_what_two_processes_tell_no_third_is_asked(tmp_path, monkeypatch, campaign, quotient, noise, started):
     count, target, spread, codes = _asked(monkeypatch, tmp_path, campaign, quotient, noise)
     assert (count, spread, codes) == (started, 0.0, [])
-    assert target == settled.TARGET
-    tables = settled.frame(measure.read_rows(next(tmp_path.glob("runs/*/*/timings.csv"))))
+    assert target == measure.TARGET
+    tables = measure.frame(measure.read_rows(next(tmp_path.glob("runs/*/*/timings.csv"))))
     assert tables["process"].nunique() == started
