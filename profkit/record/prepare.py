@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from analyzers.kernels.dots import tf32_dots
 from analyzers.kernels.provenance import authored_names
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import gpu, tools
-from profkit.launch.gpu import gpu_present
 from profkit.launch.process import demand_linux
 from profkit.record.absorb import portable
 from profkit.record.measure import InProcess, Measure
-from profkit.record.request import Request
+from profkit.record.request import Request, refuse
 from profkit.record.session import Recorder, Session
 from profkit.record.tools import ncu, sanitizer
 from profkit.record.tools.perturb import Perturb
@@ -29,21 +27,21 @@ from profkit.targets.program import Program
 from profkit.targets.sample import Sample
 from profkit.targets.target import Part, Target
 
-
-@dataclass(frozen=True)
-class Prepared:
-    """Everything that is known before the first process starts."""
-
-    target: Target
-    request: Request
-    device: str
-    chosen: tuple[Part, ...]
-    counters: Counters
-    recorders: tuple[Recorder, ...]
+NO_DEVICE = "there is no CUDA device here: no NVIDIA driver answers, or CUDA_VISIBLE_DEVICES hides every GPU"
 
 
-def prepare(target: Target, wanted: Request) -> Prepared:
-    """Raises CannotProfileError for what was insisted on and cannot be had here."""
+def prepare(
+    target: Target,
+    wanted: Request,
+    make: Callable[[SampleInfo, Path], Run],
+    progress: Callable[[str], None] = lambda _: None,
+) -> Session:
+    """The session of a new run, with everything in the manifest that is known beforehand.
+
+    make: the run directory, once it is known that the target can be measured. Raises ProfkitError for what cannot apply,
+    CannotProfileError for what was insisted on and cannot be had here.
+    """
+    refuse(target.kind, wanted)
     if not isinstance(target, Call):
         demand_linux()
     if not isinstance(target, Program):
@@ -55,7 +53,25 @@ def prepare(target: Target, wanted: Request) -> Prepared:
         raise CannotProfileError(f"no counters: {counters.why}", fix=counters.fix)
     steps = recorders(target, wanted, device, counters)
     chosen = choose(target, wanted, device) if isinstance(target, Sample) else ()
-    return Prepared(target, wanted, device, chosen, counters, steps)
+    run = make(info(target), wanted.runs)
+    manifest = run.manifest
+    manifest.counters, manifest.precision = counters, wanted.precision
+    manifest.allowed, manifest.campaign = list(wanted.allow), wanted.campaign
+    if isinstance(target, Sample):
+        manifest.isolated = not wanted.trust
+        # Without the user's they are drawn once the candidates are loaded, so that none can have known its inputs.
+        if wanted.seed is not None:
+            manifest.seeds = [wanted.seed + 7919 * number for number in range(wanted.trials)]
+        manifest.impls = _implementations(target, chosen)
+    elif isinstance(target, Program):
+        manifest.program = portable(target.argv, run)
+    elif isinstance(target, Call) and target.reference is not None:
+        # The two as those of a sample.
+        roles = {name: "reference" if name == REFERENCE else "candidate" for name in target.functions}
+        manifest.impls = [Impl(name, role, "") for name, role in roles.items()]
+    else:
+        manifest.impls = [Impl(target.id, "callable", "", status="ok")]
+    return Session(target, wanted, run, device, progress, chosen, steps)
 
 
 def _demand_torch() -> None:
@@ -76,13 +92,10 @@ def expected_device(wanted: Request) -> str:
 
     Raises CannotProfileError.
     """
-    if wanted.device == "cuda" and not gpu_present():
-        raise CannotProfileError(
-            "there is no CUDA device here: no NVIDIA driver answers, or CUDA_VISIBLE_DEVICES hides every GPU",
-            fix="use --device cpu; `profkit doctor` says what is missing",
-        )
+    if wanted.device == "cuda" and not gpu.gpu_present():
+        raise CannotProfileError(NO_DEVICE, fix="use --device cpu; `profkit doctor` says what is missing")
     if wanted.device == "auto":
-        return "cuda" if gpu_present() else "cpu"
+        return "cuda" if gpu.gpu_present() else "cpu"
     return wanted.device
 
 
@@ -93,7 +106,7 @@ def _device_of(program: Program, wanted: Request) -> str:
     asked = ", ".join(wanted.given.keys() & {"counters", "hot", "nsys", "deep", "lines", "kernel"})
     if asked or not program.python:
         raise CannotProfileError(
-            "there is no CUDA device here: no NVIDIA driver answers, or CUDA_VISIBLE_DEVICES hides every GPU",
+            NO_DEVICE,
             fix="`profkit doctor` says what is missing; without a GPU the operators of a Python program are timed: "
             "profkit profile -- python train.py",
         )
@@ -162,31 +175,6 @@ def choose(sample: Sample, wanted: Request, device: str) -> tuple[Part, ...]:
     return able
 
 
-def opened(prepared: Prepared, run: Run, progress: Callable[[str], None]) -> Session:
-    """The session of a run, with everything in the manifest that is known beforehand."""
-    manifest, wanted, target = run.manifest, prepared.request, prepared.target
-    manifest.counters = prepared.counters
-    manifest.precision = wanted.precision
-    manifest.allowed = list(wanted.allow)
-    manifest.campaign = wanted.campaign
-    if isinstance(target, Sample):
-        manifest.isolated = not wanted.trust
-        manifest.seeds = _seeds(wanted)
-        manifest.impls = _implementations(target, prepared.chosen)
-    elif isinstance(target, Program):
-        manifest.program = portable(target.argv, run)
-    else:
-        manifest.impls = _called(target)
-    return Session(target, wanted, run, prepared.device, progress, prepared.chosen)
-
-
-def _called(target: Target) -> list[Impl]:
-    """The callable, unchecked; with a reference the two as those of a sample."""
-    if not isinstance(target, Call) or target.reference is None:
-        return [Impl(target.id, "callable", "", status="ok")]
-    return [Impl(name, "reference" if name == REFERENCE else "candidate", "") for name in target.functions]
-
-
 def info(target: Target) -> SampleInfo:
     if not isinstance(target, Sample):
         return SampleInfo(id=target.id, path="", kind=target.kind)
@@ -194,15 +182,10 @@ def info(target: Target) -> SampleInfo:
     if target.prompt is not None:
         roles["prompt"] = target.prompt
     files = {role: FileRef(file.name, sha256(file)) for role, file in roles.items()}
-    return SampleInfo(id=target.id, path=_portable(target.path), kind=target.kind, files=files)
-
-
-def _portable(path: Path) -> str:
-    """The path as typed when relative; an absolute one relative to here if it lies below."""
-    try:
-        return str(path.resolve().relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
+    # As typed when relative; an absolute path relative to here if it lies below.
+    real, here = target.path.resolve(), Path.cwd()
+    path = real.relative_to(here) if real.is_relative_to(here) else target.path
+    return SampleInfo(id=target.id, path=str(path), kind=target.kind, files=files)
 
 
 def _implementations(sample: Sample, chosen: Sequence[Part]) -> list[Impl]:
@@ -218,11 +201,3 @@ def _implementations(sample: Sample, chosen: Sequence[Part]) -> list[Impl]:
             )
         rows.append(row)
     return rows
-
-
-def _seeds(wanted: Request) -> list[int]:
-    """The user's seeds, else none yet: they are drawn once the candidates are loaded.
-
-    So no candidate can have known its inputs.
-    """
-    return [] if wanted.seed is None else [wanted.seed + 7919 * number for number in range(wanted.trials)]

@@ -15,9 +15,9 @@ from profkit.launch.alone import alone
 from profkit.record import ceilings
 from profkit.record.ceilings import cpu, device_of
 from profkit.record.measure import InProcess, Measure
-from profkit.record.prepare import info, opened, prepare
-from profkit.record.request import Request, refuse
-from profkit.record.session import Recorder, Session
+from profkit.record.prepare import prepare
+from profkit.record.request import Request
+from profkit.record.session import Session
 from profkit.record.tools.sanitizer import Sanitizer
 from profkit.record.tools.timeline import tracer_of
 from profkit.rundir.directory import Run, create_run, now, planned_run
@@ -50,16 +50,12 @@ def profile(
     and so is a program that fails after kernels were captured (manifest: status, exit_code).
     """
     wanted = request or Request(**options)
-    found = _resolve(target, arguments)
-    refuse(found.kind, wanted)
-    prepared = prepare(found, wanted)
-    run = create_run(info(found), wanted.runs)
-    session = opened(prepared, run, progress)
-    session.company, session.answer, session.known = _company(session, prepared.recorders), answer, known
+    session = prepare(_resolve(target, arguments), wanted, create_run, progress)
+    session.answer, session.known, run = answer, known, session.run
     run.manifest.caveats += cache.caveats()
     try:
         with warm.runners(told=progress), _alone(session):
-            trouble = _record(session, prepared.recorders)
+            trouble = _record(session)
         _close(session, trouble)
         run.manifest.status = "done" if run.manifest.status == "running" else run.manifest.status
     except KeyboardInterrupt:
@@ -75,18 +71,15 @@ def profile(
 
 def plan(target: str | os.PathLike[str] | Target, wanted: Request) -> list[str]:
     """The command lines that `profile` would start, with remarks after #; nothing is started."""
-    found = _resolve(target, ())
-    refuse(found.kind, wanted)
-    prepared = prepare(found, wanted)
-    session = opened(prepared, planned_run(info(found), wanted.runs), lambda _: None)
-    names = ", ".join(["reference", *(one.name for one in prepared.chosen)]) if found.parts else found.id
-    lines = [f"# {found.id} on {prepared.device}: {names}"]
-    for one in prepared.recorders:
-        lines += one.plan(session)
-    counters = prepared.counters
-    return (
-        lines if counters.state == "planned" else [*lines, f"# no counters: {counters.why}", f"# fix: {counters.fix}"]
-    )
+    session = prepare(_resolve(target, ()), wanted, planned_run)
+    found, counters = session.target, session.run.manifest.counters
+    names = ", ".join(["reference", *(one.name for one in session.chosen)]) if found.parts else found.id
+    lines = [
+        f"# {found.id} on {session.device}: {names}",
+        *(line for one in session.recorders for line in one.plan(session)),
+    ]
+    none = [f"# no counters: {counters.why}", f"# fix: {counters.fix}"]
+    return lines if counters.state == "planned" else [*lines, *none]
 
 
 def _resolve(target: Any, arguments: Sequence[Any]) -> Target:
@@ -108,20 +101,10 @@ def _alone(session: Session) -> AbstractContextManager[None]:
     return alone(uuid, session.progress) if uuid else nullcontext()
 
 
-def _company(session: Session, steps: Sequence[Recorder]) -> bool:
-    """Whether it has the GPU alone only while it times, as a campaign may ask for.
-
-    All else has to be judging in processes apart.
-    """
-    wanted = session.request
-    apart = session.device == "cuda" and not wanted.trust and bool(session.chosen)
-    return wanted.company and apart and all(isinstance(one, Measure) for one in steps)
-
-
-def _record(session: Session, steps: Sequence[Recorder]) -> dict[str, ProfkitError]:
+def _record(session: Session) -> dict[str, ProfkitError]:
     """Run the recorders; by name, the errors that cost their own part alone."""
     trouble: dict[str, ProfkitError] = {}
-    for one in steps:
+    for one in session.recorders:
         try:
             one.record(session)
         except ProfkitError as error:

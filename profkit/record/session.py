@@ -14,7 +14,7 @@ import msgspec
 
 from collectors.caveat import Caveat
 from profkit.annotation import VARIABLE
-from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
+from profkit.errors import ProfkitError, ProgramFailedError
 from profkit.launch import gpu, process, runner
 from profkit.record.absorb import absorb, portable
 from profkit.record.hot import Hot
@@ -72,8 +72,7 @@ class Session:
     """A target being recorded.
 
     device: the one expected, "cuda" or "cpu"; the runner has the last word for "auto". frames: the launches that were captured,
-    by tool. hot: the ranking of the kernels. chosen: the candidates to run. company: others may use the device while nothing
-    is timed; else it is this run's alone. answer: called with what is known of the run as soon as its verdicts are, and
+    by tool. hot: the ranking of the kernels. chosen: the candidates to run. answer: called with what is known of the run as soon as its verdicts are, and
     again when they may have changed. known: an earlier run of this reference.
     """
 
@@ -83,9 +82,9 @@ class Session:
     device: str = "cuda"
     progress: Callable[[str], None] = lambda _: None
     chosen: Sequence[Part] = ()
+    recorders: Sequence[Recorder] = ()
     frames: dict[str, pd.DataFrame] = field(default_factory=dict)
     hot: Hot | None = None
-    company: bool = False
     answer: Callable[[Run], None] = lambda _: None
     known: Run | None = None
 
@@ -93,6 +92,12 @@ class Session:
     def cc(self) -> str:
         """The compute capability of the device, DEFAULT_CC where it is not known."""
         return str(self.run.manifest.device.get("cc", "")) or gpu.compute_capability() or DEFAULT_CC
+
+    @property
+    def company(self) -> bool:
+        """Whether others may use the GPU while nothing is timed: all else has to be judging in processes apart."""
+        apart = self.device == "cuda" and not self.request.trust and bool(self.chosen)
+        return self.request.company and apart and all(one.name == "measure" for one in self.recorders)
 
     @property
     def parts(self) -> list[Part]:
@@ -209,16 +214,6 @@ class Session:
         capture.rows, capture.sha256 = len(frame), sha256(self.run.path / capture.file)
         self.run.manifest.captures.append(capture)
         self.frames[capture.tool] = frame
-
-
-def none_captured(why: str, fix: str) -> ProfkitError:
-    """The error for a program's record without kernels: first of all there has to be a GPU."""
-    if gpu.gpu_present():
-        return ProfkitError(f"no kernels were captured: {why}", fix=fix)
-    return CannotProfileError(
-        "no kernels were captured: there is no CUDA device here, no NVIDIA driver answers or CUDA_VISIBLE_DEVICES hides every GPU",
-        fix="`profkit doctor` says what is missing; what was recorded elsewhere is read by `profkit import`",
-    )
 
 
 class Recorder(Protocol):

@@ -27,10 +27,10 @@ from profkit.launch import isolation, process, waiting
 from profkit.launch.alone import Door, alone, counting, folder
 from profkit.launch.protocol import Job, Subject
 from profkit.record import measure
-from profkit.record import profile as recording
 from profkit.record.measure import Measure
 from profkit.record.request import Request
 from profkit.record.session import Session
+from profkit.record.tools.sanitizer import Sanitizer
 from profkit.rundir.directory import planned_run
 from profkit.rundir.manifest import SampleInfo
 from profkit.targets.sample import resolve
@@ -306,7 +306,7 @@ def test_who_waits_for_a_compiler_stands_still_and_lets_others_time(monkeypatch,
 @pytest.mark.slow(8)
 def test_a_judge_has_the_device_alone_while_it_times_and_shares_it_before_and_after(place, monkeypatch, private_cache):
     """On the CPU, as if it were a GPU's."""
-    monkeypatch.setattr(recording, "_company", lambda *_: True)
+    monkeypatch.setattr(Session, "company", True)
     monkeypatch.setattr(measure.gpu, "identity", lambda: {"uuid": DEVICE})
     seen, over = [], threading.Event()
 
@@ -373,17 +373,17 @@ def test_a_judge_that_is_killed_in_its_turn_keeps_nobody_waiting_until_the_next_
         ({"company": True}, [Measure()], True),
         ({}, [Measure()], False),
         ({"company": True, "trust": True}, [Measure()], False),
-        ({"company": True}, [Measure(), object()], False),
+        ({"company": True}, [Measure(), Sanitizer()], False),
         ({"company": True}, [], True),
     ],
 )
 def test_a_gpu_is_shared_where_nothing_but_judging_is_asked_for(place, options, recorders, company):
     target = resolve(write_sample(place, "honest"))
     run = planned_run(SampleInfo("A", "."), place)
-    session = Session(target, Request(**options), run, "cuda", chosen=target.candidates)
-    assert recording._company(session, recorders) is company
+    session = Session(target, Request(**options), run, "cuda", chosen=target.candidates, recorders=recorders)
+    assert session.company is company
     session.device = "cpu"
-    assert recording._company(session, recorders) is False
+    assert session.company is False
 
 
 @pytest.mark.parametrize(("said", "again"), [("CUDA Out of Memory. Tried to allocate", True), ("fine", False)])

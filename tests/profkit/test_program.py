@@ -27,6 +27,7 @@ from profkit.record.profile import plan
 from profkit.record.request import Request
 from profkit.report import explain, sections
 from profkit.report.page.run import page
+from profkit.rundir.directory import planned_run
 from profkit.study.study import open_study
 from profkit.targets.program import Program, bootstrapped, name_of
 
@@ -335,7 +336,7 @@ def test_a_program_is_counted_only_where_that_is_asked_for_or_nothing_else_can_t
 
 def recorders(program, asked):
     wanted = Request(**{asked: "gemm" if asked == "kernel" else True} if asked else {})
-    return prepare(program, wanted).recorders
+    return prepare(program, wanted, planned_run).recorders
 
 
 def test_declared_work_meets_the_launches(with_ncu, runs, tmp_path):

@@ -19,7 +19,7 @@ from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
 from profkit.launch import tools
 from profkit.record.hot import hottest
 from profkit.record.measure import CUPTI
-from profkit.record.session import Ended, Recorder, Session, Step, none_captured
+from profkit.record.session import Ended, Recorder, Session, Step
 from profkit.rundir.files import temporary, write_atomic
 from profkit.rundir.manifest import Capture
 from profkit.targets.program import Program, bootstrapped
@@ -36,9 +36,11 @@ def _keep(session: Session, capture: Capture, ended: Ended, without: str) -> Non
     try:
         frame = read(session.run.path / capture.file, capture.tool)
     except CollectError as error:
-        raise ended.failed or none_captured(str(error), error.fix) from error
+        raise ended.failed or ProfkitError(f"no kernels were captured: {error}", fix=error.fix) from error
     if not (frame["kind"] == "kernel").any():
-        raise ended.failed or none_captured("the program launched none on the GPU", without)
+        raise ended.failed or ProfkitError(
+            "no kernels were captured: the program launched none on the GPU", fix=without
+        )
     session.keep(capture, frame)
 
 
