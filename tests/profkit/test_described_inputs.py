@@ -7,11 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from collectors.counters import counter_set, metrics_for
 from profkit.guest.tensors import inputs
 from profkit.guest.tensors.inputs import described, refuse_layouts, torch_seed
-from profkit.record.request import Request
-from profkit.record.tools.ncu import options_of
 
 
 def test_inputs_in_words():
@@ -31,13 +28,6 @@ def test_tasks_that_cannot_be_compared_are_refused_by_name(given, answer, said):
     with pytest.raises(TypeError, match=said):
         refuse_layouts([given], answer)
     refuse_layouts([torch.eye(2), None, object()], [torch.eye(2), None, 1, "x", {"a": (True, 2j)}])
-
-
-def test_deep_counters_of_a_program(tmp_path):
-    plain, _ = options_of(Request(), tmp_path, "9.0")
-    deep, _ = options_of(Request(deep=True), tmp_path, "9.0")
-    assert set(plain.metrics) < set(deep.metrics)
-    assert set(metrics_for(counter_set("deep"), "9.0")) <= set(deep.metrics)
 
 
 def test_seeding_gives_torchs_numbers_and_writes_down_no_stack_for_absent_devices(monkeypatch):

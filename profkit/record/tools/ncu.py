@@ -18,7 +18,7 @@ from collectors.ncu.log import diagnose, reason
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import gpu, tools
 from profkit.launch.alone import counting
-from profkit.record.hot import Hot, not_met
+from profkit.record.hot import not_met
 from profkit.record.request import Request
 from profkit.record.session import Ended, Session, Step
 from profkit.record.tools.timeline import tracer_of
@@ -107,15 +107,13 @@ class Ncu:
     name = "ncu"
 
     def plan(self, session: Session) -> list[str]:
-        program, hot = isinstance(session.target, Program), session.request.hot
-        options, passes = options_of(
-            session.request, session.run.path, session.cc, program=program, ranked=_ranked(session)
-        )
+        hot = session.request.hot
         later = f", --kernel-id and the launches from the ranking of the {hot} hottest" if hot else ""
+        passes = planned_passes(_counters(session.request), session.cc) or "unknown"
         return [
-            session.line(_step(session, options, Path("TMP"))),
+            session.line(_step(session, options_of(session), Path("TMP"))),
             *([shlex.join(_page(session))] if session.request.lines else []),
-            f"# {passes or 'unknown'} replay passes a kernel on compute capability {session.cc}{later}",
+            f"# {passes} replay passes a kernel on compute capability {session.cc}{later}",
         ]
 
     def record(self, session: Session) -> None:
@@ -123,12 +121,11 @@ class Ncu:
         session.progress("counters (ncu)")
         run, counters = session.run, session.run.manifest.counters
         counters.state = "missing"
-        cc, program = session.cc, isinstance(session.target, Program)
+        program = isinstance(session.target, Program)
         if not program and all(one.role != "reference" for one in session.parts):
             raise _none(counters, "no implementation ran well enough to be counted", "")
-        options, counters.planned_passes = options_of(
-            session.request, run.path, cc, hot=session.hot, program=program, ranked=_ranked(session)
-        )
+        options = options_of(session)
+        counters.planned_passes = planned_passes(_counters(session.request), session.cc)
         with temporary() as place, counting(gpu.identity().get("uuid", ""), session.progress):
             ended = session.start(_step(session, options, Path(place)))
         counters.file = FILE
@@ -152,31 +149,31 @@ class Ncu:
         partial = program and ended.failed is not None and not cut
         filtered = program and session.request.filtered
         session.keep(Capture(FILE, "ncu", "counters", filtered=filtered, partial=partial, ended=cut), frame)
-        _caveat(session, frame, cc)
+        _caveat(session, frame)
         if session.request.lines:
             _source_page(session)
 
 
-def options_of(
-    wanted: Request, folder: Path, cc: str, *, hot: Hot | None = None, program: bool = False, ranked: bool = False
-) -> tuple[ncu.Options, int | None]:
-    """The capture's options, and the replay passes to expect. ranked: processes use NCCL."""
-    names = counter_set("default") + (counter_set("deep") if wanted.deep or wanted.lines else ())
-    kernel = hot.pattern if hot is not None else as_regex(wanted.kernel) or (NOT_NCCL if ranked else "")
-    # ncu counts launches within its ranges and windows alone, and the ranking those of the whole program.
+def _counters(wanted: Request) -> tuple[str, ...]:
+    return counter_set("default") + (counter_set("deep") if wanted.deep or wanted.lines else ())
+
+
+def options_of(session: Session) -> ncu.Options:
+    """The capture's options."""
+    wanted, folder, hot, program = session.request, session.run.path, session.hot, isinstance(session.target, Program)
+    kernel = hot.pattern if hot is not None else as_regex(wanted.kernel) or (NOT_NCCL if _ranked(session) else "")
+    # ncu counts launches within its windows alone, and the ranking those of the whole program.
     whole = None if wanted.window.inside else hot
-    chosen = ["--kernel-id", whole.identifier] if whole is not None else ["-k", kernel] if kernel else []
-    options = ncu.Options(
-        metrics=metrics_for(names, cc),
+    return ncu.Options(
+        metrics=metrics_for(_counters(wanted), session.cc),
         csv=folder / FILE,
         include=() if program else _RANGES,
         report=folder / "report" if wanted.lines else None,
         sections=LINES if wanted.lines else (),
         windowed=program and wanted.window.inside,
         count=whole.count if whole is not None else 0,
-        extra=chosen,
+        extra=["--kernel-id", whole.identifier] if whole is not None else ["-k", kernel] if kernel else [],
     )
-    return options, planned_passes(names, cc)
 
 
 def as_regex(kernel: str) -> str:
@@ -218,18 +215,12 @@ def _source_page(session: Session) -> None:
     (session.run.path / "report.ncu-rep").unlink(missing_ok=True)
 
 
-def _caveat(session: Session, frame: pd.DataFrame, cc: str) -> None:
+def _caveat(session: Session, frame: pd.DataFrame) -> None:
     caveats = session.run.manifest.caveats
     missing = uncollected(frame, BASE)
     if missing:
         what = "ncu left out counters it was asked for"
         caveats.append(Caveat(what, ", ".join(missing), "see ncu.csv; a newer ncu may know them"))
-    there = sorted({str(one) for one in frame["cc"] if one})
-    if there and cc not in there:
-        what = f"the metrics asked for are those of compute capability {cc}, and the GPU has {', '.join(there)}"
-        caveats.append(
-            Caveat(what, "counters of other names are missing", "`profkit doctor` says what the driver reports")
-        )
     if _ranked(session) and not session.request.kernel:
         what = (
             "NCCL's kernels were left out of the counters: replayed one by one they would wait for each other for ever"
@@ -249,22 +240,21 @@ def _why(session: Session, ended: Ended, error: CollectError) -> ProfkitError:
     run, counters = session.run, session.run.manifest.counters
     file = run.path / FILE
     text = file.read_text("utf-8", "replace") if file.exists() else ""
-    found = reason(diagnose(f"{text}\n{ended.said}"))
+    found, missed = reason(diagnose(f"{text}\n{ended.said}")), session.missed(ended)
     if found is not None and found.kind in _REFUSALS:
         counters.why, counters.fix = found.message, found.fix
         return CannotProfileError(f"no counters: {found.message}", fix=found.fix)
     if isinstance(session.target, Program) and ended.failed is not None:
         counters.why, counters.fix = str(ended.failed).splitlines()[0], ended.failed.fix
         return ended.failed
-    if (missed := session.missed(ended)) is not None:
-        return _none(counters, str(missed), missed.fix)
-    if ended.hung:
+    why, fix = str(error).replace(f"{run.path}/", ""), error.fix
+    if missed is not None:
+        why, fix = str(missed), missed.fix
+    elif ended.hung:
         why = f"ncu did not come to an end in {ended.wall:.0f} s and was stopped"
-        return _none(
-            counters, why, "give it longer with --time-limit SECONDS, or see whether `ncu` alone ends on this program"
-        )
-    if found is not None and found.kind != "target":
-        return _none(counters, found.message, found.fix or error.fix)
-    if ended.failed is not None:
-        return _none(counters, str(ended.failed), ended.failed.fix)
-    return _none(counters, str(error).replace(f"{run.path}/", ""), error.fix)
+        fix = "give it longer with --time-limit SECONDS, or see whether `ncu` alone ends on this program"
+    elif found is not None and found.kind != "target":
+        why, fix = found.message, found.fix or error.fix
+    elif ended.failed is not None:
+        why, fix = str(ended.failed), ended.failed.fix
+    return _none(counters, why, fix)

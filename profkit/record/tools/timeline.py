@@ -215,7 +215,7 @@ class Ranking:
         return self.first.plan(session)
 
     def record(self, session: Session) -> None:
-        used, why = self.first.name, ""
+        used = self.first.name
         try:
             self.first.record(session)
             said = [*session.frames[used].attrs.get("caveats", ()), *session.run.manifest.caveats]
@@ -227,7 +227,7 @@ class Ranking:
                 raise
             why = str(error)
         if why and self.second is not None:
-            what = f"{used} recorded only a part; kernels are ranked by CUPTI: {why}"
+            what = f"{self.first.name} recorded only a part; kernels are ranked by CUPTI: {why}"
             session.run.manifest.caveats.append(Caveat(what, "", "use an nsys as new as the driver"))
             try:
                 self.second.record(session)
