@@ -80,7 +80,9 @@ def tasks_(source: Path, output: Path, most: int) -> int:
     metavar="FILE",
     help="A candidate of a task's folder (.py), or a patch for `git apply`.",
 )
-@click.option("--row", default="", metavar="NAME", help="Of a patch: the row that it is for, instead of the best one.")
+@click.option(
+    "--row", default="", metavar="NAME", help="Of a patch: the row that it is for, or idle, instead of the best one."
+)
 @click.option("--seconds", "timed", default="", metavar="PATTERN", help="Time what stdout says: 'step took (.*) ms'.")
 @click.option("--same", default="", metavar="FILE", help="Compare a file that it writes instead of stdout.")
 @click.option("--pairs", type=click.IntRange(3), default=5, show_default=True, metavar="N")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from analyzers.ledger.ledger import SCHEMA, Ledger
+from analyzers.ledger.ledger import LATE, SCHEMA, Ledger
 from analyzers.records import plain
 from collectors.operations import parsed
 from profkit.errors import ProfkitError
@@ -25,7 +25,8 @@ def predicting(
     """(data of a ledger, its rows that a change is for). Raises ProfkitError where none is predicted to win."""
     written = source.suffix == ".json" and SCHEMA in source.read_text("utf-8")[:99]
     told = json.loads(source.read_text("utf-8")) if written else json.loads(opened(source).data)
-    rows = [one for one in told["rows"] if one["wins"][1] is not None]
+    idle = {"name": "idle", "shapes": "", "op": "", "advice": LATE, "wins": [0.0, told["queued"]]}
+    rows = [one for one in [*told["rows"], idle] if one["wins"][1] is not None]
     if change.suffix == ".py":
         whose = re.search(r'^OPERATION, PLACES = "([^"]+)"', change.read_text("utf-8"), re.MULTILINE)
         mine = [one for one in rows if whose is not None and parsed(one["op"]).name == whose[1]]
