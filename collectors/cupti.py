@@ -49,15 +49,14 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, **facts: str) -
     """
     file = Path(path)
     try:
-        head = pd.read_csv(file, nrows=0)
-        wanted = TRACE if "range" in head else ACTIVITY
-        rows = pd.read_csv(file, dtype={name: str for name in wanted if name not in _NUMBERS}, keep_default_na=False)
-        columns: dict[str, Any] = {name: rows[name] for name in wanted if name in rows or name in _OLD}
+        rows = _table(file)
+        wanted = TRACE if "range" in rows else ACTIVITY
         if not np.isfinite(rows[["start", "time"]].to_numpy(float)).all():
             raise ValueError("a time that is no number")
         said = [RAN_ALONG] if wanted is TRACE else []
         if wanted is TRACE and rows["process"].nunique() < 2:
             said.append(Caveat(ONE_PROCESS, "", "install Nsight Systems for a whole picture"))
+        columns: dict[str, Any] = {name: rows[name] for name in wanted if name in rows}
         frame = build({**columns, **facts}, tool="cupti", caveats=said)
     except (CollectError, ValueError, KeyError, OSError) as error:
         raise CollectError(f"{file}: {error}", fix="the file is damaged: measure again, or remove it") from error
@@ -84,26 +83,18 @@ def host_file(path: Path) -> Path:
 
 def _host(file: Path) -> pd.DataFrame:
     try:
-        found = pd.read_csv(
-            file,
-            dtype={
-                "call": "str",
-                "thread": "str",
-                "launch": "int64",
-                "start": "float64",
-                "time": "float64",
-                "process": "str",
-                "kind": "str",
-            },
-            keep_default_na=False,
-        )
+        found = _table(file)
+        if missing := [name for name in HOST if name not in found]:
+            raise ValueError(f"no column {', '.join(missing)}")
     except (ValueError, OSError) as error:
         raise CollectError(f"{file}: {error}", fix="the file is damaged: record the program again") from error
-    if "kind" not in found:
-        found["kind"] = "call"
-    missing = [name for name in HOST if name not in found]
-    if missing:
-        raise CollectError(f"{file}: no column {', '.join(missing)}", fix="record the program again")
+    return found
+
+
+def _table(file: Path) -> pd.DataFrame:
+    """A table with its texts as texts."""
+    types: Any = {name: str for name in {*TRACE, *ACTIVITY, *HOST} if name not in _NUMBERS}
+    found: pd.DataFrame = pd.read_csv(file, dtype=types, keep_default_na=False)
     return found
 
 

@@ -6,7 +6,6 @@ Only the columns asked for go through pandas, and each distinct cell is parsed o
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
@@ -30,8 +29,6 @@ KEY_COLUMNS = (
     "Device",
     "CC",
 )
-_STRANGE = re.compile(r"^[^_:]*$|\.\d+$")
-"""What is no metric's name, nor a range's: a spreadsheet's own."""
 
 
 def raw_launches(scan: Scan, rows: Iterable[Row], wanted: Callable[[str], bool]) -> Launches:
@@ -83,9 +80,6 @@ def _is_key(name: str) -> bool:
 
 def _metrics(cells: Cells, header: Sequence[str], wanted: Callable[[str], bool]) -> dict[int, str]:
     """The columns of metrics that are wanted, each name once; notes the others."""
-    if strange := [one for one in header if one not in KEY_COLUMNS and _STRANGE.search(one)]:
-        what = f"columns that ncu does not name so are left out: {', '.join(strange[:4])}"
-        cells.caveat(what, f"{len(strange)} columns", "give the file as ncu wrote it")
     chosen: dict[str, int] = {}
     for at, name in enumerate(header):
         if _is_key(name) or name in chosen:

@@ -10,7 +10,6 @@ import codecs
 import csv
 import io
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,6 +93,8 @@ class Scan:
     def note(self, line: bytes) -> None:
         """Keep a line that is no row, up to a limit; tagged lines always."""
         line = line[:LONGEST]
+        if not line.strip():
+            return
         if self._logged < _LOG_LIMIT or line.startswith((b"==ERROR==", b"==WARNING==")):
             self._logged += len(line)
             self.log.append(line.decode("utf-8", errors="replace"))
@@ -126,18 +127,12 @@ class Scan:
                     return self.stop(number, "a quote is missing here, so that this row runs into those after it")
             begin = _header(line)
             if begin is not None:
-                self._glued(line[:begin])
+                self.note(line[:begin])
                 table = Table(split(line[begin:]), number, quoted=line[begin : begin + 1] == b'"')
                 if not ended:
                     return self.stop(number, "the header is cut")
-                if "" in table.header:
-                    return self.stop(number, "the header has a column without a name")
                 if lost := [name for name in _NEEDED[table.page] if name not in table.header]:
                     return self.stop(number, f"the header has no column {lost[0]}")
-                # Threads and domains may name their ranges alike; of anything else it is open which column counts.
-                named = Counter(name for name in table.header if name and "Range" not in name)
-                if (most := max(named, key=named.__getitem__)) and named[most] > 1:
-                    return self.stop(number, f"the header has {named[most]} columns {most}")
                 self.tables.append(table)
                 continue
             data = self._row(line, table) if table else None
@@ -163,26 +158,17 @@ class Scan:
         glued = _GLUED.search(line)
         if not glued:
             return None
-        self._glued(line[: glued.start()])
+        self.note(line[: glued.start()])
         return line[glued.start() :]
-
-    def _glued(self, before: bytes) -> None:
-        if before.strip():
-            self.note(before)
 
 
 def split(data: bytes) -> list[str]:
     """The cells of one CSV record; [] where its quotes do not close."""
-    text = data.decode("utf-8", errors="replace")
     try:
-        return next(csv.reader([text], strict=True), [])
+        rows = list(csv.reader(io.StringIO(data.decode("utf-8", errors="replace"), newline=""), strict=True))
     except csv.Error:
-        # A cell over several lines reaches the reader in one piece, which it takes only from a stream.
-        try:
-            rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
-        except csv.Error:
-            return []
-        return rows[0] if len(rows) == 1 else []
+        return []
+    return rows[0] if len(rows) == 1 else []
 
 
 def _remains(line: bytes, table: Table, ended: bool) -> bool:
@@ -208,14 +194,12 @@ def _defect(data: bytes, table: Table, ended: bool) -> str:
 
 def _closed(data: bytes, cells: list[str], table: Table) -> bool:
     """Whether a row without line end has its last cell; without quotes it may lack digits."""
-    if table.page != DETAILS:
-        return data.endswith(b'"') and len(cells) == len(table.header)
-    if not cells[table.header.index("Metric Name")]:
+    if table.page == DETAILS and not cells[table.header.index("Metric Name")]:
         # A rule's row may end in text, where a doubled quote that is cut looks like the closing one.
         return False
-    if data.endswith(b","):
-        return len(cells) == table.least + 1
-    return data.endswith(b'"') and len(cells) in (table.least, len(table.header))
+    if data.endswith(b'"'):
+        return len(cells) in (table.least, len(table.header))
+    return table.page == DETAILS and data.endswith(b",") and len(cells) == table.least + 1
 
 
 def _header(line: bytes) -> int | None:

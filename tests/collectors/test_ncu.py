@@ -360,16 +360,6 @@ def test_reading_undoes_writing(tmp_path, launches, dialect):
     assert frame["range"].tolist() == ["/".join(name for _, name in one.ranges) for one in launches]
 
 
-@pytest.mark.parametrize("page", ["raw", "details"])
-def test_a_header_that_names_a_column_twice_is_refused(tmp_path, page):
-    lines = write(TWO, Dialect(page=page)).decode().splitlines()
-    name = {"raw": TIME, "details": "Metric Unit"}[page]
-    at = next(row for row, line in enumerate(lines) if name in line)
-    lines[at:] = [line + (f',"{name}"' if row == 0 else ',"usecond"') for row, line in enumerate(lines[at:])]
-    with pytest.raises(CollectError, match=f"2 columns {name}"):
-        read(put(tmp_path, "\n".join([*lines, ""]).encode()))
-
-
 def test_a_time_below_0_is_refused_and_another_counter_given_a_caveat(tmp_path):
     with pytest.raises(CollectError, match="launch 1 takes less time than none"):
         read(put(tmp_path, write((launch(), launch(ns=-5.0)), Dialect())))
