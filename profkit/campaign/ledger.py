@@ -13,11 +13,11 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from profkit.campaign.work_item import WorkItem
 
 FOLDER = ".campaigns"
-_GONE = ".gone-"
 _EVERY = 0.5
 """Seconds between two writings of the state."""
+
+
+_Kept = TypeVar("_Kept")
 
 
 class Begun(msgspec.Struct):
@@ -41,7 +43,7 @@ class Begun(msgspec.Struct):
     id: str
     command: str
     created: str
-    total: int
+    total: int = 0
 
 
 class State(msgspec.Struct):
@@ -66,7 +68,7 @@ class Ledger:
             try:
                 self._handle = self._locked()
                 undo.callback(os.close, self._handle)
-                self.begun = _begun(self.folder) or Begun(secrets.token_hex(8), self._command, now(), self._total)
+                self.begun = _begun(self.folder) or Begun(secrets.token_hex(8), self._command, now())
                 self.begun.total = self._total
                 write_atomic(self.folder / "campaign.json", msgspec.json.encode(self.begun))
             except OSError as error:
@@ -125,10 +127,8 @@ class Ledger:
                 write_atomic(self.folder / "state.json", msgspec.json.encode(state))
 
     def remove(self) -> None:
-        gone = self.folder.with_name(f"{_GONE}{self.folder.name}-{os.getpid()}")
-        self.folder.rename(gone)
-        for folder in self.folder.parent.glob(f"{_GONE}*"):
-            shutil.rmtree(folder, ignore_errors=True)
+        (self.folder / "campaign.json").unlink()
+        shutil.rmtree(self.folder, ignore_errors=True)
         with contextlib.suppress(OSError):
             self.folder.parent.rmdir()
 
@@ -157,50 +157,35 @@ class Seen:
 
 def seen(folder: Path) -> Seen | None:
     """The campaign of a folder; None when there is none."""
-    try:
-        begun = _begun(folder)
-    except ProfkitError:
-        begun = Begun("", f"damaged, {folder / 'campaign.json'}", "", 0)
-    return None if begun is None else Seen(begun, _state(folder), _held(folder / "lock"))
+    begun = _begun(folder)
+    return (
+        None if begun is None else Seen(begun, _read(folder / "state.json", State) or State(), _held(folder / "lock"))
+    )
 
 
 def _begun(folder: Path) -> Begun | None:
-    """campaign.json, None without. Raises ProfkitError where it is damaged."""
-    file = folder / "campaign.json"
-    try:
-        begun = msgspec.json.decode(file.read_bytes(), type=Begun)
-        datetime.fromisoformat(begun.created[:19])
-    except OSError:
-        return None
-    except ValueError as error:
-        fix = f"remove {folder}: the same command then begins anew, and the runs that are done stay"
-        raise ProfkitError(f"{file}: {error}", fix=fix) from error
-    return begun
+    return _read(folder / "campaign.json", Begun)
 
 
-def _state(folder: Path) -> State:
-    with contextlib.suppress(OSError, ValueError):
-        return msgspec.json.decode((folder / "state.json").read_bytes(), type=State)
-    return State()
+def _read(file: Path, kind: type[_Kept]) -> _Kept | None:
+    """A file as it was written; None where there is none, or a damaged one."""
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode(file.read_bytes(), type=kind)
+    return None
 
 
 def _held(lock: Path) -> bool:
     import fcntl  # where there are campaigns there is Linux
 
-    try:
-        handle = os.open(lock, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(handle)
+    with contextlib.suppress(OSError), lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
     return False
 
 
-def unfinished(runs: Path) -> Iterator[Seen]:
+def unfinished(runs: Path) -> list[Seen]:
     """The campaigns of these runs that are not finished, the oldest first."""
     found = [one for folder in (runs / FOLDER).glob("[!.]*") if (one := seen(folder)) is not None]
-    yield from sorted(found, key=lambda one: one.begun.created)
+    return sorted(found, key=lambda one: one.begun.created)

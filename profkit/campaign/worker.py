@@ -9,7 +9,6 @@ together with its descendants (launch/warden.py).
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import select
 import signal
@@ -33,8 +32,6 @@ from profkit.launch.warden import with_parent
 _FAREWELL = 5.0
 _LOOK = 0.01
 _TIDYING = 8.0
-TASKS = 500
-"""Tasks after which a worker is replaced, against leaks."""
 
 
 class _Line(msgspec.Struct):
@@ -49,37 +46,30 @@ class WorkerDiedError(Exception):
 
 
 class Worker:
-    """A worker process, restarted when it has ended or grown; for one thread."""
+    """A worker process, restarted when it has ended; for one thread."""
 
     def __init__(self, log: Path, extra: Mapping[str, str], lent: int, nice: int = 0) -> None:
         self._log, self._extra, self._lent, self._nice = log, dict(extra), lent, nice
         self._process: process.Child | None = None
-        self._done = 0
 
     def ask(self, task: Task, say: Callable[[str], None]) -> Answer:
         """Have a task done. Raises WorkerDiedError."""
-        running = self._started()
+        running, problem = self._started(), None
         try:
             into, out = _pipes(running)
             into.write(encoded(task) + b"\n")
             into.flush()
             for line in out:
                 heard = msgspec.json.decode(line, type=_Line)
-                if heard.answer is None:
-                    say(heard.say)
-                    continue
-                self._done += 1
-                if self._done >= TASKS:
-                    self.close()
-                return heard.answer
+                if heard.answer is not None:
+                    return heard.answer
+                say(heard.say)
         except (OSError, ValueError, msgspec.DecodeError) as error:
-            # Broken pipe: the reason is how the process ended, if it did.
-            how = _end(running, time.monotonic() + _FAREWELL) or str(error)
-            self.close()
-            raise WorkerDiedError(how) from error
-        how = _end(running)
+            problem = error
+        # Broken pipe: the reason is how the process ended, if it did.
+        how = _end(running) or str(problem)
         self.close()
-        raise WorkerDiedError(how)
+        raise WorkerDiedError(how) from problem
 
     def _started(self) -> process.Child:
         if self._process is None or self._process.poll() is not None:
@@ -94,7 +84,6 @@ class Worker:
                     start_new_session=True,
                     pass_fds=(self._lent,),
                 )
-            self._done = 0
         return self._process
 
     def close(self) -> None:
@@ -109,8 +98,9 @@ class Worker:
                 pipe.close()
 
 
-def _end(running: process.Child, until: float = math.inf) -> str:
-    """How a process ended; "" if it still runs at `until` (of time.monotonic)."""
+def _end(running: process.Child) -> str:
+    """How a process ended; "" if it still runs after a while."""
+    until = time.monotonic() + _FAREWELL
     while (code := running.poll()) is None:
         if time.monotonic() > until:
             return ""

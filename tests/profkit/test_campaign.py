@@ -206,23 +206,6 @@ def test_a_campaign_is_run_by_one_process_at_a_time(place):
     assert list(place.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b"\xff\xfe", b"[]", b'{"id":"a","command":"c","created":"banana","total":3}']
-)
-def test_a_damaged_campaign_is_named(place, content):
-    with Ledger(place, "key", "profkit profile S1", 3) as ledger:
-        ledger.note(State(1), at_once=True)
-    (seen,) = unfinished(place)
-    assert set(seen.document()) == {"id", "command", "created", "total", "done", "running", "failed", "pid", "alive"}
-    (place / ".campaigns/key/campaign.json").write_bytes(content)
-    (seen,) = unfinished(place)
-    assert "campaign.json" in seen.lines()[0]
-    for _ in range(2):  # The lock is let go.
-        with pytest.raises(ProfkitError, match=r"campaign\.json") as told, Ledger(place, "key", "", 3):
-            pass
-        assert str(place / ".campaigns/key") in told.value.fix
-
-
 def test_a_measurement_whose_run_is_gone_or_damaged_is_made_again(place):
     run = made_run(place / "work")
     (place / stages.MEASURED).write_bytes(msgspec.json.encode(Answer("measure", str(run))))
@@ -580,7 +563,7 @@ def test_a_full_disk_ends_the_campaign_and_the_same_command_goes_on(place, fake)
     assert "same command" in raised.value.fix
     assert [one.begun.command for one in unfinished(place / "runs")] == ["profkit profile S1"]
     assert len(list(campaign.run(lambda _: None))) == 3
-    assert list(unfinished(place / "runs")) == []
+    assert unfinished(place / "runs") == []
 
 
 def test_want_of_room_is_told_from_a_fault_of_the_sample(place, monkeypatch):

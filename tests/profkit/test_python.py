@@ -65,7 +65,7 @@ def test_compare(run):
     assert "\x1b" not in repr(found)
     assert [rung.impl for rung in found.ladder.rungs] == ["ori", "cuda"]
     assert found.slower(0.05) == []
-    assert list(found["impl"]) == ["ori", "cuda"]
+    assert list(found.frame["impl"]) == ["ori", "cuda"]
     assert "speed-up: old time / new time" in repr(found)
     assert run.compare(path, impl="ori").ladder.rungs[1].step == 1
     with pytest.raises(ProfkitError, match="one run"):
