@@ -10,6 +10,11 @@ BUG = 70
 """Exit code of a traceback: 1 means that something was measured and found wanting."""
 
 
+def as_shells_do(code: int) -> int:
+    """An exit code of a child's; of one killed by a signal 128 and its number."""
+    return code if code >= 0 else 128 - code
+
+
 class CannotProfileError(ProfkitError):
     """This machine cannot do what was asked (no GPU, no counters)."""
 

@@ -16,7 +16,7 @@ from profkit.cli import options as shared
 from profkit.cli.group import complain, failed_for
 from profkit.cli.options import Runners, Sectioned, option
 from profkit.cli.terminal import Answer, Progress, progress, show
-from profkit.errors import CannotProfileError, ProfkitError
+from profkit.errors import CannotProfileError, ProfkitError, as_shells_do
 from profkit.launch import warm
 from profkit.launch.environment import environment, sharing
 from profkit.record.request import Request, refuse
@@ -83,8 +83,8 @@ def profile_(
     profkit profile -- python train.py --steps 3
     profkit profile --hot 5 -- python train.py
 
-    Exit code 1 when a candidate is wrong, crashes or hangs, or the command fails; 3 when this machine cannot do what
-    was asked.
+    Exit code 1 when a candidate is wrong, crashes or hangs; that of a command where it fails; 3 when this machine
+    cannot do what was asked.
     """
     shared.one_form(as_json, reader)
     ctx = click.get_current_context()
@@ -94,7 +94,9 @@ def profile_(
         ctx.with_resource(warm.runners(environment({} if options["trust"] else sharing()), lasting=server))
     from profkit.record.profile import plan  # pandas
 
-    targets = _targets(sample, ctx.meta.get("program"))
+    # A program's own output is data too, unless ours is to be read by a program.
+    streams = (2 if as_json or reader else 1, 2)
+    targets = _targets(sample, ctx.meta.get("program"), streams)
     request = _request(ctx, sample, options)
     if dry_run:
         for target in targets:
@@ -128,12 +130,12 @@ def _request(ctx: click.Context, sample: Path | None, options: dict[str, Any]) -
 FIELDS = {one.name for one in fields(Request)}
 
 
-def _targets(sample: Path | None, argv: Sequence[str] | None) -> Sequence[Path | Program]:
+def _targets(sample: Path | None, argv: Sequence[str] | None, streams: tuple[int, int]) -> Sequence[Path | Program]:
     """What the command line names. Raises click.UsageError."""
     if argv is not None:
         if sample is not None:
             raise click.UsageError(f"name either the sample {sample} or a command after --, not both")
-        return [Program.of(argv)]
+        return [Program.of(argv, streams)]
     if sample is None:
         raise click.UsageError(
             "name a sample's folder, or a command after --: profkit profile --ncu -- python train.py"
@@ -164,7 +166,8 @@ def _one(target: Path | Program, request: Request, form: str, *, quiet: bool) ->
     from profkit.report.derived import write
     from profkit.report.writers import terminal
 
-    with progress(quiet) as now:
+    # Nothing is drawn where a program writes.
+    with progress(quiet, plain=isinstance(target, Program)) as now:
         answer = Answer(now, people=not form)
         run = profile(target, progress=now, answer=answer, request=request)
         answer(run.run)
@@ -270,9 +273,10 @@ def document(run: Study) -> dict[str, Any]:
 
 
 def exit_code(run: Study) -> int:
-    """0 when a program ended well, or all implementations are right and sound; else 1."""
+    """0 when a program ended well, or all implementations are right and sound; else its own code, or 1."""
     if run.manifest.program:
-        return int(run.manifest.status != "done")
+        code = run.manifest.exit_code or 0
+        return as_shells_do(code) if code else int(run.manifest.status != "done")
     ran = [impl for impl in run.manifest.impls if impl.status != "skipped"]
     good = all(impl.ok and not impl.unsound for impl in ran) and any(impl.role == "candidate" for impl in ran)
     return int(not good)

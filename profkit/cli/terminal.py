@@ -125,11 +125,11 @@ class Drawn(Progress):
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Progress]:
-    """For standard error as it is."""
+def progress(quiet: bool, *, plain: bool = False) -> Iterator[Progress]:
+    """For standard error as it is; plain: nothing is drawn."""
     context = click.get_current_context(silent=True)
     coloured = context is None or context.color is not False
-    if quiet or not (coloured and sys.stderr.isatty()):
+    if quiet or plain or not (coloured and sys.stderr.isatty()):
         yield Progress(quiet)
         return
     drawn = Drawn()

@@ -21,6 +21,7 @@ import psutil
 
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import waiting
+from profkit.launch.live import PLAIN, Live
 from profkit.launch.protocol import LIMITS
 from profkit.rundir.files import unwritable
 
@@ -135,6 +136,7 @@ def run(
     memory: int = 0,
     hand_over: Sequence[int] = (),
     mark: str = "",
+    live: Live | None = None,
 ) -> Exit:
     """Start `argv`, copy its output to `log`, wait for its end.
 
@@ -143,31 +145,40 @@ def run(
     child is killed with everything it started. KeyboardInterrupt kills it too and is raised again. `memory`:
     bytes of host memory it and what it started may have together, 0 for no limit; files that are mapped, such as
     libraries, do not count. `hand_over`: file descriptors that go to the child and are closed here.
-    `mark`: 16 letters by which the child and what it starts are known (FAMILY), drawn unless given.
+    `mark`: 16 letters by which the child and what it starts are known (FAMILY), drawn unless given. `live`: a program's own
+    streams and signals; its KeyboardInterrupt is the second.
     Raises CannotProfileError on other systems than Linux.
     """
     demand_linux()
     began = time.monotonic()
     mark = mark or secrets.token_hex(8)
-    child, spool = _started(argv, log, {**env, FAMILY: mark}, cwd, hand_over)
-    if child.stdout is None:
-        raise ProfkitError(f"no pipe to {argv[0]}")
+    streams = PLAIN if live is None else live.options()
+    child, spool = _started(argv, log, {**env, FAMILY: mark}, cwd, hand_over, streams)
+    outputs = live.outputs() if live is not None else {child.stdout.fileno(): -1} if child.stdout is not None else {}
     meter = Meter(child.pid, memory)
     try:
-        hung = _follow(child, child.stdout.fileno(), spool, watch, limit, began, meter)
+        with live.signals(child.pid) if live is not None else contextlib.nullcontext():
+            hung = _follow(child, outputs, spool, watch, limit, began, meter)
     finally:
         # Everything of the session goes, also what a well-behaved child left running; nobody waits for that.
         kill_session(child.pid, grace=_GRACE if child.poll() is None and not meter.over else 0.0, mark=mark)
         child.wait()
-        _drain(child.stdout.fileno(), spool)
-        child.stdout.close()
+        for output in outputs:
+            while data := _read(output):
+                _fed(data, spool, outputs[output])
+            os.close(output) if child.stdout is None else child.stdout.close()
         spool.close()
     wall = time.monotonic() - began
     return Exit(child.returncode, wall, spool.last_lines(), hung, meter.over)
 
 
 def _started(
-    argv: Sequence[str], log: Path, env: Mapping[str, str], cwd: Path | None, hand_over: Sequence[int]
+    argv: Sequence[str],
+    log: Path,
+    env: Mapping[str, str],
+    cwd: Path | None,
+    hand_over: Sequence[int],
+    streams: Mapping[str, Any],
 ) -> tuple[Child, Spool]:
     """The process, and where its output goes. Raises ProfkitError."""
     try:
@@ -177,9 +188,7 @@ def _started(
             raise ProfkitError(f"cannot start {argv[0]}: {_why_not(argv[0])}", fix="is it installed and executable?")
         child = start(
             argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            **streams,
             env=env,
             cwd=cwd,
             start_new_session=True,
@@ -202,7 +211,7 @@ def _why_not(program: str) -> str:
 
 def _follow(
     child: Child,
-    output: int,
+    outputs: dict[int, int],
     spool: Spool,
     watch: Callable[[float], float | None] | None,
     limit: float | None,
@@ -210,17 +219,19 @@ def _follow(
     meter: Meter,
 ) -> bool:
     """Drain and watch until the child ends or exceeds its memory (False), or has hung (True)."""
-    os.set_blocking(output, False)
     excuse, due = waiting.Excuse(0, 0.0, 0.0), -1.0
     with selectors.DefaultSelector() as selector:
-        selector.register(output, selectors.EVENT_READ)
+        for output in outputs:
+            os.set_blocking(output, False)
+            selector.register(output, selectors.EVENT_READ)
         while child.poll() is None:
-            if selector.get_map() and selector.select(_TICK):
-                data = _read(output)
-                if data == b"":
-                    selector.unregister(output)
-                elif data:
-                    spool.feed(data)
+            if selector.get_map() and (ready := selector.select(_TICK)):
+                for key, _ in ready:
+                    data = _read(key.fd)
+                    if data == b"":
+                        selector.unregister(key.fd)
+                    elif data:
+                        _fed(data, spool, outputs[key.fd])
             elif not selector.get_map():
                 time.sleep(_TICK)
             if meter.exceeded():
@@ -243,12 +254,17 @@ def _read(output: int) -> bytes | None:
         return os.read(output, 1 << 16)
     except BlockingIOError:
         return None
+    except OSError as error:
+        if error.errno != errno.EIO:  # nobody has the terminal's other end
+            raise
+        return b""
 
 
-def _drain(output: int, spool: Spool) -> None:
-    """What is still in the pipe; never waits for a grandchild that holds it open."""
-    while data := _read(output):
-        spool.feed(data)
+def _fed(data: bytes, spool: Spool, copy: int) -> None:
+    """To the log, and all of it to `copy` unless that is -1. Raises BrokenPipeError where nobody reads that."""
+    spool.feed(data)
+    while data and copy >= 0:
+        data = data[os.write(copy, data) :]
 
 
 class Meter:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 import msgspec
 
 from collectors.caveat import Caveat
 from profkit.annotation import VARIABLE
-from profkit.errors import ProfkitError, ProgramFailedError
+from profkit.errors import ProfkitError, ProgramFailedError, as_shells_do
 from profkit.launch import gpu, process, runner
+from profkit.launch.live import Live
 from profkit.record.absorb import absorb, portable
 from profkit.record.hot import Hot
 from profkit.record.job import job
@@ -72,8 +75,9 @@ class Session:
     """A target being recorded.
 
     device: the one expected, "cuda" or "cpu"; the runner has the last word for "auto". frames: the launches that were captured,
-    by tool. hot: the ranking of the kernels. chosen: the candidates to run. answer: called with what is known of the run as soon as its verdicts are, and
-    again when they may have changed. known: an earlier run of this reference.
+    by tool. hot: the ranking of the kernels. chosen: the candidates to run. answer: called with what is known of the run as
+    soon as its verdicts are, and again when they may have changed. known: an earlier run of this reference. stopped: whether
+    the program was told to end.
     """
 
     target: Target
@@ -87,6 +91,8 @@ class Session:
     hot: Hot | None = None
     answer: Callable[[Run], None] = lambda _: None
     known: Run | None = None
+    stopped: bool = False
+    read: IO[bytes] | None = None
 
     @property
     def cc(self) -> str:
@@ -163,19 +169,41 @@ class Session:
 
     def _command(self, step: Step) -> Ended:
         notes = str(self.run.annotations(step.name).resolve())
-        ended = self.helper(step.name, self._argv(step), {**step.env, VARIABLE: notes}, self.request.limit, step.note)
+        if self.stopped:
+            raise KeyboardInterrupt
+        env, live = {**step.env, VARIABLE: notes}, self._live()
+        ended = self.helper(step.name, self._argv(step), env, self.request.limit, step.note, live)
+        self.stopped = live is not None and live.signalled
         said = self.log(step.name)
         # Of several ranks the one that got least far.
         taken = min((int(one["taken"]) for one in _WINDOW.finditer(said)), default=None)
         self.run.manifest.window = msgspec.structs.replace(self.request.window, taken=taken)
         return Ended(ended.hung, ended.code, self._failed(ended, step.name), said, ended.wall)
 
+    def _live(self) -> Live | None:
+        """The program's own streams; of one that is started twice what it reads is kept for the second time."""
+        if not isinstance(self.target, Program) or self.target.streams is None:
+            return None
+        if self.request.hot and not os.isatty(0):
+            if self.read is None:
+                self.read = tempfile.TemporaryFile()  # noqa: SIM115
+                with open(0, "rb", closefd=False) as given:
+                    shutil.copyfileobj(given, self.read)
+            self.read.seek(0)
+        return Live(*self.target.streams, stdin=self.read)
+
     def helper(
-        self, name: str, argv: Sequence[str], env: Mapping[str, str], limit: float | None = None, note: str = ""
+        self,
+        name: str,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        limit: float | None = None,
+        note: str = "",
+        live: Live | None = None,
     ) -> process.Exit:
         """Run any command line, and write down how it ended."""
         log = self.run.logs / f"{name}.log"
-        ended = process.run(argv, log=log, env={**os.environ, **env}, limit=limit)
+        ended = process.run(argv, log=log, env={**os.environ, **env}, limit=limit, live=live)
         said = "; ".join(part for part in (note, "hung" if ended.hung else "") if part)
         self.run.manifest.commands.append(
             Command(name, portable(argv, self.run), ended.code, round(ended.wall, 3), log.name, said)
@@ -184,17 +212,20 @@ class Session:
         return ended
 
     def _failed(self, ended: process.Exit, tool: str) -> ProgramFailedError | None:
+        tool = {"cupti": "torch's profiler"}.get(tool, tool)
+        seen = isinstance(self.target, Program) and self.target.streams is not None
+        tail = "" if seen else f"\n{ended.tail}"
         if ended.hung:
             return ProgramFailedError(
-                f"the program did not end within {self.request.limit:g} s under {tool}; killed\n{ended.tail}",
+                f"the program did not end within {self.request.limit:g} s under {tool}; killed{tail}",
                 fix="run fewer steps, or raise --time-limit",
             )
         if not ended.code:
             return None
         how = f"was killed by {ended.signal}" if ended.signal else f"ended with exit code {ended.code}"
-        return ProgramFailedError(
-            f"the program {how} under {tool}\n{ended.tail}", fix="run it without a profiler first"
-        )
+        failed = ProgramFailedError(f"the program {how} under {tool}{tail}", fix="run it without a profiler first")
+        failed.exit_code = as_shells_do(ended.code)
+        return failed
 
     def settle(self, ended: Ended) -> None:
         """Write the program's end into the manifest; the first bad end counts. Not for a sample."""

@@ -21,14 +21,18 @@ _PLAIN = {"--standalone", "--run-path", "--use-env", "--virtual-local-rank", "-m
 
 @dataclass(frozen=True)
 class Program:
-    """A command line, as typed. Its parts are ranges, known only when it has run."""
+    """A command line, as typed. Its parts are ranges, known only when it has run.
+
+    streams: the descriptors that its output goes to at once, its stdin then being ours; else it goes to the log alone.
+    """
 
     argv: tuple[str, ...]
+    streams: tuple[int, int] | None = None
     kind = "program"
     parts: tuple[Part, ...] = ()
 
     @classmethod
-    def of(cls, argv: Sequence[str]) -> Program:
+    def of(cls, argv: Sequence[str], streams: tuple[int, int] | None = None) -> Program:
         """Raises ProfkitError when there is no such program."""
         if not argv or shutil.which(argv[0]) is None:
             what, fix = "no program to run", "give a command after --: profkit profile --ncu -- python train.py"
@@ -37,7 +41,7 @@ class Program:
             elif argv:
                 what = f"no program {argv[0]!r}"
             raise ProfkitError(what, fix=fix)
-        return cls(tuple(argv))
+        return cls(tuple(argv), streams)
 
     @property
     def id(self) -> str:

@@ -16,9 +16,9 @@ from __future__ import annotations
 import csv
 import os
 import runpy
+import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -140,9 +140,12 @@ def run(target: Sequence[str]) -> int:
             return end.code or 0
         sys.stderr.write(f"{end.code}\n")
         return 1
-    except BaseException:
-        traceback.print_exc()
-        return 1
+    except BaseException as error:
+        trail = error.__traceback__
+        while trail is not None and trail.tb_frame.f_code.co_filename in (__file__, runpy.__file__, "<frozen runpy>"):
+            trail = trail.tb_next
+        sys.excepthook(type(error), error.with_traceback(trail), trail)
+        return 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
     return 0
 
 

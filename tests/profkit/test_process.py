@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import sys
 import threading
@@ -12,6 +13,7 @@ import pytest
 
 from profkit.errors import ProfkitError
 from profkit.launch import process, waiting
+from profkit.launch.live import Live
 
 
 def start(code: str, log: Path, **options: object) -> process.Exit:
@@ -44,6 +46,37 @@ def test_grandchild_holding_the_pipe_does_not_delay_the_end(tmp_path):
     assert not done.hung
     assert done.code == 0
     assert alive(mark) == []
+
+
+ON_SIGINT = """
+import sys, time
+print(sys.stdin.readline().strip(), sys.stdout.isatty(), flush=True)
+print("beside", file=sys.stderr)
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(1.5)
+    print("checkpointed")
+    sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_programs_streams_and_its_first_interrupt_are_its_own(tmp_path, terminal):
+    """What it prints is copied at once, where that goes to a terminal from a terminal; its exit code stays."""
+    (tmp_path / "given").write_text("hello\n")
+    ours, out = pty.openpty() if terminal else os.pipe()
+    os.set_blocking(ours, False)
+    with (tmp_path / "given").open() as given, (tmp_path / "beside").open("w") as beside:
+        live = Live(out, beside.fileno(), given)
+        threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        done = start(ON_SIGINT, tmp_path / "log", live=live)
+    said = os.read(ours, 4096).decode().split()
+    os.close(ours)
+    os.close(out)
+    assert (said, done.code, live.signalled) == (["hello", str(terminal), "checkpointed"], 3, True)
+    assert (tmp_path / "beside").read_text() == "beside\n"
+    assert sorted((tmp_path / "log").read_text().split()) == sorted([*said, "beside"])
 
 
 def test_interrupt_leaves_no_child(tmp_path):

@@ -119,7 +119,7 @@ def test_no_kernels_is_an_error_that_names_those_there_were(with_ncu, runs, caps
 @pytest.mark.slow
 def test_a_program_that_fails_after_its_kernels_keeps_them(with_ncu, runs, capsys, mode, code):
     with_ncu(mode)
-    assert invoke(["profile", "--ncu", "-q", "--runs", str(runs), "--", *OK]) == 1
+    assert invoke(["profile", "--ncu", "-q", "--runs", str(runs), "--", *OK]) == code
     shown = capsys.readouterr()
     assert f"exit code {code}" in shown.err
     assert "launches of" in shown.out
@@ -312,6 +312,15 @@ def test_without_a_gpu_the_operators_of_a_python_program_are_timed_as_torch_time
 def recorded_trace(recorded, runs):
     recorded.export_chrome_trace(str(runs / "trace.json"))
     return runs / "trace.json"
+
+
+def test_a_programs_output_and_exit_code_are_profkits(with_nsys, runs, capfd):
+    with_nsys()
+    program = [sys.executable, "-c", "print('mine'); raise SystemExit(5)"]
+    assert invoke(["profile", "--nsys", "--runs", str(runs), "--", *program]) == 5
+    assert capfd.readouterr().out.startswith("mine\n")
+    assert invoke(["profile", "--nsys", "--json", "--runs", str(runs), "--", *program]) == 5
+    assert json.loads(capfd.readouterr().out)["exit_code"] == 5
 
 
 def test_when_ncu_is_refused_and_nobody_insists_the_timeline_stands_in(with_ncu, with_nsys, runs):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import os
 import shutil
 import time
 from dataclasses import dataclass
@@ -126,7 +127,9 @@ def _cupti_step(session: Session) -> Step:
     argv = bootstrapped(program.argv, out, session.request.window.words()) if isinstance(program, Program) else None
     if argv is None:
         raise CannotProfileError(tools.NSYS.missing, fix=tools.NSYS.fix)
-    env = {"PYTHONUNBUFFERED": "1", CLOCK: str(time.time_ns())}
+    # 99: what torch's profiler says of itself is none of the program's words.
+    quiet = {"KINETO_LOG_LEVEL": os.environ.get("KINETO_LOG_LEVEL", "99")}
+    env = {"PYTHONUNBUFFERED": "1", CLOCK: str(time.time_ns()), **quiet}
     note = "torch's profiler (CUPTI) in the place of nsys" if on_gpu else "torch's profiler"
     return Step(TRACER, (), env, argv=argv, note=note)
 

@@ -1,0 +1,116 @@
+"""A program's streams and signals as without profkit: our stdin, its output copied at once, signals to it first."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import signal
+import subprocess
+import termios
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
+from typing import Any
+
+from profkit.launch.waiting import descendants
+
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+_OTHERS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGTSTP)
+_APART = 1.0
+"""Seconds from which a second SIGINT or SIGTERM is another one: `timeout` sends two at once."""
+
+
+class Live:
+    """Streams of one start of a program: output goes to the descriptors `out` and `err` too.
+
+    `signalled`: whether it was told to end meanwhile. stdin: a file in the place of ours.
+    """
+
+    def __init__(self, out: int, err: int, stdin: Any = None) -> None:
+        self.signalled = False
+        self._stdin = stdin
+        one = _pair(out)
+        # What goes to one place keeps its order.
+        other = one if os.path.sameopenfile(out, err) else _pair(err)
+        self._ends = {one: out, other: err}
+        self._theirs = (one[1], other[1])
+
+    def options(self) -> Mapping[str, Any]:
+        """Options of Popen."""
+        return {"stdin": self._stdin, "stdout": self._theirs[0], "stderr": self._theirs[1]}
+
+    def outputs(self) -> dict[int, int]:
+        """The descriptors to read, and where each goes to; the program has its own from now on."""
+        for descriptor in set(self._theirs):
+            os.close(descriptor)
+        return {ours: goes for (ours, _), goes in self._ends.items()}
+
+    @contextlib.contextmanager
+    def signals(self, leader: int) -> Iterator[None]:
+        """Signals to this process go to what the leader guards; a second SIGINT or SIGTERM is for this process."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {one: signal.getsignal(one) for one in (*_ENDING, *_OTHERS)}
+        last = 0.0
+
+        def passed_on(number: int, frame: FrameType | None) -> None:
+            nonlocal last
+            again, known = time.monotonic() - last, before[signal.Signals(number)]
+            if number in _ENDING:
+                if self.signalled and again > _APART and callable(known):
+                    known(number, frame)
+                if self.signalled and again <= _APART:
+                    return
+                self.signalled, last = True, time.monotonic()
+            self._send(leader, signal.Signals(number))
+
+        for one, known in before.items():
+            # What is ignored here, as in a background job, is ignored there.
+            if known is not signal.SIG_IGN:
+                signal.signal(one, passed_on)
+        try:
+            yield
+        finally:
+            for one, known in before.items():
+                signal.signal(one, known)
+
+    def _send(self, leader: int, number: signal.Signals) -> None:
+        send: Callable[[int, int], None] = os.killpg
+        with contextlib.suppress(ProcessLookupError, OSError):
+            if number == signal.SIGTSTP:
+                os.killpg(leader, signal.SIGSTOP)
+                os.kill(os.getpid(), signal.SIGSTOP)
+                os.killpg(leader, signal.SIGCONT)
+                return
+            if number == signal.SIGWINCH:
+                for (ours, _), goes in self._ends.items():
+                    _as_wide(ours, goes)
+            if number not in (signal.SIGINT, signal.SIGWINCH):
+                # The guard would end everything; and a terminal sends these to no group.
+                leader, send = descendants(leader)[0], os.kill
+            send(leader, number)
+
+
+def _pair(like: int) -> tuple[int, int]:
+    """(to read, to write): a terminal where `like` is one, else a pipe."""
+    if not os.isatty(like):
+        return os.pipe()
+    ours, theirs = pty.openpty()
+    modes = termios.tcgetattr(theirs)
+    modes[1] &= ~termios.OPOST
+    termios.tcsetattr(theirs, termios.TCSANOW, modes)
+    _as_wide(ours, like)
+    return ours, theirs
+
+
+def _as_wide(ours: int, like: int) -> None:
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(ours, termios.TIOCSWINSZ, fcntl.ioctl(like, termios.TIOCGWINSZ, bytes(8)))
+
+
+PLAIN: Mapping[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+"""Options of Popen for a process whose output goes to its log alone."""
