@@ -97,9 +97,9 @@ class Measure:
                 _again(session, many, first.target, took, sparing=sparing)
                 session.answer(run)
         if not outcome.finished and not outcome.fallen and run.timings_csv.exists():
-            how = f"exit code {outcome.exits[-1][1].code}"
+            code = outcome.exits[-1][1].code
             what = "the runner ended early, after the timing"
-            run.manifest.caveats.append(Caveat(what, how, "see logs/measure.log"))
+            run.manifest.caveats.append(Caveat(what, f"exit code {code}", "see logs/measure.log"))
         run.save()
         reference = run.manifest.reference
         untold = reference is None or reference.status in ("skipped", "ok")
