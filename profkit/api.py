@@ -6,13 +6,11 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from click import unstyle
 
 from profkit.campaign.history import histories
 from profkit.campaign.index import Index
@@ -21,9 +19,10 @@ from profkit.errors import ProfkitError
 from profkit.record.profile import profile as record_target
 from profkit.record.request import Request
 from profkit.report import explain as explaining
-from profkit.report import figures, programs, sections
+from profkit.report import figures, sections
 from profkit.report import ladder as laddering
 from profkit.report.dialects import DIALECTS
+from profkit.report.programs import Compared, compared
 from profkit.report.writers import markdown
 from profkit.report.writers import notebook as showing
 from profkit.study.study import Study, open_study
@@ -33,9 +32,6 @@ from roofline.figure.plot import draw as draw_scene
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from analyzers.compare import Ladder, Rung
-    from analyzers.timeline.compare import Programs
-    from analyzers.timeline.compare import Rung as ProgramRung
     from analyzers.verdicts.analysis import Analysis
     from profkit.targets.target import Target
 
@@ -100,32 +96,6 @@ class Run(Study):
         return showing.html(self)
 
 
-@dataclass(frozen=True, repr=False)
-class Compared:
-    """Runs as steps of a ladder, or programs by their steady step; `ladder` has the numbers."""
-
-    done: programs.Compared
-
-    @property
-    def ladder(self) -> Ladder | Programs:
-        return self.done.found
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """One row a step, SI units."""
-        frame: pd.DataFrame = pd.DataFrame(self.ladder.to_dict()["steps"])
-        return frame
-
-    def slower(self, limit: float = 0.0) -> list[Rung] | list[ProgramRung]:
-        """The steps slower than the first by more than this share, programs for sure. Raises ProfkitError where they do not
-        compare.
-        """
-        return self.done.slower(limit)
-
-    def __repr__(self) -> str:
-        return unstyle(self.done.text())
-
-
 def profile(target: str | os.PathLike[str] | Callable[..., Any] | Target, *arguments: Any, **options: Any) -> Run:
     """Measure a sample's or a task's folder, a callable with its arguments, or a Program; see
     profkit.record.profile.profile.
@@ -171,7 +141,7 @@ def compare(*runs: Study | str | os.PathLike[str], impl: str = "") -> Compared:
         else laddering.named_runs([os.fspath(one) + (f":{impl}" if impl else "")])[0]
         for one in runs
     ]
-    return Compared(programs.compared(named))
+    return compared(named)
 
 
 def draw(run: Study | str | os.PathLike[str], *, theme: str = "light") -> Figure:

@@ -70,7 +70,7 @@ class Tools:
         steady step and what runs in it.
         """
         named = [(self._study(run), implementation) for run in (before, after)]
-        return _short(compared(named).found.to_dict())
+        return _short(compared(named).ladder.to_dict())
 
     def lines(self, run: str, kernel: str = "", top: int = 5) -> str:
         """The source lines that kernels wait for, the most blamed first, where the run recorded them (--lines)."""

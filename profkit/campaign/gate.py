@@ -117,8 +117,8 @@ def _judged(sample: str, old: Study | None, new: Study, impl: str, limit: float)
     if not (before > 0 and after > 0) or old is None or old.stepwise:
         return Judged(sample, impl, "new", after=after, lower_bound=lower_bound, why="not in the runs before")
     done = compared([(old, impl), (new, impl)])
-    rung = done.found.rungs[1]
-    word, said = _word(done.found, rung, limit)
+    rung = done.ladder.rungs[1]
+    word, said = _word(done.ladder, rung, limit)
     numbers = (before, after, rung.total, rung.low, rung.high, lower_bound)
     more = [verdict.text()] if verdict is not None and verdict.word in BEYOND_TIME and word not in _FINAL else []
     return Judged(sample, impl, word, *numbers, why="; ".join([*said, *more]))
@@ -144,9 +144,9 @@ def _program(sample: str, old: Study | None, new: Study, limit: float) -> Judged
         steps = new.longest_step
         return Judged(sample, STEP, "new", after=steps[1].step if steps else math.nan, why="no step in the runs before")
     done = compared([(old, ""), (new, "")])
-    first, rung = done.found.rungs
-    word, said = _word(done.found, rung, limit)
-    said += ["too few steps for an interval"] if math.isnan(rung.low) and not done.found.apart else []
+    first, rung = done.ladder.rungs
+    word, said = _word(done.ladder, rung, limit)
+    said += ["too few steps for an interval"] if math.isnan(rung.low) and not done.ladder.apart else []
     return Judged(sample, STEP, word, first.time, rung.time, rung.total, rung.low, rung.high, why="; ".join(said))
 
 

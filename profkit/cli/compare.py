@@ -89,7 +89,7 @@ def compare_(
     slower = done.slower(limit) if limit is not None else []
     unsure = done.inconclusive(limit) if limit is not None else []
     if junit is not None:
-        rungs = done.found.rungs[1:]
+        rungs = done.ladder.rungs[1:]
         write_atomic(junit, document("profkit compare", [_case(rung, slower, unsure) for rung in rungs]))
     with speaking(lang):
         if output is not None:
@@ -99,7 +99,7 @@ def compare_(
     if as_json:
         told = {"regressions": [rung.label for rung in slower], "inconclusive": [rung.label for rung in unsure]}
         gate = {"limit": limit, **told} if limit is not None else None
-        click.echo(json.dumps({**done.found.to_dict(), "gate": gate}, ensure_ascii=False, allow_nan=False))
+        click.echo(json.dumps({**done.ladder.to_dict(), "gate": gate}, ensure_ascii=False, allow_nan=False))
     for rung in slower:
         click.echo(f"regression: {rung.label} takes {1 / rung.total - 1:+.1%} of BEFORE's time more", err=True)
     for rung in unsure:
@@ -128,7 +128,7 @@ def _write(done: Any, output: Path, force: bool, limit: float | None) -> None:
     from profkit.report.figures import ladder_scene  # so does matplotlib
     from roofline.figure.plot import draw, save
 
-    save(draw(ladder_scene(done.chosen, done.found)), output)
+    save(draw(ladder_scene(done.chosen, done.ladder)), output)
 
 
 @click.command("gate")

@@ -34,12 +34,14 @@ LOOSE = 2.0
 
 def document(study: Study, findings: Iterable[Finding]) -> dict[str, object]:
     """The findings as one JSON document."""
-    device = study.manifest.device.get("name", "")
-    rows = [finding.to_dict() for finding in findings]
-    waterfalls = [one.to_dict() for one in study.waterfalls.values()]
-    known = {"schema": SCHEMA, "sample": study.manifest.sample.id, "device": device}
-    lines = [one.to_dict() for one in study.lines]
-    return {**known, "findings": rows, "waterfalls": waterfalls, "lines": lines}
+    return {
+        "schema": SCHEMA,
+        "sample": study.manifest.sample.id,
+        "device": study.manifest.device.get("name", ""),
+        "findings": [one.to_dict() for one in findings],
+        "waterfalls": [one.to_dict() for one in study.waterfalls.values()],
+        "lines": [one.to_dict() for one in study.lines],
+    }
 
 
 def text(study: Study, findings: Sequence[Finding]) -> str:
@@ -47,26 +49,21 @@ def text(study: Study, findings: Sequence[Finding]) -> str:
     parts = [f"{study.manifest.sample.id} on {study.manifest.device.get('name', 'unknown device')}"]
     if study.of_operators:
         return "\n".join([*parts, "", say("op_no_bounds")])
-    for whole in dict.fromkeys(one.impl for one in findings if _whole(one)):
-        parts += ["", whole, *_impl(study, [one for one in findings if one.impl == whole])]
-    # Of a program nothing is said of a range but what was found in it; what lacks counters is the same in all.
-    silent = {impl for impl in in_order(study) if all(one.severity == COLLECT for one in findings if one.impl == impl)}
-    silent = silent if any(_whole(one) for one in findings) else set()
-    if silent and (unchecked := [one for one in findings if one.impl in silent]):
-        parts += ["", *_impl(study, list({one.rule: one for one in unchecked}.values()))]
-    for impl in (name for name in in_order(study) if name not in silent):
-        own = _impl(study, [one for one in findings if one.impl == impl])
-        parts += ["", headline(study, impl), *(own or [_nothing(study, impl)])]
+    mine = {name: [one for one in findings if one.impl == name] for name in in_order(study)}
+    whole = dict.fromkeys(one.impl for one in findings if _whole(one))
+    for name in whole:
+        parts += ["", name, *_impl(study, [one for one in findings if one.impl == name])]
+    if whole:
+        # Nothing is said of a range but what was found in it; what lacks counters is the same in all.
+        silent = {name: own for name, own in mine.items() if all(one.severity == COLLECT for one in own)}
+        unchecked = {one.rule: one for own in silent.values() for one in own}
+        parts += ["", *_impl(study, list(unchecked.values()))] if unchecked else []
+        mine = {name: own for name, own in mine.items() if name not in silent}
+    for name, own in mine.items():
+        parts += ["", headline(study, name), *(_impl(study, own) or ["  nothing found: no rule's evidence holds"])]
     if all(one.severity == COLLECT for one in findings):
         parts += ["", unexplained(findings)]
     return "\n".join(parts)
-
-
-def _nothing(study: Study, impl: str) -> str:
-    """Line for a part without a finding."""
-    kernels = study.analysis.kernels
-    inside = len(kernels) and not bool((kernels["impl"] == impl).any())
-    return "  what was found is told of the ranges inside it" if inside else "  nothing found: no rule's evidence holds"
 
 
 def unexplained(findings: Sequence[Finding]) -> str:
@@ -132,36 +129,28 @@ def worded(one: Finding, study: Study) -> tuple[str, str, str]:
 
 def _impl(study: Study, findings: Sequence[Finding]) -> list[str]:
     told = [one for one in findings if one.severity != COLLECT]
-    large = [one for one in told if not one.ratio < MINOR]
-    lines: list[str] = []
-    for number, one in enumerate(large[:SHOWN], 1):
-        lines += _finding(study, number, one)
-    hidden = len(told) - len(large[:SHOWN])
-    if hidden:
+    large = [one for one in told if not one.ratio < MINOR][:SHOWN]
+    lines = [line for number, one in enumerate(large, 1) for line in _finding(study, number, one)]
+    if hidden := len(told) - len(large):
         lines.append(f"  and {hidden} smaller finding{'s' * (hidden > 1)} (--json has all)")
-    missing = [one.rule for one in findings if one.severity == COLLECT]
-    if missing:
+    if missing := {one.rule: one.next_step for one in findings if one.severity == COLLECT}:
         lines.append(f"  not checked, counters missing: {', '.join(missing)}")
-        step = next(one.next_step for one in findings if one.severity == COLLECT)
-        lines.append(f"    collect: {runnable(step, study)}")
+        lines.append(f"    collect: {runnable(next(iter(missing.values())), study)}")
     return lines
 
 
 def _finding(study: Study, number: int, one: Finding) -> list[str]:
     title, then, expect = worded(one, study)
-    lines = [f"  {number}. {gain(one)}: {title}"]
-    if one.kernel:
-        lines.append(f"     kernel: {_both_names(one.kernel)}")
-    lines.append(f"     because: {'; '.join(proof(p) for p in one.evidence)}")
-    lines.append(f"     next: {then}")
-    lines.append(f"     expect: {expect}")
-    return lines
-
-
-def _both_names(kernel: str) -> str:
-    """The short name, and as much of the full one as --kernel needs."""
-    short = short_name(kernel)
-    return short if kernel.startswith(short) else f"{short}: {cut(kernel, 60)}"
+    short = short_name(one.kernel)
+    # As much of the full name as --kernel needs.
+    name = short if one.kernel.startswith(short) else f"{short}: {cut(one.kernel, 60)}"
+    return [
+        f"  {number}. {gain(one)}: {title}",
+        *([f"     kernel: {name}"] if one.kernel else []),
+        f"     because: {'; '.join(map(proof, one.evidence))}",
+        f"     next: {then}",
+        f"     expect: {expect}",
+    ]
 
 
 def runnable(text: str, study: Study) -> str:

@@ -1,14 +1,14 @@
-"""The source lines that kernels wait for, in words and tables."""
+"""The source lines that kernels wait for, in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from profkit.report import units
-from profkit.report.layout import Table, cut
+from profkit.report.layout import cut
 from profkit.report.messages import named, say
 from profkit.report.names import short_name
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from analyzers.kernels.source_lines import Line
 
 SHOWN = 5
-"""Lines of a kernel that are told, and kernels of a part."""
+"""Lines of a kernel that are told."""
 MINOR = 0.01
 
 
@@ -43,27 +43,6 @@ def sentence(one: Line) -> str:
     if one.bound == one.bound:
         parts.append(say("line_bound", time=units.text(one.bound, "s")))
     return say("colon").join([_where(one), say("comma").join(parts), cut(one.text.strip(), 100)])
-
-
-def tables(lines: Sequence[Line]) -> Iterator[Table]:
-    """A table a kernel of those with the longest excess of each part."""
-    for _, kernels in groupby(by_kernel(lines), key=lambda one: one[0]):
-        for impl, name, found in list(kernels)[:SHOWN]:
-            shown = shown_of(found)
-            rows = [
-                [
-                    _where(one),
-                    units.percent(one.share),
-                    named(one.reason),
-                    units.text(one.bound, "s"),
-                    units.digits(one.excess),
-                    cut(one.text.strip(), 80),
-                ]
-                for one in shown
-            ]
-            head = impl + say("colon") + short_name(name) if impl else short_name(name)
-            titles = ("line_of_stalls", "line_waits", "line_at_most", "line_moved", "line_text")
-            yield Table([head, *(say(key) for key in titles)], rows)
 
 
 def shown_of(found: Sequence[Line]) -> list[Line]:

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import click
+import pandas as pd
+
 from analyzers.compare import Ladder
 from analyzers.timeline.budget import SLICES
 from analyzers.timeline.compare import APPEARED, GONE, PASSAGES, RECORD, STEPS, Programs, Rung, Taken, compare_steps
@@ -33,36 +36,45 @@ _INSIDE = "- "
 """Before a part of a row above it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Compared:
-    """Compared runs: implementations (`chosen`) as a ladder, or programs by their step."""
+    """Compared runs: implementations (`chosen`) as a ladder, or programs by their steady step; `ladder` has the numbers."""
 
     studies: tuple[Study, ...]
-    found: Ladder | Programs
+    ladder: Ladder | Programs
     chosen: tuple[Chosen, ...] = ()
 
-    def text(self) -> str:
-        """Comparison of programs for the terminal."""
-        return ladder_text(self.found) if isinstance(self.found, Ladder) else text(self.studies, self.found)
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row a step, SI units."""
+        frame: pd.DataFrame = pd.DataFrame(self.ladder.to_dict()["steps"])
+        return frame
 
-    def slower(self, limit: float) -> list[Any]:
-        """Steps slower than the first by more than `limit`. Raises ProfkitError if unknown."""
-        if self.found.apart:
+    def __repr__(self) -> str:
+        return click.unstyle(self.text())
+
+    def text(self) -> str:
+        """The comparison for the terminal."""
+        return ladder_text(self.ladder) if isinstance(self.ladder, Ladder) else text(self.studies, self.ladder)
+
+    def slower(self, limit: float = 0.0) -> list[Any]:
+        """Steps slower than the first by more than `limit`, programs for sure. Raises ProfkitError if unknown."""
+        if self.ladder.apart:
             raise ProfkitError(
-                f"cannot gate: the runs differ in {', '.join(self.found.apart)}",
+                f"cannot gate: the runs differ in {', '.join(self.ladder.apart)}",
                 fix="measure BEFORE and AFTER on one device, by one method, at one clock, programs by the same window",
             )
-        unknown = self.found.unknown if isinstance(self.found, Programs) else ()
+        unknown = self.ladder.unknown if isinstance(self.ladder, Programs) else ()
         if unknown:
             raise ProfkitError(
                 f"cannot gate: too few steps for an interval: {', '.join(unknown)}",
                 fix=f"record {FEWEST} steps at least, better {SERIAL}, on each side",
             )
-        return list(self.found.regressions(limit))
+        return list(self.ladder.regressions(limit))
 
     def inconclusive(self, limit: float) -> list[Rung]:
         """The programs that may be slower by more than this share, or not."""
-        return self.found.inconclusive(limit) if isinstance(self.found, Programs) else []
+        return self.ladder.inconclusive(limit) if isinstance(self.ladder, Programs) else []
 
 
 def compared(named: Sequence[tuple[Study, str]]) -> Compared:

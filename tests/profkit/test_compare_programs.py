@@ -104,7 +104,7 @@ def test_a_step_not_the_record_is_compared(said):
 
 def test_a_kernel_that_is_gone_is_told_though_the_step_is_not_shorter(opened):
     """The GPU works less for sure; the step, in which the host is late, is not known to be shorter."""
-    found = of(opened, "gpt", "less").found
+    found = of(opened, "gpt", "less").ladder
     rung = found.rungs[1]
     gone = [one for one in rung.pieces if one.word == "gone"]
     assert len(gone) == 2

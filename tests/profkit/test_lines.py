@@ -87,7 +87,7 @@ def test_explain_report_and_json_tell_the_lines(planted, capsys):
     of_page = next(row for row in data_of(shown_of(study))["kernels"] if row["kernel"] == PLANTED)["lines"]
     assert of_page[0][0].startswith("cuda.cu line 12: ")
     assert "第 12 行" in of_page[0][1]
-    assert "| float c = x[index[i]]; |" in markdown.report(study).partition("## Source lines")[2]
+    assert ": float c = x[index[i]];\n" in markdown.report(study).partition("## Source lines")[2]
 
 
 def test_a_run_without_lines_says_how_to_get_them(tmp_path, capsys):

@@ -22,7 +22,7 @@ from roofline.figure.style import places
 
 def page_of(done: Compared, limit: float | None = None) -> str:
     """Page of a comparison; `limit`: of the gate, as a fraction of the first step's time."""
-    found = done.found
+    found = done.ladder
     parts = _parts(done.chosen, found) if isinstance(found, Ladder) else []
     data = {**data_of(parts, best=found.rungs[-1].label if parts else ""), "timeline": None}
 
@@ -50,7 +50,7 @@ def gate(done: Compared, limit: float | None) -> tuple[str, str]:
     """(what was asked of the last steps and came of it, its mood)."""
     if limit is None:
         return say("c_no_gate"), ""
-    found, known = done.found, {"limit": units.percent(limit)}
+    found, known = done.ladder, {"limit": units.percent(limit)}
     if found.apart:
         return say("c_apart", facts=say("listed").join(map(named, found.apart))), "wrong"
     slower, unsure = found.regressions(limit), done.inconclusive(limit)

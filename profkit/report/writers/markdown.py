@@ -81,7 +81,7 @@ def _evidence(study: Study) -> Iterator[Section]:
     by = ", ".join(study.passes[-1][1].inputs) if study.passes else ""
     yield say("by_pass"), say("passes_note", by=by), [_grid(sections.passes_table(study))]
     note = "What the sampler saw warps wait for, charged to the line that makes them wait. A bound is a slice of its kernel's."
-    yield "Source lines", note, list(map(_grid, lines.tables(study.lines)))
+    yield "Source lines", note, [f"```\n{found}\n```" if (found := lines.text(study.lines)) else ""]
     kernels = sections.kernels_table(study, spans=True)
     hidden = len(study.hottest) - len(kernels.rows)
     more = f"{hidden} more kernels, and all names in full, are" if hidden else "Names in full are"
