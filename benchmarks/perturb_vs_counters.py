@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from profkit.api import profile
-from profkit.launch import cache, gpu, runner
+from profkit.launch import cache, gpu, protocol
 from profkit.launch.protocol import Job, Subject
 from profkit.rundir.files import temporary
 from profkit.study.study import Study, open_study
@@ -41,8 +41,8 @@ def built(samples: Sequence[Path]) -> None:
         for number, (file, reference) in enumerate(files):
             told = Path(place) / f"{number}.json"
             subjects = [Subject(role, role, str(one)) for role, one in (("candidate", file), ("reference", reference))]
-            runner.write_job(Job("build", file.parent.name, subjects, cache=str(cache.builds())), told)
-            started.append(subprocess.Popen(runner.command(told, Path(os.devnull)), env=env))
+            protocol.write_job(Job("build", file.parent.name, subjects, cache=str(cache.builds())), told)
+            started.append(subprocess.Popen(protocol.command(told, Path(os.devnull)), env=env))
         for one in started:
             one.wait()
 

@@ -20,11 +20,10 @@ import msgspec
 
 from profkit.campaign.work_item import WorkItem, decoded, encoded
 from profkit.errors import BUG, ProfkitError
-from profkit.launch import cache, gpu, isolation, process
+from profkit.launch import cache, gpu, process, runner
 from profkit.launch.alone import CPU, alone
 from profkit.launch.environment import environment, sharing
-from profkit.launch.protocol import LIMITS, Job, Subject
-from profkit.launch.runner import command, write_job
+from profkit.launch.protocol import LIMITS, Job, Subject, command, write_job
 from profkit.launch.warm import Warm
 from profkit.record.prepare import expected_device
 from profkit.record.request import Request
@@ -149,7 +148,7 @@ def _build(task: Task, say: Say) -> Answer:
             if task.item.candidate:
                 file = Path(shutil.copy(file, folder / "candidate.py"))
             elif not task.request.trust:
-                file = isolation.stage(Subject("candidate", "candidate", name), Path("reference"), folder / "code")
+                file = runner.stage(Subject("candidate", "candidate", name), Path("reference"), folder / "code")
             subjects = [Subject("candidate", "candidate", str(file))]
             if task.item.reference:
                 subjects.append(Subject("reference", "reference", task.item.reference))

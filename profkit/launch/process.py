@@ -47,6 +47,13 @@ class Child(Protocol):
     def wait(self) -> int: ...
 
 
+class Given(Protocol):
+    """A file or socket for a child."""
+
+    def fileno(self) -> int: ...
+    def close(self) -> None: ...
+
+
 def demand_linux() -> None:
     """Raise CannotProfileError on other systems than Linux."""
     if not sys.platform.startswith("linux"):
@@ -134,8 +141,7 @@ def run(
     limit: float | None = None,
     cwd: Path | None = None,
     memory: int = 0,
-    hand_over: Sequence[int] = (),
-    mark: str = "",
+    hand_over: Sequence[Given] = (),
     live: Live | None = None,
 ) -> Exit:
     """Start `argv`, copy its output to `log`, wait for its end.
@@ -144,14 +150,16 @@ def run(
     which the child counts as hung, or None for no limit. `limit` is a plain limit in seconds. A hung
     child is killed with everything it started. KeyboardInterrupt kills it too and is raised again. `memory`:
     bytes of host memory it and what it started may have together, 0 for no limit; files that are mapped, such as
-    libraries, do not count. `hand_over`: file descriptors that go to the child and are closed here.
-    `mark`: 16 letters by which the child and what it starts are known (FAMILY), drawn unless given. `live`: a program's own
-    streams and signals; its KeyboardInterrupt is the second.
+    libraries, do not count. `hand_over`: files and sockets that go to the child and are closed here. `live`: a program's
+    own streams and signals; its KeyboardInterrupt is the second. A FAMILY of its own in `env`: 16 letters by which the
+    child and what it starts are known, drawn unless given.
     Raises CannotProfileError on other systems than Linux.
     """
     demand_linux()
     began = time.monotonic()
-    mark = mark or secrets.token_hex(8)
+    # What this process inherited is the mark of its own family.
+    mark = env.get(FAMILY, "")
+    mark = secrets.token_hex(8) if mark in ("", os.environ.get(FAMILY)) else mark
     streams = PLAIN if live is None else live.options()
     child, spool = _started(argv, log, {**env, FAMILY: mark}, cwd, hand_over, streams)
     outputs = live.outputs() if live is not None else {child.stdout.fileno(): -1} if child.stdout is not None else {}
@@ -177,7 +185,7 @@ def _started(
     log: Path,
     env: Mapping[str, str],
     cwd: Path | None,
-    hand_over: Sequence[int],
+    hand_over: Sequence[Given],
     streams: Mapping[str, Any],
 ) -> tuple[Child, Spool]:
     """The process, and where its output goes. Raises ProfkitError."""
@@ -192,7 +200,7 @@ def _started(
             env=env,
             cwd=cwd,
             start_new_session=True,
-            pass_fds=tuple(hand_over),
+            pass_fds=tuple(one.fileno() for one in hand_over),
         )
     except OSError as error:
         spool.close()
@@ -200,8 +208,8 @@ def _started(
             f"cannot start {argv[0]}: {error.strerror}", fix="is it installed and executable?"
         ) from error
     finally:
-        for descriptor in hand_over:
-            os.close(descriptor)
+        for given in hand_over:
+            given.close()
     return child, spool
 
 

@@ -7,9 +7,12 @@ not a pipe, because it survives every way a child can die and passes through `nc
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from profkit.rundir.files import unwritable
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -107,6 +110,20 @@ BARE = [sys.executable, *(("-P",) if sys.version_info >= (3, 11) else ()), "-m"]
 """How a child of ours begins: what lies in the directory it is started in is not imported (before Python 3.11 the
 runner sees to that itself).
 """
+
+
+def command(job: Path, events: Path) -> list[str]:
+    """The runner's command line."""
+    return [*BARE, "profkit.judge", str(job), str(events)]
+
+
+def write_job(job: Job, file: Path) -> None:
+    """Write what a runner has to do. Raises ProfkitError."""
+    try:
+        file.write_bytes(msgspec.json.encode(job))
+    except OSError as error:
+        raise unwritable(file, error) from error
+
 
 CANNOT_WRITE = 74
 """The child's exit code when it could not write what it measured (EX_IOERR); its last line says what."""

@@ -1,9 +1,21 @@
-"""Start the runner, follow its events, and start it again without whatever brought it down."""
+"""Start the runner or a judge, follow its events, and start it again without whatever brought it down.
+
+A judge has the reference, and asks every candidate in a process of its own over a socket. It reports what becomes of them:
+`overdue` is to be killed, `lost` has ended by itself. A candidate that falls leaves the judge and the others alone.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,12 +24,17 @@ import msgspec
 
 from profkit.errors import ProfkitError
 from profkit.launch import process
-from profkit.launch.environment import environment
-from profkit.launch.protocol import BARE, CANNOT_WRITE, DOING, LIMITS, Event, Job, Subject
+from profkit.launch.alone import Door
+from profkit.launch.environment import environment, sharing
+from profkit.launch.protocol import CANNOT_WRITE, DOING, LIMITS, Event, Job, Subject, command, write_job
 from profkit.rundir.files import ROOM, temporary, unwritable
 
-Prefix = Sequence[str]
 Progress = Callable[[str], None]
+SLACK = 30.0
+"""Seconds the judge gets beyond the limit that it keeps for a candidate."""
+_ROOM = 4 << 30
+_FAREWELL = 2.0
+"""Seconds for candidates to end after the judge has."""
 
 
 @dataclass
@@ -41,25 +58,41 @@ class Outcome:
         return next((event.data for event in self.events if event.kind == kind), {})
 
 
+@dataclass(frozen=True)
+class _Files:
+    """The files of one start in the logs directory."""
+
+    logs: Path
+    stem: str
+
+    def of(self, what: str, name: str = "") -> Path:
+        return self.logs / f"{self.stem}{f'-{name}' if name else ''}.{what}"
+
+    @property
+    def argv(self) -> list[str]:
+        return command(self.of("job.json"), self.of("events.jsonl"))
+
+
+def planned(logs: Path, stem: str, prefix: Sequence[str] = ()) -> list[str]:
+    """The command line with which `run_job` starts the runner first."""
+    return [*prefix, *_Files(logs, stem).argv]
+
+
 class Follower:
     """Reader of the child's events, with the moment by which the next one is due.
 
-    `limit`: the seconds that the phase it is in may take.
+    `limit`: seconds for its phase; slack: seconds beyond. `overdue`: candidate -> (phase, limit); `lost`: candidate -> phase.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        limits: Mapping[str, float],
-        progress: Progress,
-        known: Callable[[Sequence[Event]], None] = lambda _: None,
-    ) -> None:
-        self._path = path
-        self._offset = 0
-        self._progress, self._known = progress, known
+    def __init__(self, path: Path, job: Job, progress: Progress, outcome: Outcome, slack: float) -> None:
+        self._path, self._offset = path, 0
+        self._progress, self._known = progress, outcome.known
         self._told: set[tuple[str, str]] = set()
-        self._deadline = self.limit = limits["start"]
+        self._deadline = self.limit = {**LIMITS, **job.limits}["start"]
+        self.slack = slack
         self.events: list[Event] = []
+        self.overdue: dict[str, tuple[str, float]] = {}
+        self.lost: dict[str, str] = {}
 
     def __call__(self, elapsed: float) -> float:
         for event in self._new():
@@ -69,9 +102,13 @@ class Follower:
                 if (event.impl, event.phase) not in self._told:
                     self._told.add((event.impl, event.phase))
                     self._progress(f"{DOING.get(event.phase, event.phase)} {event.impl}".strip())
+            elif event.kind == "overdue":
+                self.overdue[event.impl] = (str(event.data["phase"]), float(event.data["limit"]))
+            elif event.kind == "lost":
+                self.lost[event.impl] = str(event.data["phase"])
             elif event.kind == "timing" or (event.kind == "checked" and not event.data["sound"]):
                 self._known([*self.events])
-        return self._deadline
+        return self._deadline + self.slack
 
     def _new(self) -> Iterable[Event]:
         try:
@@ -92,15 +129,12 @@ class Follower:
         last = next((event for event in reversed(self.events) if event.kind == "phase"), None)
         return (last.impl, last.phase) if last else ("", "start")
 
+    def phase_of(self, name: str) -> str:
+        """The phase in which an implementation was last heard of."""
+        return next((e.phase for e in reversed(self.events) if e.kind == "phase" and e.impl == name), "start")
 
-def command(job: Path, events: Path) -> list[str]:
-    """The runner's command line."""
-    return [*BARE, "profkit.judge", str(job), str(events)]
 
-
-def planned(logs: Path, stem: str, prefix: Prefix = ()) -> list[str]:
-    """The command line with which `run_job` starts the runner first."""
-    return [*prefix, *command(logs / f"{stem}.job.json", logs / f"{stem}.events.jsonl")]
+Start = Callable[[Job, _Files, Follower], process.Exit]
 
 
 def run_job(
@@ -108,7 +142,7 @@ def run_job(
     logs: Path,
     *,
     stem: str = "",
-    prefix: Prefix = (),
+    prefix: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     progress: Progress = lambda _: None,
     outcome: Outcome | None = None,
@@ -121,91 +155,117 @@ def run_job(
     `logs` are called, the job's mode unless given.
     """
     outcome = outcome if outcome is not None else Outcome()
-    subjects = list(job.subjects)
+
+    def start(job: Job, files: _Files, follower: Follower) -> process.Exit:
+        write_job(job, files.of("job.json"))
+        with temporary() as place:
+            told = environment({"TMPDIR": place, **(env or {})})
+            return _ran([*prefix, *files.argv], files, follower, outcome, env=told, memory=job.memory)
+
+    least = 1 if restart else len(job.subjects)
+    return _until_done(job, _Files(logs, stem or job.mode), start, progress, outcome, least=least)
+
+
+def run_isolated(
+    job: Job,
+    logs: Path,
+    *,
+    stem: str = "",
+    progress: Progress = lambda _: None,
+    outcome: Outcome | None = None,
+    door: Door | None = None,
+) -> Outcome:
+    """Run a "measure" job with every implementation in a process of its own; see run_job.
+
+    door: of a device that the caller shares; the judge has it alone while it times. Should the judge itself fall while it
+    deals with a candidate, everything starts again without that one. So it does when optional inputs have ended a candidate's
+    process: these are not tried on it again.
+    """
+    outcome = outcome if outcome is not None else Outcome()
+
+    def start(job: Job, files: _Files, follower: Follower) -> process.Exit:
+        return _sitting(job, files, follower, progress, outcome, door)
+
+    return _until_done(job, _Files(logs, stem or job.mode), start, progress, outcome, least=2, slack=SLACK)
+
+
+def _until_done(
+    job: Job, files: _Files, start: Start, progress: Progress, outcome: Outcome, *, least: int, slack: float = 0.0
+) -> Outcome:
+    """Start a job until it is done, each time without the last culprit, while `least` subjects are left."""
     while True:
-        number = len(outcome.exits)
-        name = f"{stem or job.mode}-{number + 1}" if number else stem or job.mode
-        follower, ended, log, argv = _start(job, subjects, logs, name, prefix, env, progress, outcome)
-        outcome.exits.append((argv, ended, log))
+        number = 1 + sum(argv[-1].endswith("events.jsonl") for argv, _, _ in outcome.exits)
+        now = _Files(files.logs, f"{files.stem}-{number}") if number > 1 else files
+        told, fallen = len(outcome.events), dict(outcome.fallen)
+        follower = Follower(now.of("events.jsonl"), job, progress, outcome, slack)
+        try:
+            ended = start(job, now, follower)
+        finally:
+            outcome.events += follower.events
+        spared = [event for event in follower.events if event.kind == "spared"]
+        if spared:
+            # What was found meanwhile is found again.
+            del outcome.events[told:]
+            outcome.fallen.clear()
+            outcome.fallen.update(fallen)
+            job = _sparing(job, spared)
+            continue
         if any(event.kind == "done" for event in follower.events):
             outcome.finished = True
             return outcome
-        check_room(ended, log)
-        culprit = blame(follower, ended, subjects, job, outcome)
+        _check_room(ended, now.of("log"))
+        culprit = _blame(follower, ended, job, outcome)
         if culprit is None:
             return outcome
         progress(f"{culprit.name}: {outcome.fallen[culprit.name][1]}")
-        subjects.remove(culprit)
-        if culprit.role == "reference" or not subjects or not restart:
+        job = msgspec.structs.replace(job, subjects=[one for one in job.subjects if one.name not in outcome.fallen])
+        if culprit.role == "reference" or len(job.subjects) < least:
             return outcome
 
 
-def blame(
-    follower: Follower, ended: process.Exit, subjects: Sequence[Subject], job: Job, outcome: Outcome, slack: float = 0.0
-) -> Subject | None:
-    """The implementation at work when the runner ended, noted as fallen; None without one.
-
-    slack: seconds that it had beyond the limit of the phase.
-    """
-    name, phase = follower.where
-    corrupt = next((event for event in follower.events if event.kind == "corrupt"), None)
-    # In a candidate's turn the reference is called too.
-    name = corrupt.impl if corrupt is not None else name
-    culprit = next((subject for subject in subjects if subject.name == name), None)
-    if culprit is not None:
-        limit = follower.limit + slack if ended.hung else None
-        found = verdict(phase, ended, limit, job.memory)
-        if corrupt is not None:
-            found = "corrupt", str(corrupt.data.get("reason", "")), ended.tail
-        outcome.fallen.setdefault(name, found)
-        # The others are checked afresh, on inputs of other seeds.
-        again = {subject.name for subject in subjects} - set(outcome.fallen)
-        outcome.events[:] = [e for e in outcome.events if e.kind not in ("check", "fragile") or e.impl not in again]
-    return culprit
+def _sparing(job: Job, spared: Sequence[Event]) -> Job:
+    """The job with the inputs that ended a candidate's process left out for it."""
+    known = {name: dict(of) for name, of in job.spared.items()}
+    for event in spared:
+        known.setdefault(event.impl, {})[str(event.data["input"])] = str(event.data["what"])
+    return msgspec.structs.replace(job, spared=known)
 
 
-def _start(
-    job: Job,
-    subjects: Sequence[Subject],
-    logs: Path,
-    stem: str,
-    prefix: Prefix,
-    env: Mapping[str, str] | None,
-    progress: Progress,
-    outcome: Outcome,
-) -> tuple[Follower, process.Exit, Path, list[str]]:
-    argv = planned(logs, stem, prefix)
-    job_file, events, log = Path(argv[-2]), Path(argv[-1]), logs / f"{stem}.log"
-    write_job(msgspec.structs.replace(job, subjects=list(subjects)), job_file)
-    follower = Follower(events, {**LIMITS, **job.limits}, progress, outcome.known)
-    try:
-        with temporary() as place:
-            told = environment({"TMPDIR": place, **(env or {})})
-            ended = process.run(argv, log=log, env=told, watch=follower, memory=job.memory)
-        follower(ended.wall)
-    finally:
-        outcome.events += follower.events
-    return follower, ended, log, argv
+def _ran(argv: list[str], files: _Files, follower: Follower, outcome: Outcome, **options: Any) -> process.Exit:
+    """How the process ended that writes events; options: those of process.run."""
+    ended = process.run(argv, log=files.of("log"), watch=follower, **options)
+    follower(ended.wall)
+    outcome.exits.append((argv, ended, files.of("log")))
+    return ended
 
 
-def write_job(job: Job, file: Path) -> None:
-    """Write what a runner has to do. Raises ProfkitError."""
-    try:
-        file.write_bytes(msgspec.json.encode(job))
-    except OSError as error:
-        raise unwritable(file, error) from error
-
-
-def check_room(ended: process.Exit, log: Path) -> None:
+def _check_room(ended: process.Exit, log: Path) -> None:
     """Raise ProfkitError when the runner could not write: no implementation is to blame."""
-    if ended.code != CANNOT_WRITE:
-        return
-    last = next((line for line in reversed(ended.tail.splitlines()) if line.startswith("cannot write ")), "")
+    lines = reversed(ended.tail.splitlines()) if ended.code == CANNOT_WRITE else ()
+    last = next((line for line in lines if line.startswith("cannot write ")), "")
     if last:
         raise ProfkitError(f"{last}; see {log}", fix=ROOM)
 
 
-def verdict(phase: str, ended: process.Exit, limit: float | None, memory: int) -> tuple[str, str, str]:
+def _blame(follower: Follower, ended: process.Exit, job: Job, outcome: Outcome) -> Subject | None:
+    """The implementation at work when the runner ended, noted as fallen; None without one."""
+    name, phase = follower.where
+    corrupt = next((event for event in follower.events if event.kind == "corrupt"), None)
+    # In a candidate's turn the reference is called too.
+    name = corrupt.impl if corrupt is not None else name
+    culprit = next((subject for subject in job.subjects if subject.name == name), None)
+    if culprit is not None:
+        found = _verdict(phase, ended, follower.limit + follower.slack if ended.hung else None, job.memory)
+        if corrupt is not None:
+            found = "corrupt", str(corrupt.data.get("reason", "")), ended.tail
+        outcome.fallen.setdefault(name, found)
+        # The others are checked afresh, on inputs of other seeds.
+        again = {subject.name for subject in job.subjects} - set(outcome.fallen)
+        outcome.events[:] = [e for e in outcome.events if e.kind not in ("check", "fragile") or e.impl not in again]
+    return culprit
+
+
+def _verdict(phase: str, ended: process.Exit, limit: float | None, memory: int) -> tuple[str, str, str]:
     """(status, reason, last lines) of a process that ended in `phase`.
 
     limit: the seconds at which it was killed, None if it was not.
@@ -217,3 +277,173 @@ def verdict(phase: str, ended: process.Exit, limit: float | None, memory: int) -
         return "hang", f"no end of {phase} after {limit:g} s; killed", ended.tail
     how = f"killed by {ended.signal}" if ended.signal else f"ended the process with exit code {ended.code}"
     return "crash", f"{how} during {phase}", ended.tail
+
+
+def _sitting(
+    job: Job, files: _Files, follower: Follower, progress: Progress, outcome: Outcome, door: Door | None
+) -> process.Exit:
+    """How the judge ended; its candidates have ended too."""
+    with _private_directory() as folder, temporary() as scratch, contextlib.ExitStack() as stack:
+        candidates = [subject for subject in job.subjects if subject.role != "reference"]
+        reference = next(Path(subject.file) for subject in job.subjects if subject.role == "reference")
+        lines = {subject.name: socket.socketpair() for subject in candidates}
+        shared = [os.fdopen(os.dup(one), "rb", 0) for one in (door.main, door.gate)] if door is not None else []
+        ends: list[process.Given] = [*itertools.chain(*lines.values()), *shared]
+        for end in ends:
+            stack.callback(end.close)
+        children = []
+        for subject in candidates:
+            mine = _candidate(job, subject, reference, lines[subject.name][1].fileno(), (folder, Path(scratch)))
+            write_job(mine, files.of("job.json", subject.name))
+            children.append(Child(mine, files, lines[subject.name][1], follower, progress, Path(scratch)))
+        judge = msgspec.structs.replace(
+            job,
+            mode="judge",
+            channels={name: one.fileno() for name, (one, _) in lines.items()},
+            door=[one.fileno() for one in shared],
+            marks={child.subject.name: child.mark for child in children},
+            exchange=str(folder),
+        )
+        write_job(judge, files.of("job.json"))
+        patience = 0.0
+        try:
+            for child in children:
+                child.start()
+            given = [*(one for one, _ in lines.values()), *shared]
+            env = _environment(Path(scratch))
+            ended = _ran(files.argv, files, follower, outcome, env=env, hand_over=given)
+            patience = _FAREWELL
+        finally:
+            _dismiss(children, patience, outcome)
+            if door is not None:
+                # Of a judge that ended in its turn, what it held is held by this process as well.
+                door.leave()
+    for child in children:
+        if child.error is not None:
+            raise child.error
+    return ended
+
+
+class Child(threading.Thread):
+    """Runs one candidate's process and says at once when it falls."""
+
+    def __init__(
+        self, job: Job, files: _Files, line: socket.socket, follower: Follower, progress: Progress, scratch: Path
+    ) -> None:
+        super().__init__(daemon=True)
+        self.subject = job.subjects[0]
+        self.argv = command(files.of("job.json", self.subject.name), Path(os.devnull))
+        self.log = files.of("log", self.subject.name)
+        self.ended: process.Exit | None = None
+        self.error: ProfkitError | None = None
+        self.closing = threading.Event()
+        self.over = threading.Event()
+        self.mark = secrets.token_hex(8)
+        self._line, self._job, self._follower, self._progress = line, job, follower, progress
+        self._scratch = scratch
+
+    def run(self) -> None:
+        try:
+            self.ended = process.run(
+                self.argv,
+                log=self.log,
+                env={**_environment(self._scratch), process.FAMILY: self.mark},
+                watch=self._deadline,
+                memory=self._job.memory,
+                hand_over=[self._line],
+            )
+        except ProfkitError as error:
+            self.error = error
+            return
+        # Who leaves quietly was most likely let go; otherwise the judge will say so.
+        if not self.closing.is_set() and (self.ended.code or self.ended.memory):
+            self._progress(f"{self.subject.name}: {self._fate(self.ended)[1]}")
+
+    def _deadline(self, elapsed: float) -> float | None:
+        gone = self.over.is_set() or self.subject.name in self._follower.overdue
+        return 0.0 if gone else None
+
+    def _fate(self, ended: process.Exit) -> tuple[str, str, str]:
+        name, follower = self.subject.name, self._follower
+        phase, limit = follower.overdue.get(name, (follower.lost.get(name) or follower.phase_of(name), None))
+        return _verdict(phase, ended, limit, self._job.memory)
+
+    @property
+    def fallen(self) -> tuple[str, str, str] | None:
+        """(status, reason, last lines) when it went before the judge let it go."""
+        name, follower = self.subject.name, self._follower
+        if self.ended is None or not (self.ended.memory or name in follower.overdue or name in follower.lost):
+            return None
+        return self._fate(self.ended)
+
+
+def _candidate(job: Job, subject: Subject, reference: Path, line: int, folders: tuple[Path, Path]) -> Job:
+    """The job of one candidate's process, which names neither reference nor seed.
+
+    folders: for tensors, and for what it leaves in TMPDIR.
+    """
+    place = folders[0] / subject.name
+    place.mkdir(mode=0o700)
+    # Beside the folders that candidates write into.
+    file = stage(subject, reference, folders[1] / "code" / subject.name)
+    return msgspec.structs.replace(
+        job,
+        mode="candidate",
+        subjects=[msgspec.structs.replace(subject, file=str(file), content=b"")],
+        seeds=[],
+        spared={},
+        trials=0,
+        timings="",
+        channels={subject.name: line},
+        exchange=str(place),
+    )
+
+
+def stage(subject: Subject, reference: Path, place: Path) -> Path:
+    """A folder for a candidate with its neighbours but no reference; its file as at the start.
+
+    This keeps a candidate from importing the reference by accident, not from looking for it.
+    """
+    source = Path(subject.file)
+    place.mkdir(parents=True, mode=0o700)
+    try:
+        for entry in source.parent.iterdir():
+            if entry.name not in (reference.name, source.name, "__pycache__"):
+                (place / entry.name).symlink_to(entry.resolve())
+        if subject.content:
+            (place / source.name).write_bytes(subject.content)
+            return place / source.name
+        return Path(shutil.copy(source, place / source.name))
+    except OSError as error:
+        raise unwritable(place, error) from error
+
+
+def _environment(scratch: Path) -> dict[str, str]:
+    """A process's variables. What it and its compilers leave in TMPDIR goes with `scratch`."""
+    return environment({**sharing(), "TMPDIR": tempfile.mkdtemp(dir=scratch)})
+
+
+@contextlib.contextmanager
+def _private_directory() -> Iterator[Path]:
+    """A directory for tensors that only this user can enter; in memory when there is room."""
+    shared = Path("/dev/shm")
+    roomy = os.access(shared, os.W_OK) and shutil.disk_usage(shared).free >= _ROOM
+    with temporary(shared if roomy else None) as name:
+        yield Path(name)
+
+
+def _dismiss(children: Sequence[Child], patience: float, outcome: Outcome) -> None:
+    """Wait `patience` seconds for the candidates to end, kill them, and note what became of them."""
+    for child in children:
+        child.closing.set()
+    end = time.monotonic() + patience
+    begun = [child for child in children if child.ident is not None]
+    for child in begun:
+        child.join(max(0.0, end - time.monotonic()))
+        child.over.set()
+    for child in begun:
+        child.join()
+        if child.ended is not None:
+            outcome.exits.append((child.argv, child.ended, child.log))
+            if child.fallen is not None:
+                outcome.fallen[child.subject.name] = child.fallen

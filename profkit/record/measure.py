@@ -20,7 +20,7 @@ from analyzers.errors import AnalyzeError
 from analyzers.verdicts import timing
 from collectors.caveat import Caveat
 from profkit.errors import ProfkitError
-from profkit.launch import gpu, isolation, protocol, runner
+from profkit.launch import gpu, protocol, runner
 from profkit.launch.alone import Door
 from profkit.launch.protocol import Event, Job
 from profkit.record.absorb import absorb, absorb_again, together
@@ -65,7 +65,7 @@ class Measure:
         lines = [shlex.join(runner.planned(logs, self.name))]
         if not session.request.trust:
             jobs = [logs / f"{self.name}-{one.name}.job.json" for one in session.chosen]
-            lines += [shlex.join(runner.command(file, _NOWHERE)) for file in jobs]
+            lines += [shlex.join(protocol.command(file, _NOWHERE)) for file in jobs]
         return lines
 
     def record(self, session: Session) -> None:
@@ -134,7 +134,7 @@ def _start(
                 runner.run_job(some, logs, stem=stem, progress=session.progress, outcome=outcome)
             else:
                 with _shared(session) as door:
-                    isolation.run_isolated(
+                    runner.run_isolated(
                         some, logs, stem=f"{stem}{suffix}", progress=session.progress, outcome=outcome, door=door
                     )
         finally:

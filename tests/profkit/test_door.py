@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import functools
 import itertools
-import os
 import socket
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from profkit.api import profile
 from profkit.campaign import stages
 from profkit.judge import remote, session
 from profkit.judge.timing.company import Company
-from profkit.launch import isolation, process, waiting
+from profkit.launch import process, runner, waiting
 from profkit.launch.alone import Door, alone, counting, folder
 from profkit.launch.protocol import Job, Subject
 from profkit.record import measure
@@ -353,15 +352,15 @@ def test_a_judge_that_is_killed_in_its_turn_keeps_nobody_waiting_until_the_next_
             fcntl.flock(hand_over[-2], fcntl.LOCK_EX)
             fcntl.flock(hand_over[-1], fcntl.LOCK_SH)
             alive.append(free(fcntl.LOCK_SH))
-        for descriptor in hand_over:
-            os.close(descriptor)
+        for given in hand_over:
+            given.close()
         return process.Exit(-9 if judge else 0, 0.1, "")
 
-    monkeypatch.setattr(isolation.process, "run", killed)
+    monkeypatch.setattr(runner.process, "run", killed)
     sample = resolve(write_sample(place, "honest"))
     subjects = [Subject(one.name, one.role, str(one.path)) for one in sample.parts]
     with contextlib.closing(Door.of(DEVICE)) as door:
-        isolation.run_isolated(Job("measure", "honest", subjects), place, door=door)
+        runner.run_isolated(Job("measure", "honest", subjects), place, door=door)
         assert alive == [False]
         assert free(fcntl.LOCK_EX)
         assert not gate_held()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from profkit.launch.environment import allowed, environment
-from profkit.launch.runner import command
+from profkit.launch.protocol import command
 
 
 @pytest.mark.parametrize(

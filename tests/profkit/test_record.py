@@ -13,7 +13,7 @@ from test_failures import on_gpu  # noqa: F401
 
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
-from profkit.launch import cache, gpu, isolation, protocol, runner, tools
+from profkit.launch import cache, gpu, protocol, runner, tools
 from profkit.launch.process import Exit
 from profkit.record.measure import Measure
 from profkit.record.prepare import info
@@ -46,7 +46,7 @@ def session(tmp_path, monkeypatch, fake_ncu, fake_nsys):
         return outcome
 
     monkeypatch.setattr(runner, "run_job", note)
-    monkeypatch.setattr(isolation, "run_isolated", note)
+    monkeypatch.setattr(runner, "run_isolated", note)
     fake_ncu("ok", target="skip")
     fake_nsys()
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from test_process import alive
 
-from profkit.launch import isolation, process
+from profkit.launch import process, runner
 from profkit.launch import warm as warming
 from profkit.launch.environment import environment, sharing
 from profkit.launch.protocol import BARE
@@ -96,7 +96,7 @@ def test_a_fork_sees_what_a_process_of_its_own_sees(warm, place, tmp_path, monke
     both = []
     for way in (warm, process.guarded):
         monkeypatch.setattr(process, "start", way)
-        given = os.dup(theirs.fileno())
+        given = theirs.dup()
         ended = process.run(
             [*BARE, "ran", SEEN, "one", "two words"],
             log=tmp_path / "log",
@@ -127,9 +127,9 @@ def test_temporary_files_go_where_a_child_is_told(start, tmp_path):
 def test_descriptors_of_any_number_arrive(start, tmp_path):
     """Also those that a fork would itself have used on the way: whoever has many files open hands over high numbers."""
     with open(os.devnull, "wb") as nowhere:
-        given = [fcntl.fcntl(nowhere, fcntl.F_DUPFD, at) for at in (200, 201, 202, 203)]
+        given = [os.fdopen(fcntl.fcntl(nowhere, fcntl.F_DUPFD, at), "wb", 0) for at in (200, 201, 202, 203)]
     code = "import os; [os.write(int(one), b'x') for one in sys.argv[2:]]; print('all')"
-    ended = start(code, *map(str, given), hand_over=given)
+    ended = start(code, *(str(one.fileno()) for one in given), hand_over=given)
     assert (ended.code, (tmp_path / "log").read_text()) == (0, "all\n"), ended.tail
 
 
@@ -264,7 +264,7 @@ def test_a_server_that_was_begun_before_is_the_one_that_serves(place, tmp_path, 
         for gpu in ("GPU-1", "GPU-1", "GPU-2"):
             monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpu)
             argv = [*BARE, "ran", "print('here')"]
-            env = isolation._environment(tmp_path)
+            env = runner._environment(tmp_path)
             assert process.run(argv, log=tmp_path / "log", env=env).tail == "here"
     assert len(begun) == 1
 
