@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from profkit.guest import backward, facts, heap, settings
-from profkit.guest.build import birth, loading, refused
+from profkit.guest.build import birth, extensions, loading
 from profkit.guest.channel import Channel, EndedError
 from profkit.guest.clocks import cupti
 from profkit.guest.clocks.batch import batch, place
@@ -127,7 +127,7 @@ class Guest:
                 loading.with_line_tables()
         began = time.perf_counter()
         self._lock = loading.enter(Path(subject.file), Path(self._job.cache), self._job.campaign)
-        self._builds = refused.extensions(Path(subject.file), self._job.campaign)
+        self._builds = extensions.followed(Path(subject.file))
         before = settings.read()
         self._module = loading.import_file(Path(subject.file), subject.name, subject.sha256)
         self._keep(before)
@@ -310,7 +310,7 @@ class Guest:
 
     def _unbuilt(self) -> None:
         """Send a caveat when the candidate runs without any extension of its own."""
-        name, said = self._job.subjects[0].name, refused.unbuilt(self._builds)
+        name, said = self._job.subjects[0].name, extensions.unbuilt(self._builds)
         if said:
             self._notes.send(
                 "caveat",

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from profkit.guest.build import loading, refused
+from profkit.guest.build import extensions, loading
 from profkit.launch.protocol import Job
 
 
@@ -32,14 +32,14 @@ def build(job: Job) -> int:
     # Before the import, which may change what a build's identity is made of.
     key = loading.build_key(file)
     loading.use(loading.BuildLock(cache, key, wait=True))
-    built = refused.extensions(file, job.campaign)
+    built = extensions.followed(file)
     try:
-        refused.known(cache, key, job.campaign)
+        extensions.known(cache, key, job.campaign)
         module = _imported(file, subject.name, built, gpu=job.device == "cuda")
     except Exception as error:
         traceback.print_exception(error, file=sys.stderr)
         if loading.is_compile_error(error):
-            refused.remember(file, cache, key, job.campaign, error)
+            extensions.remember(file, cache, key, job.campaign, error)
         return 1
     if len(job.subjects) > 1 and not built and "cpp_extension" in file.read_text("utf-8", "replace"):
         try:

@@ -35,7 +35,7 @@ from profkit.cli.options import Runners
 from profkit.cli.profile import profile_ as profile_command
 from profkit.cli.runs import list_ as list_command
 from profkit.errors import ProfkitError
-from profkit.guest.build import loading, refused
+from profkit.guest.build import extensions, loading
 from profkit.launch import cache, process, warm
 from profkit.launch.alone import alone
 from profkit.launch.protocol import Job, Subject
@@ -293,13 +293,13 @@ def build(place: Path, source: str, campaign: str = "one") -> tuple[int, Path]:
 def test_what_the_compiler_refused_is_not_built_again_in_this_campaign(place):
     code, file = build(place, REFUSED.format(why="no such type"))
     assert code == 1
-    with pytest.raises(refused.BuildFailedError, match="no such type") as raised:
+    with pytest.raises(extensions.BuildFailedError, match="no such type") as raised:
         loading.enter(file, place / "cache", "one")
     assert loading.is_compile_error(raised.value)
     for campaign in ("another", ""):
-        refused.known(place / "cache", loading.build_key(file), campaign)
+        extensions.known(place / "cache", loading.build_key(file), campaign)
     file.write_text("class ModelNew: pass")
-    refused.known(place / "cache", loading.build_key(file), "one")
+    extensions.known(place / "cache", loading.build_key(file), "one")
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_what_the_compiler_refused_is_not_built_again_in_this_campaign(place):
 def test_what_may_go_well_another_time_is_left_to_who_measures(place, source):
     code, file = build(place, source)
     assert code == int("raise" in source)
-    refused.known(place / "cache", loading.build_key(file), "one")
+    extensions.known(place / "cache", loading.build_key(file), "one")
 
 
 CATCHES = """
@@ -329,33 +329,6 @@ except RuntimeError as error:
     said = str(error)
 (here.parent / "said").write_text(said)
 """
-
-
-@pytest.mark.parametrize(("why", "again"), [("no such type", 1), ("nvcc Killed", 2)])
-def test_an_extension_whose_failure_is_caught_is_not_built_again_either(place, monkeypatch, why, again):
-    from torch.utils import cpp_extension
-
-    asked = []
-
-    def ninja(directory, verbose, prefix):
-        asked.append(directory)
-        raise RuntimeError(f"{prefix}: {why}")
-
-    extension, file = place / "extension", place / "candidate.py"
-    extension.mkdir()
-    file.write_text(CATCHES)
-    for campaign, source, count in (
-        ("a", "one", 1),
-        ("a", "one", again),
-        ("b", "one", again + 1),
-        ("b", "two", again + 2),
-    ):
-        monkeypatch.setattr(cpp_extension, "_run_ninja_build", ninja)
-        (extension / "main.cpp").write_text(source)
-        refused.extensions(file, campaign)
-        loading.import_file(file, "candidate")
-        assert (place / "said").read_text() == f"Error building extension 'mine': {why}"
-        assert len(asked) == count
 
 
 def test_what_a_constructor_builds_is_built_ahead_with_the_references_arguments(place):
@@ -411,31 +384,19 @@ class ModelNew:
         print("said", self.one and self.one.one())
 """
 INLINE = "self.one = cpp_extension.load_inline({name}, SOURCE, no_implicit_headers=True)"
-WRITTEN = "open('one.cpp', 'w').write(SOURCE); self.one = cpp_extension.load('one', ['one.cpp'])"
 ASKS = "self.one = torch.cuda.is_available() and cpp_extension.load_inline('one', SOURCE, no_implicit_headers=True)"
-OWN = (
-    "place = os.path.join(os.path.dirname(__file__), 'mine'); os.makedirs(place, exist_ok=True); "
-    "self.one = cpp_extension.load_inline('one', SOURCE, build_directory=place, no_implicit_headers=True)"
-)
 HELD = """
 import os, sys
 from pathlib import Path
 from torch.utils import cpp_extension
-from profkit.guest.build import loading, refused
-asked = []
-ninja = cpp_extension._run_ninja_build
-def seen(*arguments, **more):
-    asked.append(arguments)
-    return ninja(*arguments, **more)
-cpp_extension._run_ninja_build = seen
+from profkit.guest.build import extensions, loading
 import torch
 torch.cuda.is_available = lambda: True
 def measured(file):
     os.chdir(file.parent)
     loading.use(loading.BuildLock(Path(sys.argv[1]), loading.build_key(file)))
-    refused.extensions(file, "one")
+    extensions.followed(file)
     loading.import_file(file, "candidate").ModelNew()
-    print("asked", len(asked), flush=True)
 for name in sys.argv[2:]:
     print("measured", name, flush=True)
     if not (child := os.fork()):
@@ -445,10 +406,7 @@ for name in sys.argv[2:]:
 """
 WAYS = {
     "another name in each process": (INLINE.format(name="f'one_{os.getpid()}'"), "1", "said 1"),
-    "the same, refused": (INLINE.format(name="f'one_{os.getpid()}'"), "uno", "refused: Error building extension"),
-    "sources written anew": (WRITTEN, "2", "said 2"),
     "asks for a GPU first": (ASKS, "3", "said 3"),
-    "a directory of its own": (OWN, "4", "said 4"),
 }
 
 
@@ -465,14 +423,15 @@ def test_who_measures_never_asks_the_compiler_for_what_was_built_ahead(place, mo
         item = of_pair("s", place / "reference.py", files[-1], Request(device="cuda"))
         item = msgspec.structs.replace(item, built=(str(files[-1]),))
         assert perform(Task("build", item, Request(), str(place / "w"), str(place), "one", "cuda", "9.0")).line == ""
-    assert not list(place.rglob("one.cpp"))
+    libraries = {file: file.stat().st_mtime_ns for file in cache.builds().rglob("*.so")}
+    assert len(libraries) == len(WAYS)
     argv = [sys.executable, "-c", HELD, str(cache.builds()), *map(str, files)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=place)
     _, *found = done.stdout.split("measured ")
     for (name, (_, _, said)), file, told in zip(WAYS.items(), files, found, strict=True):
         assert told.startswith(str(file)), name
-        assert "asked 0" in told, name + told + done.stderr
-        assert said in told, name + told
+        assert said in told, name + told + done.stderr
+    assert {file: file.stat().st_mtime_ns for file in cache.builds().rglob("*.so")} == libraries
 
 
 def test_who_builds_ahead_waits_for_who_builds_the_same(place):

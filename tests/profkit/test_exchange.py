@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import mmap
 
-import msgspec
 import pytest
 import torch
 
@@ -28,15 +27,8 @@ def changed_by(stream, was, to):
         memory[at : at + len(to)] = to
 
 
-def by_torch(*_):
-    return False
-
-
 @pytest.mark.parametrize("trusted", [True, False])
-@pytest.mark.parametrize("way", ["laid out", "by torch"])
-def test_what_is_read_is_what_was_written(tmp_path, monkeypatch, trusted, way):
-    if way == "by torch":
-        monkeypatch.setattr(exchange, "_laid_out", by_torch)
+def test_what_is_read_is_what_was_written(tmp_path, trusted):
     base = torch.arange(24.0)
     tensors = [base.view(4, 6).t()[1:], base[3:5], torch.ones(()), torch.empty(0, 3), torch.ones(1).expand(5, 2)]
     tensors += [torch.ones(3, dtype=one) for one in (torch.bfloat16, torch.bool, torch.complex64, torch.float8_e5m2)]
@@ -55,56 +47,13 @@ def test_what_is_read_is_what_was_written(tmp_path, monkeypatch, trusted, way):
     assert same[0] == 7.0
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [torch.nn.Parameter(torch.ones(2)), torch.eye(2).to_sparse(), torch.ones(2, dtype=torch.cfloat).conj(), 1 << 70],
-    ids=["parameter", "sparse", "conjugate", "large number"],
-)
-def test_what_no_head_can_say_goes_as_torch_saves_it(tmp_path, odd):
-    file, stream = written(tmp_path, [odd])
-    stream.close()
-    assert not file.read_bytes().startswith(exchange._MARK)
-    (mine,) = exchange.read(file, CPU, trusted=True)
-    assert type(mine) is type(odd)
-    assert torch.equal(mine.to_dense(), odd.to_dense()) if isinstance(odd, torch.Tensor) else mine == odd
-
-
-@pytest.mark.parametrize("trusted", [True, False])
-@pytest.mark.parametrize(
-    ("nesting", "lengths"),
-    [
-        ({"tensor": [0, "float32", 0, [3], [1]]}, [8]),
-        ({"tensor": [0, "float32", 1, [2], [1]]}, [8]),
-        ({"tensor": [0, "float32", 0, [2], [-1]]}, [8]),
-        ({"tensor": [0, "float32", 0, [2, 1], [1]]}, [8]),
-        ({"tensor": [0, "save", 0, [2], [1]]}, [8]),
-        ({"tensor": [1, "float32", 0, [2], [1]]}, [8]),
-        ({"tensor": [0, "float32", 0, [2], [1]]}, [1 << 40]),
-        ({"tensor": [0, "float32", 0, [2], [1]]}, [-8]),
-        ({"tensor": [0, "float32", 0, 2, 1]}, [8]),
-        ({"tensor": []}, [8]),
-        ({"code": []}, []),
-        ({}, []),
-        ({"dict": [[[], 1]]}, []),
-    ],
-)
-def test_a_head_that_lies_is_refused(tmp_path, nesting, lengths, trusted):
-    head = msgspec.msgpack.encode([nesting, lengths])
-    file = tmp_path / "1.pt"
-    begin = exchange._MARK + len(head).to_bytes(8, "little") + head
-    file.write_bytes(begin + bytes(-len(begin) % 64 + 8))
-    with pytest.raises(ValueError, match=r"1\.pt"):
-        exchange.read(file, CPU, trusted=trusted)
-    assert not file.exists()
-
-
-@pytest.mark.parametrize("kept", [16, 20, 30])
-def test_a_file_that_ends_early_is_refused(tmp_path, kept):
+def test_a_file_that_ends_early_is_refused(tmp_path):
     file, stream = written(tmp_path, [torch.ones(4)])
     stream.close()
-    file.write_bytes(file.read_bytes()[:kept])
-    with pytest.raises(ValueError, match=r"1\.pt"):
+    file.write_bytes(file.read_bytes()[:30])
+    with pytest.raises(Exception, match=r"(?i)archive|pickle|load"):
         exchange.read(file, CPU, trusted=False)
+    assert not file.exists()
 
 
 def test_what_the_judge_writes_is_mapped_and_what_is_written_into_it_stays_here(tmp_path):

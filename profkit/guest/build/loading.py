@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from profkit.guest.build import refused
+from profkit.guest.build import extensions
 from profkit.guest.tensors import inputs
 from profkit.rundir.files import mark, sweep
 
@@ -85,11 +85,11 @@ def enter(file: Path, cache: Path, campaign: str = "") -> BuildLock:
     """Build extensions and Triton kernels of this process in the directory of this source.
 
     Triton compiles at the first call and some samples in `__init__`, so `use` precedes each turn. Raises
-    refused.BuildFailedError for what the compiler refused in the same campaign.
+    extensions.BuildFailedError for what the compiler refused in the same campaign.
     """
     key = build_key(file)
     if campaign:
-        refused.known(cache, key, campaign)
+        extensions.known(cache, key, campaign)
     lock = BuildLock(cache, key)
     use(lock)
     return lock

@@ -1,0 +1,107 @@
+"""Builds of extensions: what the compiler refused, and one name for those that differ in it alone."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import inspect
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from profkit.guest.whole import CannotWriteError, whole_file
+
+
+class BuildFailedError(RuntimeError):
+    """The compiler refused this source earlier in the campaign; the message is its output."""
+
+
+_TRANSIENT = re.compile(
+    r"No space left|quota exceeded|out of memory|Killed|Kill signal|died due to signal|Terminated|Cannot allocate", re.I
+)
+_ASKS = re.compile(r"cuda\.(is_available|device_count|get_device|current_device)")
+
+
+def remember(file: Path, cache: Path, key: str, campaign: str, error: Exception) -> None:
+    """Keep a compiler's error for a campaign; not if transient or if the source queries the GPU."""
+    if campaign and not _TRANSIENT.search(str(error)) and not _ASKS.search(file.read_text("utf-8", "replace")):
+        with whole_file(cache / f"{key}.failed") as stream:
+            json.dump({"campaign": campaign, "error": str(error)}, stream)
+
+
+def known(cache: Path, key: str, campaign: str) -> None:
+    """Raise BuildFailedError when the compiler has refused this build in this campaign."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        kept = json.loads((cache / f"{key}.failed").read_text("utf-8"))
+        if campaign and kept["campaign"] == campaign:
+            raise BuildFailedError(kept["error"])
+
+
+def unbuilt(errors: Mapping[str, str]) -> str:
+    """One line of the compiler's output where it refused every build so far; "" otherwise."""
+    said = [text for text in errors.values() if text]
+    if not said or len(said) < len(errors):
+        return ""
+    found = re.search(r"\berror: *(.+)", said[0])
+    return (found[1] if found else said[0].partition("\n")[0]).strip()[:200]
+
+
+def followed(file: Path) -> Mapping[str, str]:
+    """Intercept torch's builds; returns the last error of each by directory, "" for success."""
+    errors: dict[str, str] = {}
+    if "cpp_extension" in file.read_text("utf-8", "replace"):
+        from torch.utils import cpp_extension
+
+        cpp_extension._run_ninja_build = _noted(cpp_extension._run_ninja_build, errors)
+        for builder in ("load", "load_inline"):
+            setattr(cpp_extension, builder, _under_one_name(getattr(cpp_extension, builder)))
+    return errors
+
+
+def _noted(build: Callable[..., Any], errors: dict[str, str]) -> Callable[..., Any]:
+    def noted(build_directory: str, *rest: Any, **more: Any) -> Any:
+        name = os.path.basename(build_directory)
+        try:
+            found = build(build_directory, *rest, **more)
+        except RuntimeError as error:
+            errors[name] = str(error) or "refused"
+            raise
+        errors[name] = ""
+        return found
+
+    return noted
+
+
+def _under_one_name(build: Callable[..., Any]) -> Callable[..., Any]:
+    """A builder that takes the name of the first equal build: many put a process id or the time into it."""
+    signature = inspect.signature(build)
+
+    @functools.wraps(build)
+    def named(*arguments: Any, **more: Any) -> Any:
+        bound = signature.bind(*arguments, **more)
+        bound.arguments["name"] = _first_name(bound.arguments)
+        return build(*bound.args, **bound.kwargs)
+
+    return named
+
+
+def _first_name(asked: Mapping[str, Any]) -> str:
+    """The name of the first equal build; its own where operators or a directory depend on it."""
+    name, root = str(asked["name"]), os.environ.get("TORCH_EXTENSIONS_DIR", "")
+    sources = asked.get("sources") or ()
+    text = repr(sorted((key, value) for key, value in asked.items() if key not in ("name", "verbose")))
+    for one in [sources] if isinstance(sources, str) else sources:
+        with contextlib.suppress(OSError, TypeError):
+            text += Path(one).read_text("utf-8", "replace")
+    if not root or asked.get("build_directory") or not asked.get("is_python_module", True) or "TORCH_LIBRARY" in text:
+        return name
+    file = Path(root) / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.name"
+    with contextlib.suppress(OSError):
+        return file.read_text("utf-8")
+    with contextlib.suppress(CannotWriteError), whole_file(file) as stream:
+        stream.write(name)
+    return name
