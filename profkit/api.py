@@ -26,7 +26,7 @@ from profkit.report.programs import Compared, compared
 from profkit.report.writers import markdown
 from profkit.report.writers import notebook as showing
 from profkit.study.study import Study, open_study
-from profkit.targets.call import Call
+from profkit.targets.target import Call
 from roofline.figure.plot import draw as draw_scene
 
 if TYPE_CHECKING:

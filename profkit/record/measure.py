@@ -30,7 +30,7 @@ from profkit.record.session import Session
 from profkit.rundir.directory import Run
 from profkit.rundir.files import read_rows, sha256, write_rows
 from profkit.rundir.manifest import Capture
-from profkit.targets.call import Call
+from profkit.targets.target import Call
 
 CUPTI = "cupti.csv"
 """Where the runner writes the activities of one middling call of each implementation."""

@@ -22,10 +22,9 @@ from profkit.rundir.directory import Run
 from profkit.rundir.files import sha256
 from profkit.rundir.manifest import Counters, FileRef, Impl, SampleInfo
 from profkit.targets import backends
-from profkit.targets.call import REFERENCE, Call
 from profkit.targets.program import Program
 from profkit.targets.sample import Sample
-from profkit.targets.target import Part, Target
+from profkit.targets.target import REFERENCE, Call, Part, Target
 
 NO_DEVICE = "there is no CUDA device here: no NVIDIA driver answers, or CUDA_VISIBLE_DEVICES hides every GPU"
 

@@ -21,10 +21,9 @@ from profkit.record.session import Session
 from profkit.record.tools.sanitizer import Sanitizer
 from profkit.record.tools.timeline import tracer_of
 from profkit.rundir.directory import Run, create_run, now, planned_run
-from profkit.targets.call import Call
 from profkit.targets.program import Program
 from profkit.targets.sample import Sample, resolve
-from profkit.targets.target import Target
+from profkit.targets.target import Call, Target
 
 Progress = Callable[[str], None]
 Answer = Callable[[Run], None]

@@ -7,7 +7,6 @@ ties and name the candidates.
 
 from __future__ import annotations
 
-import ast
 import difflib
 import re
 from dataclasses import dataclass
@@ -15,15 +14,13 @@ from pathlib import Path
 
 from profkit.errors import ProfkitError
 from profkit.targets import backends
+from profkit.targets.source import Source
 from profkit.targets.target import Part
 
 _REFERENCE_NAMES = {"Model", "get_inputs", "get_init_inputs"}
 _CANDIDATE = re.compile(r"^class ModelNew\b", re.M)
 _HINTS = ("example_torchcode.py", "torchcode.py", "reference.py", "model.py")
 _PLAIN = {"example_cudacode": "cuda", "cudacode_opt": "cuda", "example_cppcode": "cpp", "cudacode_ori": "ori"}
-
-
-Candidate = Part
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,7 @@ class Sample:
     id: str
     path: Path
     reference: Path
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[Part, ...]
     entry: Path | None = None
     prompt: Path | None = None
     kind: str = "folder"
@@ -52,7 +49,7 @@ def resolve(path: Path) -> Sample:
     names = {file: _names(file) for file in sorted(path.glob("*.py"))}
     reference = _reference(path, names)
     candidates = tuple(
-        Candidate(_candidate_name(file), file, backends.detect(file.read_text("utf-8", "replace")))
+        Part(_candidate_name(file), file, backends.detect(file.read_text("utf-8", "replace")))
         for file, defined in names.items()
         if "ModelNew" in defined
     )
@@ -101,19 +98,8 @@ def is_sample(folder: Path) -> bool:
 
 
 def defined_names(file: Path) -> set[str]:
-    """Top-level classes, functions and assigned names of a Python file, read with ast."""
-    try:
-        tree = ast.parse(file.read_bytes(), filename=str(file))
-    except (SyntaxError, ValueError) as error:
-        line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
-        raise ProfkitError(f"{file}{line}: not Python: {error.args[0]}", fix="mend or remove this file") from error
-    found: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            found.add(node.name)
-        elif isinstance(node, ast.Assign):
-            found.update(target.id for target in node.targets if isinstance(target, ast.Name))
-    return found
+    """Top-level classes, functions and assigned names of a Python file. Raises ProfkitError."""
+    return Source.read(file).names
 
 
 def _reference(path: Path, names: dict[Path, set[str]]) -> Path:
@@ -142,10 +128,10 @@ def _candidate_name(file: Path) -> str:
     return _PLAIN.get(stem, re.sub(r"^(example_|cudacode_)|(_?code)$", "", stem) or stem)
 
 
-def _unique(candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+def _unique(candidates: tuple[Part, ...]) -> tuple[Part, ...]:
     names = [candidate.name for candidate in candidates]
     clash = {name for name in names if names.count(name) > 1 or name == "reference"}
-    return tuple(Candidate(c.path.stem, c.path, c.backend) if c.name in clash else c for c in candidates)
+    return tuple(Part(c.path.stem, c.path, c.backend) if c.name in clash else c for c in candidates)
 
 
 def _existing(path: Path) -> Path | None:

@@ -63,6 +63,12 @@ class Source:
         """Top-level classes by name."""
         return {node.name: node for node in self.tree.body if isinstance(node, ast.ClassDef)}
 
+    @cached_property
+    def names(self) -> set[str]:
+        """Top-level classes, functions and assigned names."""
+        defined = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        return {node.name for node in self.tree.body if isinstance(node, defined)} | self.constants.keys()
+
     def strings(self) -> Iterator[str]:
         """Every string constant."""
         for node in ast.walk(self.tree):
