@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from profkit.contests.kernelbench.evaluation import Runner
     from profkit.contests.kernelbench.fastp import Rated
     from profkit.record.request import Request
+    from profkit.study.study import Study
 
 
 class Verbs(click.Group):
@@ -112,10 +113,10 @@ def _campaign(name: str, runners: Runners, failed: list[str]) -> Runner:
     """A runner of evaluation's; what could not be measured is said, and goes into `failed`."""
     from profkit.campaign.campaign import Campaign
     from profkit.campaign.work_item import of_pair
-    from profkit.contests.kernelbench.evaluation import Ran, name_of
+    from profkit.contests.kernelbench.evaluation import name_of
     from profkit.study.study import open_study
 
-    def run(todo: Sequence[tuple[Generated, Problem]], request: Request) -> Iterator[Ran]:
+    def run(todo: Sequence[tuple[Generated, Problem]], request: Request) -> Iterator[tuple[Generated, Study]]:
         known = {g.path.name: g for g, _ in todo}
         items = [of_pair(name_of(g), problem.path, g.path, request) for g, problem in todo]
         whole = Campaign(name, items, request, runners.jobs, runners.dask)
@@ -126,7 +127,7 @@ def _campaign(name: str, runners: Runners, failed: list[str]) -> Runner:
                 if one.run is None:
                     failed.append(one.item.label)
                     continue
-                yield Ran(known[one.item.label], open_study(one.run))
+                yield known[one.item.label], open_study(one.run)
 
     return run
 

@@ -60,7 +60,6 @@ class Scored:
     """
 
     id: str
-    title: str
     contestant: str
     accepted: bool | None
     why: str
@@ -142,7 +141,6 @@ def score(folder: Path, run: Study | None) -> Scored:
     prompt_bad = sample is None or sample.prompt is None or any(d.code == BONUS for d in checked.defects)
     return Scored(
         id=folder.resolve().name,
-        title=_title(folder),
         contestant=_contestant(folder),
         accepted=accepted,
         why=why,
@@ -251,12 +249,6 @@ def _log(folder: Path) -> str:
         if file.name != "prompt.txt" and "精度对齐验证" in text:
             return text
     return ""
-
-
-def _title(folder: Path) -> str:
-    readme = _text(folder / "readme.md")
-    found = re.search(r"^#\s+(.+?)\s*$", readme, re.M)
-    return found[1] if found else folder.resolve().name
 
 
 def _contestant(folder: Path) -> str:

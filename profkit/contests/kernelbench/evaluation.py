@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +26,7 @@ from profkit.contests.sources import pair
 from profkit.errors import ProfkitError
 from profkit.launch import warm
 from profkit.targets import backends
+from profkit.targets.sample import defined_names
 
 if TYPE_CHECKING:
     from profkit.record.request import Request
@@ -36,25 +35,13 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Ran:
-    """A candidate's turn. `run` is None where it could not be measured."""
-
-    generated: Generated
-    run: Study | None
-
-
-Runner = Callable[["Sequence[tuple[Generated, Problem]]", "Request"], "Iterable[Ran]"]
+Runner = Callable[["Sequence[tuple[Generated, Problem]]", "Request"], "Iterable[tuple[Generated, Study]]"]
+"""Measures candidates; those that could not be measured are left out."""
 
 
 @warm.runners()
 def evaluate(
-    problems: Sequence[Problem],
-    run_dir: Path,
-    level: int,
-    request: Request,
-    *,
-    runner: Runner | None = None,
+    problems: Sequence[Problem], run_dir: Path, level: int, request: Request, runner: Runner | None = None
 ) -> Results:
     """Evaluate the candidates of a level; eval_results.json is written after each.
 
@@ -80,30 +67,27 @@ def evaluate(
 
     sound = []
     for generated in todo:
-        if any(
-            row["sample_id"] == generated.sample and _settled(row, request)
-            for row in results.get(str(generated.problem), [])
-        ):
+        rows = results.get(str(generated.problem), [])
+        if any(row["sample_id"] == generated.sample and _settled(row, request) for row in rows):
             continue
-        row = unfit(generated)
-        if row is not None:
-            keep(generated, row)
+        unfit = _unfit(generated)
+        if unfit is not None:
+            keep(generated, unfit)
         else:
             sound.append((generated, by_id[generated.problem]))
-    for ran in (runner or in_turn())(sound, request):
-        if ran.run is not None:
-            keep(ran.generated, pairs.record(ran.run, ran.generated))
+    for generated, run in (runner or in_turn())(sound, request):
+        keep(generated, pairs.record(run, generated))
     return results
 
 
 def in_turn(progress: Progress = lambda _: None) -> Runner:
     """A sequential runner in this process. Raises what measuring raises."""
 
-    def run(todo: Sequence[tuple[Generated, Problem]], request: Request) -> Iterator[Ran]:
+    def run(todo: Sequence[tuple[Generated, Problem]], request: Request) -> Iterator[tuple[Generated, Study]]:
         for number, (generated, problem) in enumerate(todo, 1):
             progress(f"[{number}/{len(todo)}] {generated.path.name}")
-            texts = problem.path.read_text("utf-8"), _text(generated.path)
-            yield Ran(generated, measure(pair(name_of(generated), *texts), request))
+            texts = problem.path.read_text("utf-8"), generated.path.read_text("utf-8", "replace")
+            yield generated, measure(pair(name_of(generated), *texts), request)
 
     return run
 
@@ -123,29 +107,18 @@ def _settled(row: Record, request: Request) -> bool:
     return same and own.get("status") != NOT_INSTALLED
 
 
-def _text(file: Path) -> str:
-    return file.read_text("utf-8", "replace")
-
-
-def unfit(generated: Generated) -> Record | None:
+def _unfit(generated: Generated) -> Record | None:
     """The row of a candidate that cannot be measured: no Python, no ModelNew, no backend here."""
-    source = _text(generated.path)
-    backend = backends.detect(source)
-    reason, absent = not_a_candidate(source), backends.missing(backend)
+    backend = backends.detect(generated.path.read_text("utf-8", "replace"))
+    try:
+        reason = "" if "ModelNew" in defined_names(generated.path) else "no class ModelNew"
+    except ProfkitError as error:
+        reason = str(error)
+    absent = backends.missing(backend)
     if not reason and not absent:
         return None
     status = "no-candidate" if reason else NOT_INSTALLED
     return pairs.failed(generated, reason or absent, status=status, backend=backend)
-
-
-def not_a_candidate(source: str) -> str:
-    """Why a text cannot be a candidate; "" when it can."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError) as error:
-        return f"not Python: {error.args[0]}"
-    named = any(isinstance(node, ast.ClassDef) and node.name == "ModelNew" for node in tree.body)
-    return "" if named else "no class ModelNew"
 
 
 @warm.runners()
@@ -155,7 +128,6 @@ def baseline(
     request: Request,
     *,
     compiled: Path | None = None,
-    options: str = "",
     progress: Progress = lambda _: None,
 ) -> Baseline:
     """Time the references, eager and compiled; completes official baseline files."""
@@ -167,7 +139,7 @@ def baseline(
             continue
         progress(f"[{number}/{len(problems)}] {problem.name}")
         source = problem.path.read_text("utf-8")
-        candidate = pairs.compiled(source, options) if compiled is not None else source + pairs.AS_IS
+        candidate = pairs.compiled(source) if compiled is not None else source + pairs.AS_IS
         name = f"level_{problem.level}_problem_{problem.id}_baseline"
         run = measure(pair(name, source, candidate), request)
         reference = pairs.baseline_record(run, "reference")

@@ -25,7 +25,7 @@ COMPILED = """
 class ModelNew(Model):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self._fast = torch.compile(super().forward{options})
+        self._fast = torch.compile(super().forward)
 
     def forward(self, *args, **kwargs):
         return self._fast(*args, **kwargs)
@@ -34,26 +34,17 @@ class ModelNew(Model):
 
 def record(run: Study, generated: Generated) -> Record:
     """Candidate's run as a row of eval_results.json; own figures in metadata.profkit."""
-    impl, reference = run.manifest.candidates[0], run.manifest.reference
-    device = run.manifest.device
-    hardware, where = str(device.get("name", "")), _device(device)
+    impl, manifest = run.manifest.candidates[0], run.manifest
+    hardware, where = str(manifest.device.get("name", "")), _device(manifest.device)
     stats = times(_seconds(run, impl.name), hardware, where) if impl.ok else {}
     metadata: Record = {
         "hardware": hardware,
         "device": where,
-        **_reference_trouble(impl, reference),
-        **_trouble(impl, len(run.manifest.seeds)),
+        **_trouble(impl, manifest.reference, len(manifest.seeds)),
         "profkit": {"level": generated.level, **own(run, impl)},
     }
-    compiled = impl.status not in _BEFORE_CHECK and impl.status != "skipped"
-    return {
-        "sample_id": generated.sample,
-        "compiled": compiled,
-        "correctness": impl.ok,
-        "metadata": metadata,
-        "runtime": stats.get("mean", -1.0),
-        "runtime_stats": stats,
-    }
+    compiled_ = impl.status not in (*_BEFORE_CHECK, "skipped")
+    return _row(generated, metadata, compiled=compiled_, correct=impl.ok, stats=stats)
 
 
 def failed(generated: Generated, error: str, *, status: str, backend: str) -> Record:
@@ -63,13 +54,17 @@ def failed(generated: Generated, error: str, *, status: str, backend: str) -> Re
         "compilation_error_name": status,
         "profkit": {"level": generated.level, "status": status, "backend": backend},
     }
+    return _row(generated, metadata, compiled=False, correct=False, stats={})
+
+
+def _row(generated: Generated, metadata: Record, *, compiled: bool, correct: bool, stats: Record) -> Record:
     return {
         "sample_id": generated.sample,
-        "compiled": False,
-        "correctness": False,
+        "compiled": compiled,
+        "correctness": correct,
         "metadata": metadata,
-        "runtime": -1.0,
-        "runtime_stats": {},
+        "runtime": stats.get("mean", -1.0),
+        "runtime_stats": stats,
     }
 
 
@@ -107,38 +102,26 @@ def own(run: Study, impl: Impl) -> Record:
     }
 
 
-def _reference_trouble(impl: Impl, reference: Impl | None) -> Record:
-    """The reference's failure, when a candidate never had its turn."""
-    if impl.status != "skipped" or reference is None or reference.ok:
-        return {}
-    return {
-        "error": f"the reference failed ({reference.status}): {reference.reason}",
-        "error_message": reference.tail[-3000:],
-    }
-
-
-def _trouble(impl: Impl, trials: int) -> Record:
+def _trouble(impl: Impl, reference: Impl | None, trials: int) -> Record:
     """The official metadata keys of what happened in so many correctness trials."""
-    done = sum(check.passed for check in impl.checks)
+    if impl.status == "skipped":
+        if reference is None or reference.ok:
+            return {}
+        what = f"the reference failed ({reference.status}): {reference.reason}"
+        return {"error": what, "error_message": reference.tail[-3000:]}
     found: Record = {}
     if impl.checks:
-        found["correctness_trials"] = f"({done} / {trials})"
+        found["correctness_trials"] = f"({sum(check.passed for check in impl.checks)} / {trials})"
         for key, values in (
             ("max_difference", [check.max_abs for check in impl.checks]),
             ("avg_difference", [check.mean_abs for check in impl.checks]),
         ):
             found[key] = [f"{value:.6f}" for value in values if value is not None]
-    if impl.ok or impl.status == "skipped":
+    if impl.ok:
         return found
-    if impl.status in _BUILD:
-        return found | {"compilation_error": impl.reason, "compilation_error_name": impl.status}
-    if impl.status in _BROKE:
-        return found | {
-            "runtime_error": impl.reason,
-            "runtime_error_name": impl.status,
-            "runtime_error_traceback": impl.tail[-3000:],
-        }
-    return found | {"correctness_issue": impl.reason, "correctness_issue_name": impl.status}
+    kind = "compilation_error" if impl.status in _BUILD else "runtime_error" if impl.status in _BROKE else ""
+    found |= {kind or "correctness_issue": impl.reason, f"{kind or 'correctness_issue'}_name": impl.status}
+    return found | ({"runtime_error_traceback": impl.tail[-3000:]} if kind == "runtime_error" else {})
 
 
 def baseline_record(run: Study, impl: str) -> Record:
@@ -161,7 +144,6 @@ def _device(device: dict[str, Any]) -> str:
     return "cuda:0" if device.get("kind") == "cuda" else str(device.get("kind", ""))
 
 
-def compiled(reference: str, options: str = "") -> str:
+def compiled(reference: str) -> str:
     """A candidate that is the reference under torch.compile."""
-    head = "" if "import torch\n" in reference else "import torch\n"
-    return head + reference + COMPILED.format(options=options)
+    return ("" if "import torch\n" in reference else "import torch\n") + reference + COMPILED
