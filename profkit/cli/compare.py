@@ -14,7 +14,7 @@ from profkit.cli.options import PATH, Verb
 from profkit.cli.terminal import show
 from profkit.report import ladder as view
 from profkit.report.messages import speaking
-from profkit.report.writers.junit import Case, document
+from profkit.report.writers.junit import document
 from profkit.rundir.files import write_atomic
 
 PAGES = (".html", ".htm")
@@ -49,16 +49,12 @@ def _limit(text: str, default: str | None = None) -> Callable[[Verb], Verb]:
     )
 
 
-_junit = click.option("--junit", type=PATH, metavar="FILE", help="Write JUnit's XML here.")
-
-
 @click.command("compare")
 @click.argument("runs", nargs=-1, required=True, metavar="BEFORE AFTER [MORE]...")
 @_limit("Exit 1 when a step is slower than BEFORE by more than this, as in 5%.")
 @shared.output("Write the roofline with arrows (.png, .svg), or a page (.html).")
 @shared.lang("Language of what is said of programs, and that the page opens in.")
 @shared.force
-@_junit
 @shared.json_
 def compare_(
     runs: tuple[str, ...],
@@ -66,7 +62,6 @@ def compare_(
     output: Path | None,
     lang: str,
     force: bool,
-    junit: Path | None,
     as_json: bool,
 ) -> int:
     """Each step's change, time, speed-up, share of the attainable, and the counters that moved; of two programs their step.
@@ -88,9 +83,6 @@ def compare_(
     done = compared(view.named_runs(runs))
     slower = done.slower(limit) if limit is not None else []
     unsure = done.inconclusive(limit) if limit is not None else []
-    if junit is not None:
-        rungs = done.ladder.rungs[1:]
-        write_atomic(junit, document("profkit compare", [_case(rung, slower, unsure) for rung in rungs]))
     with speaking(lang):
         if output is not None:
             _write(done, output, force, limit)
@@ -105,12 +97,6 @@ def compare_(
     for rung in unsure:
         click.echo(f"inconclusive: {rung.label}: the limit lies inside its interval: record more steps", err=True)
     return 1 if slower else 0
-
-
-def _case(rung: Any, slower: list[Any], unsure: list[Any]) -> Case:
-    said = f"{1 / rung.total - 1:+.1%} of the first step's time"
-    words = f"{rung.verdict}, {said}" + (", the limit lies inside the interval" if rung in unsure else "")
-    return Case("profkit", rung.label, rung.time, failure=said if rung in slower else "", says=words)
 
 
 def _write(done: Any, output: Path, force: bool, limit: float | None) -> None:
@@ -136,13 +122,10 @@ def _write(done: Any, output: Path, force: bool, limit: float | None) -> None:
 @click.argument("after", type=PATH)
 @_limit("Slower than this, for sure, fails.", "5%")
 @shared.output("Write comment.md, junit.xml and roofline.png here.")
-@_junit
 @click.option("--allow-missing", is_flag=True, help="What is gone from AFTER passes.")
 @click.option("--strict", is_flag=True, help="What cannot be told fails: inconclusive, or measured otherwise.")
 @click.option("--picture", default="", metavar="ADDRESS", help="Where the comment finds roofline.png.")
-def gate_(
-    before: Path, after: Path, limit: float, output: Path | None, junit: Path | None, picture: str, **how: bool
-) -> int:
+def gate_(before: Path, after: Path, limit: float, output: Path | None, picture: str, **how: bool) -> int:
     """Compare the newest run of every sample below AFTER with the one below BEFORE; the comment goes to stdout.
 
     \b
@@ -155,13 +138,11 @@ def gate_(
 
     found, studies = judge(before, after, limit, **how)
     text = comment(found, studies, limit, picture)
-    suite = document("profkit", cases(found))
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
+        suite = document("profkit", cases(found))
         made = {"comment.md": text.encode(), "roofline.png": png(gate_scene(studies)), "junit.xml": suite}
         for name, data in made.items():
             write_atomic(output / name, data)
-    if junit is not None:
-        write_atomic(junit, suite)
     click.echo(text, nl=False)
     return int(any(one.fails for one in found))

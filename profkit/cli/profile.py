@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,9 @@ import click
 import msgspec
 
 from profkit.cli import options as shared
-from profkit.cli.group import complain, failed_for
+from profkit.cli.group import complain
 from profkit.cli.options import Runners, Sectioned, option
-from profkit.cli.terminal import Answer, Progress, progress, show
+from profkit.cli.terminal import Answer, progress, show
 from profkit.errors import CannotProfileError, ProfkitError, as_shells_do
 from profkit.launch import warm
 from profkit.launch.environment import environment, sharing
@@ -23,6 +23,7 @@ from profkit.record.request import Request, refuse
 from profkit.targets.program import Program
 
 if TYPE_CHECKING:
+    from profkit.api import Run
     from profkit.study.study import Study
 
 OPTIONS = (
@@ -92,7 +93,8 @@ def profile_(
     if sample is not None and sample.is_dir() and not (dry_run or jobs is not None or dask):
         # torch is imported beside what is imported here.
         ctx.with_resource(warm.runners(environment({} if options["trust"] else sharing()), lasting=server))
-    from profkit.record.profile import plan  # pandas
+    from profkit.contests import formats  # pandas
+    from profkit.record.profile import plan
 
     # A program's own output is data too, unless ours is to be read by a program.
     streams = (2 if as_json or reader else 1, 2)
@@ -100,16 +102,17 @@ def profile_(
     request = _request(ctx, sample, options)
     if dry_run:
         for target in targets:
-            with _sample_of(target, request.device) as found:
+            sample_of = nullcontext(target) if isinstance(target, Program) else formats.opened(target, request.device)
+            with sample_of as found:
                 click.echo("\n".join(plan(found, request)))
         return 0
     form = reader or ("json" if as_json else "")
     runners = Runners.of(jobs, dask, quiet)
     if runners is not None:
-        return _campaign(sample, targets, request, runners, form)
+        return _all(_campaign(sample, targets, request, runners), form)
     if len(targets) == 1:
-        return _one(targets[0], request, form, quiet=quiet)
-    return _many(targets, request, form, quiet=quiet)
+        return _one(targets[0], request, form, quiet)
+    return _all(_in_turn(targets, request, quiet), form)
 
 
 def _request(ctx: click.Context, sample: Path | None, options: dict[str, Any]) -> Request:
@@ -120,14 +123,9 @@ def _request(ctx: click.Context, sample: Path | None, options: dict[str, Any]) -
         options["limit"] = None
     elif "limit" in given:
         given["timeout"] = given.pop("limit")
-    request = shared.request_of(otherwise="auto", **options)
-    refuse("folder" if sample is not None else "program", request, {n: o for n, o in given.items() if n in FIELDS})
-    if sample is None:
-        return replace(request, limit=limit)
-    return request
-
-
-FIELDS = {one.name for one in fields(Request)}
+    request, known = shared.request_of(otherwise="auto", **options), {one.name for one in fields(Request)}
+    refuse("folder" if sample is not None else "program", request, {n: o for n, o in given.items() if n in known})
+    return replace(request, limit=limit) if sample is None else request
 
 
 def _targets(sample: Path | None, argv: Sequence[str] | None, streams: tuple[int, int]) -> Sequence[Path | Program]:
@@ -148,19 +146,7 @@ def _targets(sample: Path | None, argv: Sequence[str] | None, streams: tuple[int
     return targets
 
 
-@contextmanager
-def _sample_of(target: Path | Program, device: str) -> Iterator[Path | Program]:
-    """A task in another format as the sample that would be measured; else as it is."""
-    from profkit.contests import formats  # pandas
-
-    if isinstance(target, Program):
-        yield target
-        return
-    with formats.opened(target, device) as folder:
-        yield folder
-
-
-def _one(target: Path | Program, request: Request, form: str, *, quiet: bool) -> int:
+def _one(target: Path | Program, request: Request, form: str, quiet: bool) -> int:
     """`form`: json, agent, or "" for people."""
     from profkit.api import profile
     from profkit.report.derived import write
@@ -188,42 +174,55 @@ def _one(target: Path | Program, request: Request, form: str, *, quiet: bool) ->
     return exit_code(run)
 
 
-def _many(targets: Sequence[Path | Program], request: Request, form: str, *, quiet: bool) -> int:
-    """Every sample in turn; one that cannot be measured is named and the rest go on."""
-    runs, codes = [], [0]
-    with warm.runners(), progress(quiet) as now:
-        for number, target in enumerate(targets, 1):
-            now(f"[{number}/{len(targets)}] {target}")
-            run, code = _of_many(target, request, now, form)
-            runs += [run] if run is not None else []
-            codes.append(code)
-    return _said(runs, codes, form)
+_Done = tuple[str, "Run | None", str, str, int]
+"""A sample's name and run; what cost it the run or a part, the fix, and the exit code."""
 
 
-def _of_many(target: Path | Program, request: Request, now: Progress, form: str) -> tuple[Study | None, int]:
-    """The run of one target and its exit code; no run where it cannot be measured."""
+def _all(each: Generator[_Done, None, None], form: str) -> int:
+    """Print every sample as it is done, then the whole; one that cannot be measured is named and the rest go on."""
+    from profkit.report.writers import terminal
+
+    runs, codes = list["Run"](), [0]
+    with closing(each) as done:
+        for name, run, what, fix, code in done:
+            if what:
+                complain(f"{name}: {what}", fix, "" if run is not None else form, code)
+                codes.append(code)
+            if run is not None:
+                runs.append(run)
+                codes.append(exit_code(run))
+                if form == "agent":
+                    click.echo(run.report(form))
+    runs.sort(key=lambda run: run.manifest.sample.id)
+    if form == "json":
+        click.echo(json.dumps([document(run) for run in runs], ensure_ascii=False, allow_nan=False))
+    elif not form:
+        show(terminal.overview(runs))
+    # What cannot be measured here is skipped where anything else was.
+    return max(code for code in codes if code != CannotProfileError.exit_code or not runs)
+
+
+def _in_turn(targets: Sequence[Path | Program], request: Request, quiet: bool) -> Generator[_Done, None, None]:
     from profkit.api import profile
     from profkit.report.derived import write
 
-    try:
-        run = profile(target, progress=now.within, request=request)
-        write(run)
-    except ProfkitError as error:
-        now.fails(f"error: {target}: {error}" + (f"\nfix: {error.fix}" if error.fix else ""))
-        failed_for(form, f"{target}: {error}", error.fix, error.exit_code)
-        return None, error.exit_code
-    if form == "agent":
-        click.echo(run.report(form))
-    return run, exit_code(run)
+    with warm.runners(), progress(quiet) as now:
+        for number, target in enumerate(targets, 1):
+            now(f"[{number}/{len(targets)}] {target}")
+            done: _Done
+            try:
+                run = profile(target, progress=now.within, request=request)
+                write(run)
+                done = str(target), run, "", "", 0
+            except ProfkitError as error:
+                done = str(target), None, str(error), error.fix, error.exit_code
+            with now.aside():
+                yield done
 
 
 def _campaign(
-    sample: Path | None,
-    targets: Sequence[Path | Program],
-    request: Request,
-    runners: Runners,
-    form: str,
-) -> int:
+    sample: Path | None, targets: Sequence[Path | Program], request: Request, runners: Runners
+) -> Generator[_Done, None, None]:
     """Every sample as an item of a campaign."""
     from profkit.api import open_run
     from profkit.campaign import work_item
@@ -234,30 +233,10 @@ def _campaign(
         raise click.UsageError("--jobs and --dask are for samples, not for a command after --")
     items = [work_item.of_folder(folder, request) for folder in folders]
     campaign = Campaign(f"profkit profile {sample}", items, request, runners.jobs, runners.dask)
-    ran, codes = [], [0]
     with closing(campaign.run(lambda text: click.echo(text, err=True), quiet=runners.quiet)) as done:
         for one in done:
-            if one.error:
-                complain(f"{one.item.label}: {one.error}", one.fix, "" if one.run is not None else form, one.code)
-                codes.append(one.code)
-            if one.run is not None:
-                ran.append(open_run(one.run))
-                if form == "agent":
-                    click.echo(ran[-1].report(form))
-                codes.append(exit_code(ran[-1]))
-    return _said(sorted(ran, key=lambda run: run.manifest.sample.id), codes, form)
-
-
-def _said(runs: Sequence[Study], codes: Sequence[int], form: str) -> int:
-    """Print many runs; the exit code of all, `codes` with a 0 among them."""
-    from profkit.report.writers import terminal
-
-    if form == "json":
-        click.echo(json.dumps([document(run) for run in runs], ensure_ascii=False, allow_nan=False))
-    elif not form:
-        show(terminal.overview(runs))
-    # What cannot be measured here is skipped where anything else was.
-    return max(code for code in codes if code != CannotProfileError.exit_code or not runs)
+            run = open_run(one.run) if one.run is not None else None
+            yield one.item.label, run, one.error, one.fix, one.code
 
 
 def document(run: Study) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class Progress:
 
     def __call__(self, text: str) -> None:
         if not self._quiet:
-            self.fails(text if _OF.match(text) else f"  {text}")
+            click.echo(harmless.lines(text if _OF.match(text) else f"  {text}"), err=True)
 
     def within(self, text: str) -> None:
         """A step of one of many things: a terminal shows it while it lasts."""
@@ -65,10 +65,6 @@ class Progress:
     def aside(self) -> Iterator[None]:
         """Nothing is drawn inside: what is printed there stays as it is."""
         yield
-
-    def fails(self, text: str) -> None:
-        """An error of one of many things, also where no progress is wanted."""
-        click.echo(harmless.lines(text), err=True)
 
 
 class Drawn(Progress):
@@ -106,9 +102,6 @@ class Drawn(Progress):
     def within(self, text: str) -> None:
         self._name = self._name if self._piece else ""
         self.bars.update(self._task, description=harmless.line(f"{self._name}: {text}" if self._piece else text))
-
-    def fails(self, text: str) -> None:
-        self.bars.console.print(harmless.lines(text), soft_wrap=True)
 
     @contextmanager
     def aside(self) -> Iterator[None]:

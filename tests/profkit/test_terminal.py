@@ -148,13 +148,8 @@ def test_of_many_things_it_says_which(drawn):
     now.within("checking cuda")
     clock[0] = 3.0
     assert shown().endswith("[3/12] S1/ICVXKH: checking cuda")
-    now.fails("error: no sample\nfix: make one")
     now("[4/12] S1/ICJTRP")
-    assert now.bars.console.export_text().split("\n")[:3] == [
-        "error: no sample",
-        "fix: make one",
-        "  [3/12] S1/ICVXKH: 3.0 s",
-    ]
+    assert now.bars.console.export_text().split("\n")[0] == "  [3/12] S1/ICVXKH: 3.0 s"
 
 
 @pytest.mark.parametrize("width", [200, 80, 40, 20])
@@ -173,8 +168,7 @@ def test_a_pipe_gets_a_line_a_step_and_quiet_none(capsys):
     assert capsys.readouterr().err == "  timing cuda\n[1/2] S1/A\n"
     with progress(True) as now:
         now("timing cuda")
-        now.fails("error: no")
-    assert capsys.readouterr().err == "error: no\n"
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("wish", ["", "NO_COLOR"])
