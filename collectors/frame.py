@@ -1,30 +1,8 @@
-"""The launches frame: what every reader returns, stated once.
+"""The launches frame: what every reader returns, one row a launch, in the order of the file.
 
-One row a launch, in the order of the file. Columns, in this order:
-
-    KEYS      always there
-      impl      str    "reference", a candidate's name, or a user's range; "" = unknown
-      range     str    path of the NVTX ranges round the launch, outer/inner, without domain; "" = none
-      kernel    str    demangled name (a memory operation or a layer: its name)
-      launch    int64  order in the file, or the tool's own number of the launch
-      grid      str    "x,y,z" in blocks; "" = unknown
-      block     str    "x,y,z" in threads; "" = unknown
-      device    str    the product name where the tool gives it, else the tool's number; "" = unknown
-      cc        str    compute capability, "9.0"; "" = unknown
-      tool      str    one of TOOLS
-      kind      str    one of KINDS
-    OPTIONAL  where the tool has it
-      start     float64  begin on the tool's timeline [s]
-      process   str      process id
-      stream    str      stream id
-      instances int64    launches this row stands for (summaries); its counters are averages of one then
-      bytes     float64  what a memcpy or memset moved [B]; NaN = unknown, and for kernels
-      op        str      operation that launched it (collectors.operations); "" = unknown
-      call      int64    number of that one call, the same for all its launches; -1 = unknown
-    counters  any of counters.COUNTERS, float64, SI units, fractions 0..1; NaN = not collected, never 0
-
-`frame.attrs`: "caveats" is a list of Caveat; readers may add keys of their own ("report",
-"devices", "api"; "host" through set_host). pandas drops attrs in some operations: take what you need first.
+KEYS are always there, OPTIONAL where the tool has them, then counters (counters.COUNTERS): float64, SI units, fractions
+0..1; NaN = not collected, never 0. `frame.attrs`: "caveats" is a list of Caveat; readers may add keys of their own
+("report", "devices", "api"; "host" through set_host). pandas drops attrs in some operations: take what you need first.
 
 Texts are str. A study of a million launches asks for them as categories (`coded`): the same texts, each held once, so
 that grouping, comparing and taking rows costs numbers; group them with observed=True.
@@ -44,25 +22,25 @@ from collectors.counters import COUNTERS, metrics_for
 from collectors.errors import CollectError
 
 KEYS: dict[str, str] = {
-    "impl": "str",
-    "range": "str",
-    "kernel": "str",
-    "launch": "int64",
-    "grid": "str",
-    "block": "str",
-    "device": "str",
-    "cc": "str",
-    "tool": "str",
-    "kind": "str",
+    "impl": "str",  # "reference", a candidate's name, or a user's range; "" = unknown, as of all texts
+    "range": "str",  # path of the NVTX ranges round the launch, outer/inner, without domain
+    "kernel": "str",  # demangled name (a memory operation or a layer: its name)
+    "launch": "int64",  # order in the file, or the tool's own number of the launch
+    "grid": "str",  # "x,y,z" in blocks
+    "block": "str",  # "x,y,z" in threads
+    "device": "str",  # the product name where the tool gives it, else the tool's number
+    "cc": "str",  # compute capability, "9.0"
+    "tool": "str",  # one of TOOLS
+    "kind": "str",  # one of KINDS
 }
 OPTIONAL: dict[str, str] = {
-    "start": "float64",
+    "start": "float64",  # begin on the tool's timeline [s]
     "process": "str",
     "stream": "str",
-    "instances": "int64",
-    "bytes": "float64",
-    "op": "str",
-    "call": "int64",
+    "instances": "int64",  # launches this row stands for (summaries); its counters are averages of one then
+    "bytes": "float64",  # what a memcpy or memset moved [B]; NaN = unknown, and for kernels
+    "op": "str",  # operation that launched it (collectors.operations)
+    "call": "int64",  # number of that one call, the same for all its launches; -1 = unknown
 }
 TOOLS = READERS
 KINDS = ("kernel", "memcpy", "memset", "layer", "operator")

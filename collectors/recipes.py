@@ -19,19 +19,16 @@ Column: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Term:
-    """weight * the product of `metrics` / the product of `over`."""
+    """weight * the product of `metrics`."""
 
     weight: float
     metrics: tuple[str, ...]
-    over: tuple[str, ...] = ()
 
     def value(self, columns: Mapping[str, Any]) -> Any:
         """The term from metric columns (arrays of one length); NaN wherever a factor is."""
         result: Any = self.weight
         for metric in self.metrics:
             result = result * columns[metric]
-        for metric in self.over:
-            result = result / columns[metric]
         return result
 
 
@@ -50,7 +47,7 @@ class Recipe:
     @cached_property
     def metrics(self) -> tuple[str, ...]:
         """The tool's metrics this recipe needs, in order, each once."""
-        names = [name for term in self.terms for name in (*term.metrics, *term.over)]
+        names = [name for term in self.terms for name in term.metrics]
         return tuple(dict.fromkeys(names))
 
     def covers(self, cc: str) -> bool:

@@ -108,20 +108,38 @@ def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame
     if set(names) >= _SUMMARY:
         return _summary(path, rows, caveats, partial)
     _check(path, rows)
-    known = metric_names(vendor="amd")
     if "counter" in rows:
         rows, counted = _by_dispatch(path, rows)
     else:
+        known = metric_names(vendor="amd")
         counted = {name: numbers(path, rows[name]) for name in names if name in known}
-    frame = build(_columns(path, rows, counted), tool="rocprof", caveats=caveats)
+    frame = _of_dispatches(path, rows, counted)
+    frame.attrs["caveats"] += caveats
     if {"dram_read", "dram_write"} & set(frame.columns):
         frame.attrs["caveats"].append(FABRIC)
-    frame.attrs["untaken"] = sorted(counted.keys() - known)
     return frame
 
 
-def _columns(path: Path, rows: pd.DataFrame, counted: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of the launches frame from one row a dispatch."""
+def _frame(
+    columns: Mapping[str, Any], items: Sequence[Any], block: Sequence[Any], facts: Mapping[str, Any], counted: Any
+) -> pd.DataFrame:
+    """The launches frame; a grid has `items` work-items. facts and counters without a value are left out."""
+    measured = {**facts, **evaluate_columns(counted, "", vendor="amd")}
+    frame = build(
+        {
+            **columns,
+            "grid": shapes(*(np.ceil(all_ / one) for all_, one in zip(items, block, strict=True))),
+            "block": shapes(*block),
+            **{name: column for name, column in measured.items() if not np.isnan(column).all()},
+        },
+        tool="rocprof",
+    )
+    frame.attrs["untaken"] = sorted(counted.keys() - metric_names(vendor="amd"))
+    return frame
+
+
+def _of_dispatches(path: Path, rows: pd.DataFrame, counted: Mapping[str, Any]) -> pd.DataFrame:
+    """The launches frame from one row a dispatch."""
     empty = pd.Series("", rows.index)
 
     def cells(name: str) -> pd.Series[Any]:
@@ -130,29 +148,20 @@ def _columns(path: Path, rows: pd.DataFrame, counted: Mapping[str, Any]) -> dict
     def number(name: str) -> Any:
         return numbers(path, cells(name))
 
-    start, end = number("start"), number("end")
+    start, end, launch = number("start"), number("end"), number("launch")
     if (end < start).any():
         line = rows.index[int(np.argmax(end < start))]
         raise CollectError(f"{path}, line {line}: ends before it starts", fix="the row is damaged; export again")
-    facts = [name for name in ("registers", "shared_memory", "threads", "block_size") if name in rows]
-    measured: dict[str, Any] = {
-        "start": start / 1e9,
-        "time": (end - start) / 1e9,
-        **{name: number(name) for name in facts},
-        **evaluate_columns(counted, "", vendor="amd"),
-    }
-    items, block = [[number(f"{one}_{axis}") for axis in "xyz"] for one in ("grid", "block")]
-    launch = number("launch")
-    return {
+    columns = {
         "kernel": cells("kernel").str.replace(_SUFFIX, "", regex=True).to_numpy(),
         "launch": np.where(np.isnan(launch), np.arange(len(rows)), launch).astype(np.int64),
-        "grid": shapes(*(np.ceil(all_ / one) for all_, one in zip(items, block, strict=True))),
-        "block": shapes(*block),
         "device": cells("device").str.extract(r"(\d*)$")[0].to_numpy(),
         "process": cells("process").to_numpy(),
         "stream": cells("stream" if "stream" in rows else "queue").to_numpy(),
-        **{name: column for name, column in measured.items() if not np.isnan(column).all()},
     }
+    facts = {name: number(name) for name in ("registers", "shared_memory", "threads", "block_size")}
+    items, block = [[number(f"{one}_{axis}") for axis in "xyz"] for one in ("grid", "block")]
+    return _frame(columns, items, block, {"start": start / 1e9, "time": (end - start) / 1e9, **facts}, counted)
 
 
 def _check(path: Path, rows: pd.DataFrame) -> None:
@@ -280,32 +289,22 @@ def _rocpd_frame(path: Path, work: pd.DataFrame, counted: dict[str, Any], agents
     if not np.isfinite(times).all() or (times[:, 1] < times[:, 0]).any():
         raise CollectError(f"{path}: work without its times, or that ends before it starts", fix=_FIX)
     moved = work["copied"].notna().to_numpy() if "copied" in work else np.zeros(len(work), dtype=bool)
-    names = work["name"].astype(str).str.removesuffix(".kd").to_numpy()
-    time = (work["end"] - work["start"]).to_numpy(float) / 1e9
     sizes = work["bytes"].to_numpy(float)[moved] if "bytes" in work else np.empty(0)
-    items, block = [[work[f"{one}_{axis}"].to_numpy(float) for axis in "xyz"] for one in ("grid", "block")]
-    stream = work["stream"].where(work["stream"].notna(), work["queue"])
+    stream = work["stream"].where(work["stream"].notna(), work["queue"]).astype(float)
+    columns = {
+        "kernel": work["name"].astype(str).str.removesuffix(".kd").to_numpy(),
+        "kind": np.where(moved, "memcpy", "kernel"),
+        "device": [str(agents.get(one) or one) for one in work["agent"]],
+        "process": [str(one) for one in work["process"]],
+        "stream": ["" if one != one else f"{one:.0f}" for one in stream],
+        "start": times[:, 0] / 1e9,
+        "time": (work["end"] - work["start"]).to_numpy(float) / 1e9,
+        **moved_bytes(moved, sizes),
+    }
     facts = {name: work[name].to_numpy(float) for name in ("registers", "shared_memory")}
-    known = {name: column for name, column in counted.items() if name in metric_names(vendor="amd")}
-    measured = {**facts, **evaluate_columns(known, "", vendor="amd")}
-    frame = build(
-        {
-            "kernel": names,
-            "kind": np.where(moved, "memcpy", "kernel"),
-            "grid": shapes(*(np.ceil(all_ / one) for all_, one in zip(items, block, strict=True))),
-            "block": shapes(*block),
-            "device": [str(agents.get(one) or one) for one in work["agent"]],
-            "process": [str(one) for one in work["process"]],
-            "stream": ["" if one != one else f"{one:.0f}" for one in stream.astype(float)],
-            "start": times[:, 0] / 1e9,
-            "time": time,
-            **{name: column for name, column in measured.items() if not np.isnan(column).all()},
-            **moved_bytes(moved, sizes),
-        },
-        tool="rocprof",
-    )
+    items, block = [[work[f"{one}_{axis}"].to_numpy(float) for axis in "xyz"] for one in ("grid", "block")]
+    frame = _frame(columns, items, block, facts, counted)
     frame.attrs["report"] = "rocpd"
-    frame.attrs["untaken"] = sorted(counted.keys() - known.keys())
     return frame
 
 

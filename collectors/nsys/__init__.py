@@ -18,8 +18,8 @@ from collectors.caveat import Caveat
 from collectors.errors import CollectError, NoLaunchesError
 from collectors.nsys import sqlite
 from collectors.nsys.frames import table_frame
-from collectors.nsys.launches import SUMMARIES, api_facts, empty_ranges, launches, together
-from collectors.nsys.reports import REPORTS, is_report, kind_of
+from collectors.nsys.launches import SUMMARIES, api_facts, launches, together
+from collectors.nsys.reports import REPORTS, kind_of
 from collectors.nsys.tables import is_sqlite
 from collectors.nsys.text import Export, Table, header_of, scan
 from collectors.rows import added_up
@@ -42,7 +42,7 @@ def sniff(head: str, path: Path) -> bool:
     if any(mark in head for mark in _MARKS):
         return True
     lines = head.splitlines()[:2000]
-    return any(is_report(header_of(line, before)[0]) for before, line in pairwise(["", *lines]))
+    return any(kind_of(header_of(line, before)[0]) for before, line in pairwise(["", *lines]))
 
 
 def read(path: str | Path, *, partial: bool = False, coded: bool = False) -> pd.DataFrame:
@@ -57,7 +57,7 @@ def read(path: str | Path, *, partial: bool = False, coded: bool = False) -> pd.
         raise CollectError(f"{path}: a recording of nsys, not an export", fix=f"nsys export --type sqlite {path.name}")
     if is_sqlite(path):
         return sqlite.read_sqlite(path)
-    export = scan(path, is_report)
+    export = scan(path, kind_of)
     caveats = _complaints(export, partial)
     tables = [(kind_of(table.header), table) for table in export.tables]
     reports = [(kind, _read_report(export, table, kind, partial)) for kind, table in tables if kind in REPORTS]
@@ -116,7 +116,7 @@ def _caveats(export: Export, reports: Sequence[_Report], chosen: Sequence[_Repor
     ]
     for kind, frame in reports:
         if kind not in kinds:
-            found += [*frame.attrs["caveats"], *empty_ranges(kind, frame)]
+            found += frame.attrs["caveats"]
     return found
 
 

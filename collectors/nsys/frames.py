@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from collectors import numbers
 from collectors.caveat import Caveat
 from collectors.errors import CollectError, cut
-from collectors.nsys.reports import Field, fields, needs
+from collectors.nsys.reports import NEEDS, Field, fields
 from collectors.nsys.text import Export, Table, whole_end
 from collectors.rows import printed, records
 
@@ -188,5 +188,5 @@ def _check(export: Export, table: Table, kind: str, frame: pd.DataFrame) -> None
                 fix="the file was not written to its end, or damaged; export the report again",
             )
     # Work outside all ranges has no range, and a stream may be unknown.
-    for column in sorted(needs(kind) - {"range", "stream"}):
+    for column in sorted(NEEDS[kind] - {"range", "stream"}):
         refuse((frame[column].isna() | (frame[column] == "")).to_numpy(), f"{kind} without {column}")

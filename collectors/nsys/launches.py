@@ -103,19 +103,6 @@ def device_columns(labels: pd.Series, streams: pd.Series) -> tuple[Any, Any, lis
     return names, streams, devices
 
 
-def empty_ranges(kind: str, frame: pd.DataFrame) -> list[Caveat]:
-    """The caveat that no kernel of an NVTX report lies in a range."""
-    if kind != "nvtx_kern_sum" or (frame["range"] != "").any():
-        return []
-    return [
-        Caveat(
-            "no kernel lies in an NVTX range",
-            f"{len(frame)} rows without a range",
-            "the capture is partial (nsys older than the driver) or the program has no ranges",
-        )
-    ]
-
-
 def _gpu_trace(frame: pd.DataFrame, coded: bool) -> pd.DataFrame:
     kinds = told(frame["name"], memop_kind)
     columns: dict[str, Any] = {
@@ -200,7 +187,6 @@ def _nvtx_kern_sum(frame: pd.DataFrame) -> pd.DataFrame:
             "export sqlite: `nsys export --type sqlite REPORT`",
             RANGES_OVERLAP,
         ),
-        *empty_ranges("nvtx_kern_sum", frame),
     ]
     return made
 

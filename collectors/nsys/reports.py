@@ -109,7 +109,7 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
         "kernel name": ("name", "text"),
     },
 }
-_NEEDS: dict[str, frozenset[str]] = {
+NEEDS: dict[str, frozenset[str]] = {
     "gpu_trace": frozenset({"start", "time", "stream", "name"}),
     "kern_sum": frozenset({"total", "instances", "name"}),
     "gpu_sum": frozenset({"total", "instances", "category", "name"}),
@@ -117,6 +117,7 @@ _NEEDS: dict[str, frozenset[str]] = {
     "api_sum": frozenset({"total", "calls", "name"}),
     "nvtx_kern_sum": frozenset({"range", "instances", "total", "name"}),
 }
+"""The columns every row of a report has."""
 _WITHOUT_LAUNCHES = {
     "kern_exec_trace": re.compile(r"api start,api dur,queue start"),
     "kern_exec_sum": re.compile(r"pid,tid,devid,count,qcount"),
@@ -137,19 +138,9 @@ def kind_of(header: tuple[str, ...]) -> str:
     if len(set(bases)) != len(bases):
         return ""
     for kind, cells in REPORTS.items():
-        if set(bases) <= cells.keys() and _NEEDS[kind] <= {cells[base][0] for base in bases}:
+        if set(bases) <= cells.keys() and NEEDS[kind] <= {cells[base][0] for base in bases}:
             return kind
     return next((kind for kind, cells in _WITHOUT_LAUNCHES.items() if cells.match(",".join(bases))), "")
-
-
-def needs(kind: str) -> frozenset[str]:
-    """The columns every row of a report has."""
-    return _NEEDS[kind]
-
-
-def is_report(header: tuple[str, ...]) -> bool:
-    """Whether a header is that of a known report."""
-    return bool(kind_of(header))
 
 
 def fields(header: tuple[str, ...], kind: str, titled: str = "") -> tuple[list[Field], list[str]]:

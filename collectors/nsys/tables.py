@@ -113,11 +113,6 @@ def _check_whole(path: Path, fix: str) -> None:
             f"{path}: {size} B, but the database says {max(expected, 100)} B: the file was cut",
             fix=f"copy it again, or {fix}",
         )
-    if expected and size > expected:
-        raise CollectError(
-            f"{path}: {size - expected} B stand behind the {expected} B of the database",
-            fix=f"two files run into each other: give each by itself, or {fix}",
-        )
 
 
 def tables_of(base: sqlite3.Connection) -> set[str]:

@@ -53,7 +53,7 @@ class Export:
     unfinished: str = ""
 
 
-def scan(path: Path, recognise: Callable[[tuple[str, ...]], bool]) -> Export:
+def scan(path: Path, recognise: Callable[[tuple[str, ...]], object]) -> Export:
     """The tables with a header that `recognise` knows, SKIPPED and ERROR lines.
 
     Raises CollectError for an empty file and for bytes that are no text.

@@ -203,16 +203,6 @@ def test_every_run_of_a_log_of_several_is_a_range(write, layers):
     assert [caveat.how_much for caveat in told] == ["3 runs"]
 
 
-def test_a_run_without_times_and_one_that_failed_are_said(write):
-    text, _ = batches(1, 4)
-    silent = log(["Building engine"]).replace("PASSED", "FAILED")
-    frame = collectors.read(write(silent + text + log(scaled(2)).replace("PASSED", "FAILED")))
-    said = {caveat.what: caveat.how_much for caveat in frame.attrs["caveats"]}
-    assert frame["range"].nunique() == 3
-    assert said["runs of trtexec that told no times are left out"] == "lines 1"
-    assert "trtexec says that the run failed" in said
-
-
 def test_the_exports_of_one_run_are_not_given_to_several(write):
     text, _ = batches(1, 4, layers=True)
     info = write(json.dumps({"Layers": [name for name, _ in ROWS]}), "layers.json")
