@@ -96,17 +96,17 @@ def test_blocks(text, found):
     assert blocks(text) == found
 
 
-def test_a_parent_of_seasons_lists_broken_and_misnamed_submissions(tmp_path, capsys):
-    season = tmp_path / "contest/S1"
+def test_a_season_lists_broken_and_misnamed_submissions(tmp_path, capsys):
+    season = tmp_path / "S1"
     copy(season), copy(season, "IABCD")
     (season / "IEMPTY").mkdir()
     broken = copy(season, "IBROKE")
     (broken / "example_cudacode.py").write_text("def broken(:\n")
     (broken / "more.py").write_bytes(b"\x00")
-    for name in ("notes", "../tools"):
+    for name in ("notes", "tools"):
         (season / name).mkdir()
         (season / name / "a.py").write_text("x = 1\n")
-    assert command.main([str(tmp_path / "contest"), "--json"], standalone_mode=False) == 1
+    assert command.main([str(season), "--json"], standalone_mode=False) == 1
     found = {one["sample"]: one for one in json.loads(capsys.readouterr().out)["samples"]}
     assert {name: one["rejected"] for name, one in found.items()} == {
         "IABCDE": False,
@@ -117,7 +117,7 @@ def test_a_parent_of_seasons_lists_broken_and_misnamed_submissions(tmp_path, cap
     (defect,) = found["IBROKE"]["defects"]
     assert defect["what"] == "example_cudacode.py, line 1: not Python: invalid syntax"
     assert [one["code"] for one in found["IABCD"]["defects"] if one["rejects"]] == ["F2"]
-    command.main([str(tmp_path / "contest")], standalone_mode=False)
+    command.main([str(season)], standalone_mode=False)
     said = capsys.readouterr().out
     assert all(f"{season / name}: " in said for name in found)
     assert "line None" not in said

@@ -63,7 +63,7 @@ def new_(path: Path, op: str, reference: Path | None, shape: str, contestant: st
 @click.argument("folder", type=PATH)
 @shared.json_
 def check_(folder: Path, as_json: bool) -> int:
-    """Check FOLDER, a GPUCodeForces submission, every submission of a season, or of the seasons in it; runs nothing.
+    """Check FOLDER, a GPUCodeForces submission, or every submission of a season; runs nothing.
 
     \b
     profkit check S1/ICVXKH
@@ -101,7 +101,7 @@ def _checked(result: Checked) -> str:
     lines = [f"{path}: " + (f"would be rejected for {len(result.form)}" if result.form else "its form is right")]
     for defect in sorted(result.defects, key=lambda one: not one.rejects):
         word = click.style("rejected", fg="red") if defect.rejects else click.style("no bonus", fg="yellow")
-        lines.append(f"  {word} {harmless.line(f'{defect.code} {defect.place}: {defect.what}')}")
+        lines.append(f"  {word} {harmless.line(f'{defect.code} {defect.file}: {defect.what}')}")
         lines.append(f"      fix: {harmless.line(defect.fix)}")
     return "\n".join(lines)
 

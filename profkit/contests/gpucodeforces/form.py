@@ -17,7 +17,6 @@ from profkit.targets.sample import Sample, is_sample, resolve
 from profkit.targets.source import Source
 
 ID = re.compile(r"I[A-Z0-9]{5}")
-_SEASON = re.compile(r"S\d+")
 _EXAMPLE = re.compile(r"\d+-example")
 """Names of the organisers' own samples."""
 ENTRY, PROMPT, README = "run_code.py", "prompt.txt", "readme.md"
@@ -36,21 +35,16 @@ BONUS = "P1"
 
 @dataclass(frozen=True)
 class Defect:
-    """`code`: F1 to F6 for what gets a submission rejected, or BONUS. `line` 0: the whole file."""
+    """`code`: F1 to F6 for what gets a submission rejected, or BONUS."""
 
     code: str
     file: Path
-    line: int
     what: str
     fix: str
 
     @property
     def rejects(self) -> bool:
         return self.code != BONUS
-
-    @property
-    def place(self) -> str:
-        return f"{self.file}:{self.line}" if self.line else str(self.file)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"file": str(self.file), "rejects": self.rejects}
@@ -71,29 +65,15 @@ class Checked:
 
 
 def submissions(folder: Path) -> list[Path]:
-    """The submissions at a path: itself, or those in it or in its seasons, broken ones too.
-
-    A season is a folder called S1, S2, ..., or one with a folder named after an issue. Without any submission the
-    result is [folder]: its defects are then the answer.
-    """
-    if not folder.is_dir() or ID.fullmatch(folder.resolve().name) or (folder / ENTRY).is_file() or is_sample(folder):
+    """The submissions at a path: itself, or those in a season, broken and misnamed ones too; [folder] without any."""
+    if not folder.is_dir() or ID.fullmatch(folder.resolve().name) or _is_submission(folder):
         return [folder]
-    seasons = [folder, *(one for one in _folders(folder) if _is_season(one))]
-    inside = [one for season in seasons for one in _folders(season) if one not in seasons]
-    return sorted(one for one in inside if ID.fullmatch(one.name) or _is_misnamed(one)) or [folder]
+    inside = [one for one in sorted(folder.iterdir()) if one.is_dir() and not one.name.startswith(".")]
+    return [one for one in inside if ID.fullmatch(one.name) or _is_submission(one)] or [folder]
 
 
-def _is_season(folder: Path) -> bool:
-    return bool(_SEASON.fullmatch(folder.name)) or any(ID.fullmatch(one.name) for one in _folders(folder))
-
-
-def _is_misnamed(folder: Path) -> bool:
-    """Whether a folder of another name is a submission."""
+def _is_submission(folder: Path) -> bool:
     return (folder / ENTRY).is_file() or (folder / PROMPT).is_file() or is_sample(folder)
-
-
-def _folders(folder: Path) -> list[Path]:
-    return [one for one in sorted(folder.iterdir()) if one.is_dir() and not one.name.startswith(".")]
 
 
 def check(folder: Path) -> Checked:
@@ -106,7 +86,7 @@ def check(folder: Path) -> Checked:
     except ProfkitError as error:
         if not any(defect.code == "F4" and str(error).startswith(str(defect.file)) for defect in found):
             what = str(error).removeprefix(f"{folder}: ").replace(f"{folder}{os.sep}", "")
-            found.append(Defect("F1", folder, 0, what, error.fix))
+            found.append(Defect("F1", folder, what, error.fix))
         return Checked(folder, None, tuple(found))
     found += _unparsable_candidates(sample)
     if sample.prompt is not None:
@@ -118,18 +98,18 @@ def _files(folder: Path) -> Iterator[Defect]:
     name = folder.resolve().name
     if not ID.fullmatch(name) and not _EXAMPLE.fullmatch(name):
         what = "the folder is not named after an issue id (I and five more)"
-        yield Defect("F2", folder, 0, what, "rename it, without the #")
+        yield Defect("F2", folder, what, "rename it, without the #")
     there = {file.name if file.name == ENTRY else file.name.lower() for file in folder.iterdir()}
     for asked, why in _ASKED.items():
         if asked not in there:
             fix = "`profkit new` writes one; `profkit prompt` the prompt"
-            yield Defect("F3", folder / asked, 0, f"missing: {why}", fix)
+            yield Defect("F3", folder / asked, f"missing: {why}", fix)
     if (folder / ENTRY).is_file():
         yield from _entry(folder / ENTRY)
 
 
 def _unparsable(path: Path, error: ProfkitError) -> Defect:
-    return Defect("F4", path, 0, str(error).removeprefix(str(path)).lstrip(",: "), error.fix)
+    return Defect("F4", path, str(error).removeprefix(str(path)).lstrip(",: "), error.fix)
 
 
 def _entry(path: Path) -> Iterator[Defect]:
@@ -142,13 +122,15 @@ def _entry(path: Path) -> Iterator[Defect]:
     for part, line in LINES.items():
         if part not in text:
             fix = "print it word for word: it is what the contest shows"
-            yield Defect("F5", path, 0, f"never prints the line `{line}`", fix)
+            yield Defect("F5", path, f"never prints the line `{line}`", fix)
     for node in ast.walk(source.tree):
         for top in sorted({name.split(".")[0] for name in _imported(node)}):
             local = (path.parent / f"{top}.py").is_file()
             if not local and top not in _ALLOWED and top not in sys.stdlib_module_names:
-                what = f"imports {top}, which is neither here nor part of torch's world"
-                yield Defect("F6", path, getattr(node, "lineno", 0), what, "import the folder's own files and torch")
+                what = (
+                    f"line {getattr(node, 'lineno', 0)} imports {top}, which is neither here nor part of torch's world"
+                )
+                yield Defect("F6", path, what, "import the folder's own files and torch")
 
 
 def _imported(node: ast.AST) -> list[str]:
@@ -172,9 +154,9 @@ def _prompt(path: Path, reference: str) -> Iterator[Defect]:
     fix = "`profkit prompt FOLDER` writes one that ends with the reference"
     fenced, whole = blocks(path.read_text("utf-8", "replace"))
     if not whole:
-        yield Defect(BONUS, path, 0, "its last fence is never closed: the prompt breaks off", fix)
+        yield Defect(BONUS, path, "its last fence is never closed: the prompt breaks off", fix)
     elif not any(_code(reference) in _code(block) for block in fenced):
-        yield Defect(BONUS, path, 0, "the reference to optimise is not in the prompt as it is in the folder", fix)
+        yield Defect(BONUS, path, "the reference to optimise is not in the prompt as it is in the folder", fix)
 
 
 def _code(text: str) -> str:

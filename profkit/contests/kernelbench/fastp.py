@@ -57,12 +57,7 @@ def analyze(
     pass_at_k: Record | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
     """(the official document, the warnings the official script prints)."""
-    first = {
-        pid: rows[0]
-        for pid, rows in ((p, [r for r in rows if r["sample_id"] == 0]) for p, rows in results.items())
-        if rows
-    }
-    entries: dict[str, Record] = {**first}
+    entries: dict[str, Record] = {p: row for p, rows in results.items() for row in rows[::-1] if row["sample_id"] == 0}
     for problem in problems:
         entries.setdefault(str(problem.id), {"compiled": False, "correctness": False, "runtime": -1.0})
     aligned = [p for p in problems if p.name in baseline.get(f"level{level}", {})]
@@ -113,12 +108,8 @@ def pass_at_k(results: Results, ks: Sequence[int] = (1,)) -> dict[str, Any]:
     by_problem: dict[str, dict[str, Any]] = {}
     for pid, rows in results.items():
         n, c = len(rows), sum(1 for row in rows if row["correctness"] and row["compiled"])
-        used = [min(k, n) for k in ks]
-        by_problem[pid] = {
-            "total_samples": n,
-            "correct_samples": c,
-            **{f"pass@{k}": _pass(n, c, k) for k in used},
-        }
+        scores = {f"pass@{k}": _pass(n, c, k) for k in (min(k, n) for k in ks)}
+        by_problem[pid] = {"total_samples": n, "correct_samples": c, **scores}
     rows_ = list(by_problem.values())
     keys = [f"pass@{k}" for k in ks]
     averages = {f"avg_{k}": float(sum(r[k] for r in rows_ if k in r) / len(rows_)) for k in keys if rows_}

@@ -14,14 +14,13 @@ from __future__ import annotations
 import math
 import os
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlparse
 
 import msgspec
@@ -75,8 +74,8 @@ class Endpoint(msgspec.Struct, forbid_unknown_fields=True):
     base_url: str
     api_key_env: str = "OPENAI_API_KEY"
     timeout: float = 600.0
-    retries: int = 5
-    concurrency: int = 4
+    retries: Annotated[int, msgspec.Meta(ge=0)] = 5
+    concurrency: Annotated[int, msgspec.Meta(ge=1)] = 4
 
 
 class Model(msgspec.Struct, forbid_unknown_fields=True):
@@ -97,13 +96,12 @@ class Model(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Answer(msgspec.Struct):
-    """What came back, or the `error`. Tokens: the server's counts or None."""
+    """What came back, or the `error`. Tokens: the server's counts, 0 without."""
 
     text: str = ""
     error: str = ""
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    seconds: float = 0.0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
 
 
 class Task(msgspec.Struct, forbid_unknown_fields=True):
@@ -112,7 +110,7 @@ class Task(msgspec.Struct, forbid_unknown_fields=True):
     problems: str
     level: int = 1
     problem_ids: list[int] = []
-    samples: int = 1
+    samples: Annotated[int, msgspec.Meta(ge=1)] = 1
     output: str = "runs"
     name: str = "models"
 
@@ -159,8 +157,6 @@ def read_config(file: Path) -> Config:
     double, count = Counter(model.folder for model in config.model).most_common(1)[0]
     if count > 1:
         raise ProfkitError(f"{file}: two models share the folder {double!r}", fix="ask for more samples instead")
-    if config.endpoint.concurrency < 1 or config.endpoint.retries < 0 or config.task.samples < 1:
-        raise ProfkitError(f"{file}: concurrency and samples start at 1, retries at 0", fix="mend the number")
     return config
 
 
@@ -196,7 +192,6 @@ def ask(client: Any, model: Model, prompt: str) -> Answer:
     """One question and its answer; an error of the server or of the connection is in the answer."""
     import openai
 
-    began = time.monotonic()
     messages = [{"role": "user", "content": prompt}]
     try:
         reply = client.chat.completions.create(model=model.id, messages=messages, extra_body=model.request or None)
@@ -207,10 +202,8 @@ def ask(client: Any, model: Model, prompt: str) -> Answer:
         return Answer(error=f"{type(error).__name__}: {_short(error.__cause__ or error)}")
     except (AttributeError, IndexError, TypeError):
         return Answer(error="what came back is no chat completion")
-    answer = Answer(text, "" if text.strip() else "an empty answer", seconds=time.monotonic() - began)
-    if usage is not None:
-        answer.prompt_tokens, answer.completion_tokens = usage.prompt_tokens, usage.completion_tokens
-    return answer
+    tokens = (usage.prompt_tokens, usage.completion_tokens) if usage is not None else ()
+    return Answer(text, "" if text.strip() else "an empty answer", *tokens)
 
 
 def _short(error: BaseException) -> str:
@@ -262,10 +255,9 @@ def _row(model: Model, asked: Sequence[Question]) -> dict[str, Any]:
     records = [record for question in asked if (record := _record(question)) is not None]
     right = [record for record in records if record["correctness"]]
     known = [ratio for record in right if (ratio := _own(record, "speedup")) > 0]
-    tokens_in, tokens_out = (_sum(getattr(a, key) for a in answers) for key in ("prompt_tokens", "completion_tokens"))
 
     def share(key: str, p: float) -> float:
-        return sum(_own(record, key) > p for record in right) / len(asked) if asked else 0.0
+        return sum(_own(record, key) > p for record in right) / len(asked)
 
     return {
         "model": model.title,
@@ -280,9 +272,8 @@ def _row(model: Model, asked: Sequence[Question]) -> dict[str, Any]:
         "fast_2": share("speedup", 2),
         "fast_1_sure": share("speedup_low", 1),
         "fast_2_sure": share("speedup_low", 2),
-        "prompt_tokens": tokens_in,
-        "completion_tokens": tokens_out,
-        "seconds": math.fsum(a.seconds for a in answers),
+        "prompt_tokens": sum(a.prompt_tokens for a in answers),
+        "completion_tokens": sum(a.completion_tokens for a in answers),
         "failures": _failures(answers, len(asked) - len(answers)),
     }
 
@@ -305,8 +296,3 @@ def _own(record: dict[str, Any], key: str) -> float:
 
     own = own_of(record)
     return math.nan if no_win(own) else number(own.get(key))
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
