@@ -144,7 +144,7 @@ LAZY: dict[str, str] = {
 """Modules of ours that may be imported inside functions -> what that keeps out of start-up."""
 
 INSIDE: dict[str, int] = {
-    "profkit.campaign.site": 6,
+    "profkit.campaign.site": 1,
     "profkit.cli": 3,
     "profkit.cli.machine": 1,
     "profkit.cli.terminal": 2,

@@ -56,10 +56,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     time_high: float = NAN
     lower_bound: float = NAN
     share: float = NAN
-    intensity: float = NAN
     flops: float = NAN
     bandwidth: float = NAN
-    compute: str = ""
     bound: str = ""
     method: str = ""
     caveats: tuple[str, ...] = ()
@@ -163,11 +161,10 @@ _FIGURES = {
     "time_high": "time_high",
     "lower_bound": "lower_bound_ratio",
     "share": "attainable_fraction",
-    "intensity": "intensity",
     "flops": "achieved_flops",
     "bandwidth": "dram_bandwidth",
 }
-_WORDS = {"compute": "compute", "bound": "bound_by", "method": "method"}
+_WORDS = {"bound": "bound_by", "method": "method"}
 """Fields of Row -> fields of metrics.json's `impls`."""
 
 

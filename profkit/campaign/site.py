@@ -1,4 +1,4 @@
-"""Static site of many runs: leaderboard, rankings, rooflines, and a page per run.
+"""Static site of many runs: leaderboard, rankings, and a page per run.
 
 `index.html` and `index.zh.html` share one `data.js`. Pages of runs lie in `runs/`, made the best first. Runs without
 one are a row of facts.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -23,21 +23,13 @@ from profkit.campaign.rows import Row
 from profkit.contests.gpucodeforces import score
 from profkit.contests.kernelbench import fastp
 from profkit.errors import ProfkitError
-from profkit.report.messages import LANGUAGES, in_chinese, in_each, named, say, speaking, spoken
-from profkit.rundir.directory import open_run
+from profkit.report.messages import in_chinese, in_each, named, speaking
 from profkit.rundir.files import unwritable, write_atomic
 from profkit.study.study import open_study
 from profkit.targets import find_samples
 
-if TYPE_CHECKING:
-    from roofline.figure.scene import Scene
-
 MARK = "data.js"
 """Identifies a folder as a site."""
-POINTS = 40
-"""Most candidates on a roofline."""
-FIGURES = 4
-"""Most rooflines."""
 RIGHT = ("inconclusive", "faster", "slower", "same")
 FIELDS = (
     *("path", "sample", "impl", "device", "created", "status", "word", "line", "wins", "speedup", "low", "high"),
@@ -75,7 +67,6 @@ def build(runs: Path, out: Path, *, season: Path | None = None, pages: int = 20,
     values: dict[str, Any] = {
         "scored": _scored(samples, runs, rows),
         "fastp": fast_p(best),
-        "figures": _figures(runs, out, best),
         "damaged": damaged,
         "counts": _counts(rows),
     }
@@ -170,44 +161,6 @@ def _make(run: Path, file: Path, lang: str) -> bool:
     return True
 
 
-def _figures(runs: Path, out: Path, best: dict[tuple[str, str], Row]) -> list[dict[str, str]]:
-    """Draw roofline-N.svg of the devices with the most samples; remove stale ones."""
-    from roofline.figure.plot import draw, save
-
-    by_device: dict[str, list[Row]] = {}
-    for (device, _), row in best.items():
-        if row.word in RIGHT and row.bandwidth > 0:
-            by_device.setdefault(device, []).append(row)
-    for file in out.glob("roofline-*.svg"):
-        file.unlink()
-    found = []
-    for number, device in enumerate(sorted(by_device, key=lambda one: -len(by_device[one]))[:FIGURES], 1):
-        drawn = {lang: f"roofline-{number}.{lang}.svg" for lang in LANGUAGES}
-        for lang, name in drawn.items():
-            with speaking(lang):
-                save(draw(season_scene(runs, device, by_device[device])), out / name)
-        found.append({"device": device, **drawn})
-    return found
-
-
-def season_scene(runs: Path, device: str, rows: Sequence[Row]) -> Scene:
-    """Scene of the best candidates of many samples under the ceilings of their device."""
-    from profkit.study.files import roofline_of
-    from roofline.figure.scene import Point, Scene
-
-    lang = spoken()
-    newest = max(rows, key=lambda row: (row.created, row.path))
-    chosen = sorted(rows, key=lambda row: -row.share if math.isfinite(row.share) else 0.0)[:POINTS]
-    points = []
-    for row in chosen:
-        place = row.intensity, row.flops, row.bandwidth, row.compute or "fp32"
-        points.append(Point(f"{row.sample} {row.impl}", *place, impl=row.impl, time=row.time, attained=row.share))
-    with speaking(lang):
-        words = say("fig_season", count=str(len(points)))
-    ceilings = roofline_of(open_run(runs / newest.path), None)
-    return Scene(roofline=ceilings, points=tuple(points), title=device, subtitle=words, lang=lang)
-
-
 def _scored(samples: Sequence[Path], runs: Path, rows: Sequence[Row]) -> list[score.Scored]:
     """The samples of a season, each with its newest finished run, by the contest's rules."""
     done = sorted((row for row in rows if row.status == "done"), key=lambda one: (one.created, one.path))
@@ -224,7 +177,7 @@ def _data(rows: Sequence[Row], pages: dict[str, str]) -> str:
         key = row.device, row.sample
         newest[key] = max(newest.get(key, ("", "")), (row.created, row.path))
     listed = [
-        {name: _plain(getattr(row, name)) for name in FIELDS}
+        {name: getattr(row, name) for name in FIELDS}
         | {
             "caveats": [caveats.setdefault(what, len(caveats)) for what in row.caveats],
             "newest": newest[row.device, row.sample] == (row.created, row.path),
@@ -247,11 +200,6 @@ def _chinese(rows: Sequence[Row]) -> dict[str, str]:
     return {english: chinese for english, chinese in said.items() if chinese and chinese != english}
 
 
-def _plain(value: Any) -> Any:
-    """Six digits are enough for a page; NaN is null."""
-    return (float(f"{value:.6g}") if math.isfinite(value) else None) if isinstance(value, float) else value
-
-
 @cache
 def _words() -> dict[str, dict[str, tuple[str, str]]]:
     return msgspec.toml.decode(_template("words.toml"), type=dict[str, dict[str, tuple[str, str]]])
@@ -264,7 +212,7 @@ def _template(name: str) -> str:
 def _page(lang: str, name: str, values: dict[str, Any]) -> str:
     import jinja2
 
-    filled = {**values["counts"], "name": name, "places": score.PLACES, "count": POINTS, "version": __version__}
+    filled = {**values["counts"], "name": name, "places": score.PLACES, "version": __version__}
     words = _words()
     say = {key: pair[lang == "zh"] for key, pair in words["script"].items()}
     say |= {key: pair[lang == "zh"].format(**filled) for key, pair in words["page"].items()}

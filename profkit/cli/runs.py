@@ -244,7 +244,7 @@ def _change(change: Change) -> Iterator[str]:
 @shared.lang("Of the runs' pages.")
 @shared.json_
 def site_(folder: Path, output: Path, runs: Path, pages: int, lang: str, as_json: bool) -> int:
-    """Leaderboard, fast_p, rooflines and the runs' pages of DIR: a folder of runs, or a season (a folder of samples).
+    """Leaderboard, fast_p and the runs' pages of DIR: a folder of runs, or a season (a folder of samples).
 
     \b
     profkit site profkit-runs -o site/

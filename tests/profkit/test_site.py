@@ -11,9 +11,8 @@ import pytest
 from recorded_runs import H200, many, recorded, write
 
 from profkit.campaign.index import Index
-from profkit.campaign.site import best_of, build, fast_p, season_scene
+from profkit.campaign.site import best_of, build, fast_p
 from profkit.cli import main
-from roofline.figure.scene import share_of_roof
 
 pytestmark = pytest.mark.usefixtures("private_cache")
 
@@ -100,16 +99,6 @@ def test_the_best_candidate_of_the_newest_run_counts(tmp_path):
     assert (row.impl, row.created) == ("ori", "2026-01-01T01:00:00Z")
 
 
-def test_the_roofline_shows_each_samples_best_under_the_roofs_of_its_device(tmp_path):
-    for name in ("ICVXKH", "ICFSMX", "ICLSUM"):
-        write(tmp_path, *recorded(name))
-    rows = [row for row in best(tmp_path).values() if row.word == "faster"]
-    scene = season_scene(tmp_path, "NVIDIA H200", rows)
-    assert [point.label for point in scene.points] == ["ICFSMX cuda", "ICVXKH cuda"]
-    assert scene.roofline.peak("dram") == 4471768931626.039
-    assert share_of_roof(scene.points[0], scene.roofline) == rows[0 if rows[0].sample == "ICFSMX" else 1].share
-
-
 def test_fast_p_knows_ties_and_what_counts_as_no_win(tmp_path):
     cases = {
         "sure": ("faster", 1.6, 1.8, ()),
@@ -146,7 +135,6 @@ def test_a_season_is_ranked_by_the_contests_rules(tmp_path, capsys):
     assert "&lt;i&gt;Ada" in text
     assert "<i>Ada" not in text
     assert {row["sample"] for row in data(tmp_path / "site")} == {"ICVXKH", "ICFSMX"}
-    assert (tmp_path / "site/roofline-1.en.svg").is_file()
 
 
 def test_a_folder_of_other_things_is_left_alone(runs, tmp_path, capsys):
