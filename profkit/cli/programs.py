@@ -30,7 +30,7 @@ def ledger_(source: Path, output: Path | None, as_json: bool, force: bool) -> in
     Lower bounds are of that call's own bytes and FLOP, under this device's measured ceilings where they are kept
     (profkit ceilings), else the datasheet's. Wins are replayed: where the host is late, a faster kernel wins nothing.
     """
-    from profkit.report.traces import ledger as report
+    from profkit.report import ledger as report
     from profkit.study.ledger import open_ledger
 
     if output is not None:
@@ -101,7 +101,7 @@ def verify_(
     folder. Without --seconds the whole process is timed, start-up included. Exit code 1 where the outputs differ.
     """
     from profkit.record.verify import verify
-    from profkit.report.traces.verified import document, predicting
+    from profkit.report.ledger import document, predicting
     from profkit.study.ledger import open_ledger
 
     told, rows = predicting(ledger, open_ledger, change, row)

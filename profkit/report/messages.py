@@ -28,20 +28,18 @@ _SHARES = 3
 _T = TypeVar("_T")
 
 
-class _Catalogue(msgspec.Struct, forbid_unknown_fields=True):
+class Catalogue(msgspec.Struct, forbid_unknown_fields=True):
+    """Messages by id (English, Chinese); Chinese of words of the data; of English sentences by template."""
+
     say: dict[str, tuple[str, str]]
     names: dict[str, str]
     sentences: dict[str, str]
 
 
 @cache
-def _catalogue() -> _Catalogue:
-    return msgspec.toml.decode((files("profkit.report") / "messages.toml").read_bytes(), type=_Catalogue)
-
-
-def catalogue() -> Mapping[str, tuple[str, str]]:
-    """All messages by id, (English, Chinese)."""
-    return _catalogue().say
+def catalogue() -> Catalogue:
+    """Everything that is said."""
+    return msgspec.toml.decode((files("profkit.report") / "messages.toml").read_bytes(), type=Catalogue)
 
 
 # ---- the language
@@ -85,7 +83,7 @@ def of_pair(pair: Sequence[str]) -> str:
 
 def say(key: str, **values: str) -> str:
     """A message; raises KeyError for an unknown one: messages are the programme's, not a user's."""
-    said = of_pair(_catalogue().say[key]).format(**values)
+    said = of_pair(catalogue().say[key]).format(**values)
     return spaced(said) if language() == "zh" else said
 
 
@@ -99,7 +97,7 @@ def spaced(text: str) -> str:
 
 def named(word: str) -> str:
     """A word of the data (what binds, a state of the cache, a counter)."""
-    return _catalogue().names.get(word, word) if language() == "zh" else word
+    return catalogue().names.get(word, word) if language() == "zh" else word
 
 
 def bound(row: Mapping[Any, Any]) -> str:
@@ -142,11 +140,6 @@ def translated(text: str) -> str:
     return in_chinese(text) if language() == "zh" else text
 
 
-def templates() -> Mapping[str, str]:
-    """English template -> Chinese."""
-    return _catalogue().sentences
-
-
 @cache
 def in_chinese(said: str) -> str:
     """Chinese of a known sentence; others, like a tool's own message, as they are."""
@@ -171,7 +164,7 @@ class _Template(NamedTuple):
 @cache
 def _patterns() -> Sequence[_Template]:
     """Templates with places, the most literal text first."""
-    placed = [one for one in templates().items() if _PLACE.search(one[0])]
+    placed = [one for one in catalogue().sentences.items() if _PLACE.search(one[0])]
     placed.sort(key=lambda one: -len(_PLACE.sub("", one[0])))
     return [_template(*one) for one in placed]
 
@@ -191,8 +184,8 @@ def _place(name: str) -> str:
 
 
 def _known(said: str) -> str | None:
-    if said in templates():
-        return templates()[said]
+    if said in catalogue().sentences:
+        return catalogue().sentences[said]
     for one in _patterns():
         found = one.pattern.fullmatch(said)
         if found:

@@ -17,7 +17,7 @@ from recorded import opened
 from profkit.cli.group import invoke
 from profkit.report.dialects import agent, paddle, pr, tensorrt
 from profkit.report.ladder import choose, ladder_of
-from profkit.report.messages import in_chinese, in_each, spaced, speaking, templates
+from profkit.report.messages import catalogue, in_chinese, in_each, spaced, speaking
 from profkit.report.page.compare import page_of
 from profkit.report.page.run import page
 from profkit.report.programs import Compared
@@ -139,7 +139,7 @@ def test_every_caveat_of_the_source_stands_in_the_catalogue():
 
 
 def test_both_sides_of_the_catalogue_have_the_same_places():
-    for english, chinese in templates().items():
+    for english, chinese in catalogue().sentences.items():
         places = [sorted(re.findall(r"\{(\w+)\}", text)) for text in (english, chinese)]
         assert places[0] == places[1], english
         assert chinese != english

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -15,7 +15,7 @@ from profkit.report.explain import ending, in_order
 from profkit.report.layout import cut
 from profkit.report.messages import bound, catalogue, in_each, named, say
 from profkit.report.names import short_names
-from roofline.ceilings import BANDWIDTH, Roofline
+from roofline.ceilings import BANDWIDTH
 from roofline.figure.style import BANDS, places, shape
 
 if TYPE_CHECKING:
@@ -54,14 +54,13 @@ def shown_of(study: Study) -> list[Shown]:
 
 def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
     """Data of these parts, which may be of several runs; `best`: the label drawn in front."""
-    studies = list(dict.fromkeys(part.study.path for part in parts))
     by_path = {part.study.path: part.study for part in parts}
-    first = by_path[studies[0]] if parts else None
+    first = next(iter(by_path.values()), None)
     told = {path: _kernels(study) for path, study in by_path.items()}
     kernels = [{"impl": part.label, **row} for part in parts for row in told[part.study.path].get(part.impl, ())]
     lower_bounds = _lower_bounds(first) if first is not None else []
-    pipes = list(dict.fromkeys([one["pipe"] for one in kernels if one["pipe"]] + [one["pipe"] for one in lower_bounds]))
-    roofs = best_roofs(first.roofline, pipes) if first is not None else []
+    pipes = list(dict.fromkeys(one["pipe"] for one in (*kernels, *lower_bounds) if one["pipe"]))
+    found = [first.roofline.get(name) for name in dict.fromkeys([*BANDWIDTH, *pipes])] if first is not None else []
     return {
         "best": best,
         "ranged": first is not None and not first.manifest.impls,
@@ -71,49 +70,33 @@ def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
         ],
         "kernels": kernels,
         "pipes": pipes,
-        "roofs": [{"name": c.name, "kind": c.kind, "peak": six(c.peak), "source": c.source} for c in roofs],
+        "roofs": [{"name": c.name, "kind": c.kind, "peak": six(c.peak), "source": c.source} for c in found if c],
         "lower_bounds": lower_bounds,
     }
 
 
 def _kernels(study: Study) -> Mapping[str, list[dict[str, Any]]]:
     """The kernels of each part, in one pass: a program has thousands of ranges."""
-    kernels, steps = study.kernels, by_step(study)
-    if not len(kernels):
-        return {}
-    records: dict[str, list[dict[Any, Any]]] = {}
-    for row in kernels.to_dict("records"):
-        records.setdefault(str(row["impl"]), []).append(row)
-    step = study.step[study.step["kind"] == "kernel"] if steps else study.step[:0]
-    first = _named_first(study)
-    cells = (step[name].tolist() for name in ("range", "name", "time", "count"))
-    known = {(str(where), str(name)): (time, count) for where, name, time, count in zip(*cells, strict=True)}
-    total = float(step["time"].sum()) or math.nan
+    kernels, first = study.kernels, _named_first(study)
+    if first:
+        step = study.step[study.step["kind"] == "kernel"]
+        own = step.groupby(["range", "name"], sort=False, observed=True)[["time", "count"]].sum()
+        own = own.set_axis(["time", "launches"], axis=1).rename_axis(["impl", "kernel"]).reset_index()
+        own = own.assign(share=own["time"] / own["time"].sum())[own["time"] > 0]
+        kernels = kernels.drop(columns=["time", "launches", "share"]).merge(own, on=["impl", "kernel"])
     waits = {(impl, kernel): found for impl, kernel, found in lines.by_kernel(study.lines)}
     told: dict[str, list[dict[str, Any]]] = {}
-    for impl, rows in records.items():
-        if steps:
-            rows = _of_step(rows, known, total)
-        short = short_names([*first, *(str(row["kernel"]) for row in rows)])
-        names = [str(row["kernel"]) for row in rows]
-        told[impl] = [
-            {**_kernel(row, short[name]), **_lines(waits.get((impl, name), ()))}
-            for row, name in zip(rows, names, strict=True)
-        ]
+    for impl, part in kernels.groupby("impl", sort=False, observed=True) if len(kernels) else ():
+        names = [*map(str, part["kernel"])]
+        short = short_names([*first, *names])
+        rows = zip(part.to_dict("records"), names, strict=True)
+        told[str(impl)] = [_kernel(row, short[name]) | _lines(waits.get((str(impl), name), ())) for row, name in rows]
     return told
 
 
 def _named_first(study: Study) -> list[str]:
     """Kernels of a step in the order in which equal short names are numbered."""
     return [str(name) for name in study.step["name"][study.step["kind"] == "kernel"].unique()] if by_step(study) else []
-
-
-def _of_step(
-    rows: Sequence[dict[Any, Any]], known: Mapping[tuple[str, str], tuple[float, float]], total: float
-) -> list[dict[Any, Any]]:
-    """Rows of kernels with their time [s], share of `total` and launches per step."""
-    told = [(row, *known.get((str(row["impl"]), str(row["kernel"])), (0.0, 0.0))) for row in rows]
-    return [row | {"time": time, "share": time / total, "launches": count} for row, time, count in told if time > 0]
 
 
 def by_step(study: Study) -> bool:
@@ -127,8 +110,8 @@ def by_step(study: Study) -> bool:
 def _heads(study: Study) -> dict[str, list[str]]:
     """What the script says of the kernels of a step instead of its own words."""
     keys = {"launches": "col_launches", "time": "col_time", "of_time": "of_kernel_time"}
-    told = {name: list(catalogue()[key + ending(study)]) for name, key in keys.items()}
-    return told | {"share": list(catalogue()["kernel_share"])}
+    told = {name: list(catalogue().say[key + ending(study)]) for name, key in keys.items()}
+    return told | {"share": list(catalogue().say["kernel_share"])}
 
 
 def _lines(found: Sequence[Line]) -> dict[str, Any]:
@@ -168,12 +151,6 @@ def six(value: float) -> float | None:
     return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
-def best_roofs(roof: Roofline, pipes: Sequence[str]) -> list[Any]:
-    """The ceiling that counts of each memory level and of the pipes in use."""
-    wanted = [*BANDWIDTH, *pipes]
-    return [best for name in dict.fromkeys(wanted) if (best := roof.get(name)) is not None]
-
-
 def _lower_bounds(study: Study) -> list[dict[str, Any]]:
     for work in study.analysis.works:
         if work.flops and work.intensity > 0:
@@ -186,21 +163,17 @@ def _lower_bounds(study: Study) -> list[dict[str, Any]]:
 
 def samples_of(parts: Sequence[Shown]) -> list[dict[str, Any]]:
     """The samples that the parts' times come from, thinned evenly where there are very many."""
-    return [row for part in parts for row in _samples(part)]
-
-
-def _samples(part: Shown) -> Iterator[dict[str, Any]]:
-    timings = part.study.timings
-    if timings is None or not len(timings):
-        return
-    kept = timings[timings["kept"].ne(0)] if "kept" in timings else timings
-    method = part.study.analysis.method
-    rows = kept[(kept["impl"] == part.impl) & (kept["method"] == method)]
-    seconds = [value for value in rows["seconds"].astype(float) if math.isfinite(value) and value > 0]
-    step = max(1, len(seconds) // MOST_SAMPLES)
-    if seconds:
-        shown = [six(value) for value in seconds[::step]]
-        yield {"impl": part.label, "method": method, "seconds": shown}
+    found = []
+    for part in parts:
+        timings, method = part.study.timings, part.study.analysis.method
+        if timings is None or not len(timings):
+            continue
+        kept = timings[timings["kept"].ne(0)] if "kept" in timings else timings
+        rows = kept[(kept["impl"] == part.impl) & (kept["method"] == method)]
+        seconds = [value for value in rows["seconds"].astype(float) if math.isfinite(value) and value > 0]
+        shown = [six(value) for value in seconds[:: max(1, len(seconds) // MOST_SAMPLES)]]
+        found += [{"impl": part.label, "method": method, "seconds": shown}] if shown else []
+    return found
 
 
 # ---- the timeline

@@ -100,7 +100,7 @@ def _colours() -> str:
 
 def _words(column: int) -> dict[str, str]:
     """The script's words, without their prefix; places are numbers."""
-    return {key[3:]: texts[column] for key, texts in catalogue().items() if key.startswith("js_")}
+    return {key[3:]: texts[column] for key, texts in catalogue().say.items() if key.startswith("js_")}
 
 
 def _embedded(data: Mapping[str, Any]) -> Markup:
