@@ -1,12 +1,6 @@
-"""The error tree: every exception of profkit is a ProfkitError; each house has its own kind.
+"""The error tree: every exception of profkit is a ProfkitError, which the user can mend; each house has its own kind.
 
-ProfkitError             something the user can mend (exit code 2)
-  CollectError           a file that cannot be read as it stands
-    NoLaunchesError      a whole export in which nothing ran on the GPU: ranges, API calls
-  RooflineError          roofline/: a ceiling, device or figure that cannot be what it claims to be
-  AnalyzeError           analyzers/: input that cannot be judged
-  CannotProfileError     profkit/: this machine cannot do what was asked (3)
-  ProgramFailedError     profkit/: the profiled program ended badly and left nothing to report (1)
+CollectError here, RooflineError, AnalyzeError, and profkit.errors.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Evidence:
         """Takes note of a metric cell; raises CollectError once two cells contradict each other."""
         if cell.isdigit():
             return
-        mark, _ = classify(cell)
+        mark = classify(cell)
         if mark is None:
             return
         if mark == "?":
@@ -71,32 +71,24 @@ class Evidence:
 
 
 @lru_cache(maxsize=65536)
-def classify(cell: str) -> tuple[str | None, str]:
-    """(decimal mark this cell proves, its group separator).
-
-    The mark is "" where the cell proves none, "?" where it could be read two ways, None where it is no number.
-    """
+def classify(cell: str) -> str | None:
+    """The decimal mark that a cell proves: "" none, "?" where it could be read two ways, None where it is no number."""
     found = _SHAPE.fullmatch(_main(cell))
     if not found:
-        return None, ""
+        return None
     body = found[1]
     marks = [char for char in body if not char.isdigit()]
     if not marks:
-        return "", ""
+        return ""
     last = marks[-1]
     if last in ".," and marks.count(last) == 1:
         whole, _, _ = body.rpartition(last)
         if len(marks) > 1:
-            group = _GROUPED.fullmatch(whole)
-            return (last, group[1]) if group else (None, "")
+            return last if _GROUPED.fullmatch(whole) else None
         either = _GROUPED.fullmatch(body)
-        if body != found[0].lstrip("+-") or not either or whole.startswith("0"):
-            return last, ""
-        return "?", ""
+        return last if body != found[0].lstrip("+-") or not either or whole.startswith("0") else "?"
     group = _GROUPED.fullmatch(body)
-    if not group:
-        return None, ""
-    return {",": ".", ".": ","}.get(group[1], ""), group[1]
+    return {",": ".", ".": ","}.get(group[1], "") if group else None
 
 
 def parse(cell: str, mark: str) -> float:

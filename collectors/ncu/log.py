@@ -44,19 +44,6 @@ FAILURES = (
         "the container hides the driver (gVisor); use one that shares the host's kernel",
     ),
     (
-        "stub",
-        "error",
-        r"failed to connect to the CUDA driver.*",
-        "take the stub libcuda.so out of LD_LIBRARY_PATH; the driver's own library must come first",
-    ),
-    ("mig", "error", r"Cannot lock GPU clock frequencies on MIG.*", "pass --clock-control none"),
-    (
-        "injection",
-        "error",
-        r"Another tool/injection might be loaded.*",
-        "unset CUDA_INJECTION64_PATH; no nsys, torch profiler or CUPTI beside ncu",
-    ),
-    (
         "lock",
         "error",
         r"Failed to (?:open|create|open/create) lock file.*",

@@ -11,24 +11,9 @@ from itertools import groupby
 
 import pandas as pd
 
-from collectors.ncu.launches import DEVICE_NAME, RANGES, Cells, Launches, identified
+from collectors.ncu.launches import DEVICE_NAME, Cells, Launches, identified
 from collectors.ncu.text import Row, Scan
 from collectors.numbers import base_unit, scale
-
-KEY_COLUMNS = (
-    "ID",
-    "Process ID",
-    "Process Name",
-    "Host Name",
-    "Kernel Name",
-    "Kernel Time",
-    "Context",
-    "Stream",
-    "Block Size",
-    "Grid Size",
-    "Device",
-    "CC",
-)
 
 
 def raw_launches(scan: Scan, rows: Iterable[Row], wanted: Callable[[str], bool]) -> Launches:
@@ -75,7 +60,7 @@ def _add(cells: Cells, rows: Sequence[Row], wanted: Callable[[str], bool]) -> No
 
 
 def _is_key(name: str) -> bool:
-    return name in KEY_COLUMNS or name == DEVICE_NAME or any(part in name for part in RANGES)
+    return "__" not in name or name == DEVICE_NAME
 
 
 def _metrics(cells: Cells, header: Sequence[str], wanted: Callable[[str], bool]) -> dict[int, str]:
@@ -86,6 +71,6 @@ def _metrics(cells: Cells, header: Sequence[str], wanted: Callable[[str], bool])
             continue
         if wanted(name) and not name.startswith("derived__"):
             chosen[name] = at
-        elif "__" in name:
+        else:
             cells.untaken[name] = None
     return {at: name for name, at in chosen.items()}

@@ -10,9 +10,6 @@ MESSAGES = {
     "busy": "==ERROR== Profiling failed because a driver resource was unavailable. Ensure that no other tool (like DCGM) "
     "is concurrently collecting profiling data.",
     "sandbox": "==ERROR== Failed to initialize the profiler: LibraryNotLoaded",
-    "stub": "==ERROR== Nsight Compute failed to connect to the CUDA driver (stub libcuda.so[.1] on path?).",
-    "mig": "==ERROR== Cannot lock GPU clock frequencies on MIG",
-    "injection": "==ERROR== Another tool/injection might be loaded since CUDA_INJECTION64_PATH is set",
     "lock": "==ERROR== Failed to open/create lock file /tmp/nsight-compute-lock",
     "launch": "==ERROR== LaunchFailed",
     "memory": "==ERROR== Failed to allocate 8589934592 bytes of memory for saving device state.",
