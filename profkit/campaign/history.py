@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import pairwise
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -72,13 +72,12 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Series(msgspec.Struct, frozen=True):
-    """One implementation of a sample on one device, oldest run first; `references`: their [s]."""
+    """One implementation of a sample on one device, oldest run first."""
 
     sample: str
     impl: str
     device: str
     rows: tuple[Row, ...]
-    references: tuple[float, ...]
     levels: tuple[Level, ...]
     changes: tuple[Change, ...]
 
@@ -89,13 +88,29 @@ class Series(msgspec.Struct, frozen=True):
         return last if last is not None and last.ratio > 1 + LEAST and not last.measured else None
 
 
+class _Point(NamedTuple):
+    """One run of a series. `reference`: time of the reference in it [s], NaN without."""
+
+    row: Row
+    facts: Facts
+    reference: float
+
+
 def histories(index: Index, *, sample: str = "", device: str = "", since: str = "") -> list[Series]:
     """The series of one sample or of all, with the changes since a moment."""
-    rows = [row for row in index.rows(sample=sample, device=device, references=True) if _counts(row)]
-    by_sample: dict[str, list[Row]] = {}
-    for row in reversed(rows):
-        by_sample.setdefault(row.sample, []).append(row)
-    return [one for name in sorted(by_sample) for one in _series(by_sample[name], index.facts(name), since)]
+    rows = [row for row in reversed(index.rows(sample=sample, device=device, references=True)) if _counts(row)]
+    references = {row.path: row.time for row in rows if row.role == "reference"}
+    facts: dict[str, Mapping[tuple[str, str], Facts]] = {}
+    series: dict[tuple[str, str, str], list[_Point]] = {}
+    for row in rows:
+        if row.role == "reference":
+            continue
+        if row.sample not in facts:
+            facts[row.sample] = index.facts(row.sample)
+        known = _known(row, facts[row.sample].get((row.path, row.impl), {}))
+        point = _Point(row, known, references.get(row.path, NAN))
+        series.setdefault((row.sample, row.impl, row.device), []).append(point)
+    return [_judged(series[key], since) for key in sorted(series)]
 
 
 def _counts(row: Row) -> bool:
@@ -103,36 +118,17 @@ def _counts(row: Row) -> bool:
     return row.status == "done" and row.state in ("", "ok") and row.time > 0 and row.word not in ("wrong", "impossible")
 
 
-def _series(rows: Sequence[Row], facts: Mapping[tuple[str, str], Facts], since: str) -> Iterator[Series]:
-    references = {row.path: row.time for row in rows if row.role == "reference"}
-
-    def key(row: Row) -> tuple[str, str]:
-        return row.impl, row.device
-
-    for (impl, device), group in groupby(sorted((r for r in rows if r.role != "reference"), key=key), key=key):
-        own = tuple(group)
-        known = [_known(row, facts.get((row.path, row.impl), {})) for row in own]
-        base = [references.get(row.path, NAN) for row in own]
-        yield _judged(own, impl, device, known, base, since)
-
-
-def _judged(
-    rows: tuple[Row, ...], impl: str, device: str, facts: Sequence[Facts], base: Sequence[float], since: str
-) -> Series:
+def _judged(points: Sequence[_Point], since: str) -> Series:
+    rows = tuple(point.row for point in points)
     times = [row.time for row in rows]
     edges = [0, *level_changes(times), len(rows)]
-    levels, changes = [_level(rows, edges[0], edges[1])], []
-    for before, at, after in zip(edges, edges[1:], edges[2:], strict=False):
-        levels.append(_level(rows, at, after))
-        ratio = levels[-1].time / levels[-2].time
-        changes.append(_change(rows, facts, base, (before, at, after), ratio))
+    levels = tuple(_level(rows, first, end) for first, end in pairwise(edges))
+    changes = [_change(points, *span) for span in zip(edges, edges[1:], edges[2:], strict=False)]
     tail = newest_slower(times[edges[-2] :])
     if tail:
-        at = len(rows) - tail
-        ratio = median(times[at:]) / median(times[edges[-2] : at])
-        changes.append(_change(rows, facts, base, (edges[-2], at, len(rows)), ratio, newest=True))
+        changes.append(_change(points, edges[-2], len(rows) - tail, len(rows), newest=True))
     shown = tuple(change for change in changes if change.created >= since)
-    return Series(rows[0].sample, impl, device, rows, tuple(base), tuple(levels), shown)
+    return Series(rows[0].sample, rows[0].impl, rows[0].device, rows, levels, shown)
 
 
 def level_changes(times: Sequence[float]) -> list[int]:
@@ -218,32 +214,22 @@ def _known(row: Row, facts: Facts) -> Facts:
     return {name: value for name, value in {"source": row.source[:12], **own}.items() if value} | dict(facts)
 
 
-def _change(
-    rows: Sequence[Row],
-    facts: Sequence[Facts],
-    base: Sequence[float],
-    edges: tuple[int, int, int],
-    ratio: float,
-    newest: bool = False,
-) -> Change:
-    low, at, high = edges
-    words = list(_words(facts[low:at], facts[at:high]))
-    moved = _ratio(base[low:at], base[at:high])
+def _change(points: Sequence[_Point], low: int, at: int, high: int, newest: bool = False) -> Change:
+    """The change at a point, of the points from `low` to those before `high`."""
+    before, after = points[low:at], points[at:high]
+    facts = [one.facts for one in before], [one.facts for one in after]
+    words = dict(_words(*facts))
+    base = [[one.reference for one in side if one.reference > 0] for side in (before, after)]
     return Change(
         at=at,
-        path=rows[at].path,
-        created=rows[at].created,
-        ratio=ratio,
-        reference=moved,
-        causes=(*(said for _, said in words), *_numbers(facts[low:at], facts[at:high])),
-        measured=any(name in OTHERWISE for name, _ in words),
+        path=after[0].row.path,
+        created=after[0].row.created,
+        ratio=median(one.row.time for one in after) / median(one.row.time for one in before),
+        reference=median(base[1]) / median(base[0]) if all(base) else NAN,
+        causes=(*words.values(), *_numbers(*facts)),
+        measured=bool(words.keys() & set(OTHERWISE)),
         newest=newest,
     )
-
-
-def _ratio(before: Sequence[float], after: Sequence[float]) -> float:
-    known = [[time for time in part if time > 0] for part in (before, after)]
-    return median(known[1]) / median(known[0]) if all(known) else NAN
 
 
 def _words(before: Sequence[Facts], after: Sequence[Facts]) -> Iterator[tuple[str, str]]:

@@ -8,13 +8,9 @@ flashinfer-ai/flashinfer-bench, docs/flashinfer-trace and flashinfer_bench/data/
 
 from __future__ import annotations
 
-import json
-import math
 from pathlib import Path
-from statistics import geometric_mean
 
-from collectors.caveat import Caveat
-from profkit.contests.definitions import TASK, Dialect, solutions_in, task
+from profkit.contests.definitions import Dialect, solutions_in, task
 from profkit.contests.json_files import Json, read_object, read_rows
 from profkit.contests.sources import Sources
 from profkit.errors import ProfkitError
@@ -56,29 +52,11 @@ def read(file: Path, device: str) -> Sources:
         str(row["workload"].get("uuid")): row["workload"] for row in rows if isinstance(row.get("workload"), dict)
     }
     dialect = Dialect(_PROMISED, "empty", root, "flashinfer_bench")
-    found = task(definition, list(workloads.values()), solutions_in([root / "solutions"], name), dialect, file)
-    published = json.loads(found.beside[TASK])["solutions"]
-    claims = tuple(claim for solution in published.values() for claim in _claimed(rows, solution))
-    return Sources(found.name, found.reference, found.candidates, found.caveats + claims, found.beside).on(device)
+    solutions = solutions_in([root / "solutions"], name)
+    return task(definition, list(workloads.values()), solutions, dialect, file).on(device)
 
 
 def _rows(folder: Path, definition: str) -> list[Json]:
     """The traces of a definition below a folder."""
     rows = [row for file in sorted(folder.rglob("*.jsonl")) for row in read_rows(file)]
     return [row for row in rows if row.get("definition") == definition]
-
-
-def _claimed(rows: list[Json], solution: str) -> list[Caveat]:
-    """The trace set's own figures of an evaluated solution, for comparison."""
-    mine = [row["evaluation"] for row in rows if row.get("solution") == solution and row.get("evaluation")]
-    if not mine:
-        return []
-    ratios = [float((one.get("performance") or {}).get("speedup_factor") or math.nan) for one in mine]
-    known = [ratio for ratio in ratios if ratio > 0]
-    passed = sum(one.get("status") == "PASSED" for one in mine)
-    mean = geometric_mean(known) if known else math.nan
-    places = sorted({str((one.get("environment") or {}).get("hardware", "?")) for one in mine})
-    said = f"{passed} of {len(mine)} workloads passed" + (f", {mean:.3g}x as fast" if known else "")
-    return [
-        Caveat(f"{solution}: the trace set says {said}, on {', '.join(places)}", "measured elsewhere", "", "claimed")
-    ]
