@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from analyzers.records import number
 from profkit.record import timers
 
 Call = Callable[[], Any]
@@ -115,8 +117,19 @@ def main() -> None:
                 print(
                     f"  {state}: profkit {mine * 1e6:.2f} us, CUPTI {judge * 1e6:.2f}: {'within' if good else 'NOT within'}"
                 )
-        for name, share in kernel["attributed"].items():
-            print(f"  {name}: {'within, or not known' if share is None else f'{share:.0%} of the gap attributed'}")
+        for row in kernel["rows"]:
+            share = attributed(row)
+            print(
+                f"  {row['clock']}, {row['cache']}: {'within, or not known' if share is None else f'{share:.0%} of the gap attributed'}"
+            )
+
+
+def attributed(row: Mapping[str, Any]) -> float | None:
+    """Share of a clock's gap that is not `rest`; None where the gap is within max(2 %, 0.3 us), or nothing is known."""
+    gap, rest = number(row, "gap"), number(row, "rest")
+    if math.isnan(rest) or abs(gap) <= max(0.02 * (number(row, "time") - gap), 0.3e-6):
+        return None
+    return max(0.0, 1.0 - abs(rest / gap))
 
 
 if __name__ == "__main__":

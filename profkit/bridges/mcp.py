@@ -50,7 +50,6 @@ class Tools:
             "--candidate",
             "--budget",
             "--trials",
-            "--seed",
         )
         words = shlex.split(options)
         strange = [word for word in words if word.startswith("-") and word.partition("=")[0] not in allowed]

@@ -160,7 +160,6 @@ FIELDS = {
     "kernel": Field(WHAT, _COUNTED + "count only kernels that match.", "REGEX", ("-k", "--kernel-name", "kernel")),
     "trials": Field(RIGHT, "Correctness trials, fresh inputs each.", "N"),
     "backward": Field(RIGHT, "Compare the gradients too, and time them apart."),
-    "seed": Field(RIGHT, "Fix the inputs; by default fresh in every run.", "N", settings={"type": int}),
     "trust": Field(
         RIGHT,
         "Your own code: reference and candidates in one process. Otherwise each has one of its own.",

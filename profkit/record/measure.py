@@ -29,7 +29,7 @@ from profkit.record.request import LEAST
 from profkit.record.session import Session
 from profkit.rundir.directory import Run
 from profkit.rundir.files import read_rows, sha256, write_rows
-from profkit.rundir.manifest import Capture
+from profkit.rundir.manifest import Capture, Perturbed
 from profkit.targets.target import Call
 
 CUPTI = "cupti.csv"
@@ -83,7 +83,7 @@ class Measure:
         outcome = _start(session, first, self.name, absorb, spread)
         took = _took(outcome) - max((impl.build_seconds or 0.0 for impl in run.manifest.impls), default=0.0)
         _list_activities(session)
-        _leave_out(run, [impl.name for impl in run.manifest.candidates if not impl.ok])
+        _leave_out_wrong(run)
         if many > 1 and outcome.finished:
             # The heaviest load counts for all of them: under it no other makes the word clear.
             known, busy = sparing and _settled(session), run.manifest.timing.load
@@ -130,13 +130,14 @@ def _start(
         if len(many) == 1 and not made.again:
             outcome.known = functools.partial(_first_answer, session, stem, spread)
         try:
-            if session.request.trust:
-                runner.run_job(some, logs, stem=stem, progress=session.progress, outcome=outcome)
-            else:
-                with _shared(session) as door:
-                    runner.run_isolated(
-                        some, logs, stem=f"{stem}{suffix}", progress=session.progress, outcome=outcome, door=door
-                    )
+            # The device as it is shared, where the run has it not alone.
+            uuid = gpu.identity().get("uuid", "") if session.company else ""
+            with contextlib.closing(Door.of(uuid)) if uuid else contextlib.nullcontext() as door:
+                how: dict[str, Any] = {"stem": f"{stem}{suffix}", "progress": session.progress, "outcome": outcome}
+                if session.request.trust:
+                    runner.run_job(some, logs, **how)
+                else:
+                    runner.run_isolated(some, logs, door=door, **how)
         finally:
             before = session.run.manifest.timing
             absorbing(session.run, outcome, stem)
@@ -144,7 +145,10 @@ def _start(
                 merge_group(Path(made.timings), number)
                 if absorbing is absorb:
                     session.run.manifest.timing = together(before, session.run.manifest.timing)
-            found = _joined(found, outcome)
+            found.events += outcome.events
+            found.fallen |= outcome.fallen
+            found.exits += outcome.exits
+            found.finished &= outcome.finished
         reference = session.run.manifest.reference
         if reference is not None and reference.status not in ("ok", "skipped"):
             break
@@ -179,34 +183,9 @@ def _one_process(how_much: str, many: int) -> Caveat:
 
 def _took(outcome: runner.Outcome) -> float:
     """Seconds of the longest process, without those that the judge waited for others."""
-    return max((ended.wall for _, ended, _ in outcome.exits), default=0.0) - _waited(outcome)
-
-
-def _joined(one: runner.Outcome, other: runner.Outcome) -> runner.Outcome:
-    """What came of two groups."""
-    return runner.Outcome(
-        one.events + other.events,
-        one.fallen | other.fallen,
-        one.exits + other.exits,
-        one.finished and other.finished,
-    )
-
-
-@contextlib.contextmanager
-def _shared(session: Session) -> Iterator[Door | None]:
-    """The device as it is shared, None where the run has it alone."""
-    uuid = gpu.identity().get("uuid", "") if session.company else ""
-    if not uuid:
-        yield None
-        return
-    with contextlib.closing(Door.of(uuid)) as door:
-        yield door
-
-
-def _waited(outcome: runner.Outcome) -> float:
-    """Seconds that the judge waited for others."""
     steps = [*outcome.of("phase"), *outcome.events[-1:]]
-    return sum(then.at - one.at for one, then in pairwise(steps) if one.phase == "wait")
+    waited = sum(then.at - one.at for one, then in pairwise(steps) if one.phase == "wait")
+    return max((ended.wall for _, ended, _ in outcome.exits), default=0.0) - waited
 
 
 def _settled(session: Session) -> bool:
@@ -286,8 +265,9 @@ def _again(session: Session, many: int, target: float, took: float, *, sparing: 
             break
 
 
-def _leave_out(run: Run, wrong: Collection[str]) -> None:
+def _leave_out_wrong(run: Run) -> None:
     """Remove the samples of candidates that were found wrong after the timing."""
+    wrong = [impl.name for impl in run.manifest.candidates if not impl.ok]
     more = [one.file for one in run.manifest.shapes] + [one.file for one in run.manifest.passes]
     for file in [run.timings_csv, *(run.path / name for name in more)]:
         table = read_rows(file)
@@ -359,6 +339,45 @@ def _rows_joined(rows: Sequence[Sequence[str]], more: Sequence[Sequence[str]]) -
     at = rows[0].index("round")
     begin = 1 + max((int(row[at]) for row in rows[1:]), default=-1)
     return [*rows, *([*row[:at], str(begin + int(row[at])), *row[at + 1 :]] for row in more[1:])]
+
+
+_LEFT_OUT = {
+    "half_sms": "half of the SMs",
+    "half_warps": "half of every SM",
+    "half_size": "half of the data",
+}
+
+
+class Perturb:
+    """The runner once more, all implementations in one process."""
+
+    name = "perturb"
+
+    def plan(self, session: Session) -> list[str]:
+        return [shlex.join(runner.planned(session.run.logs, self.name))]
+
+    def record(self, session: Session) -> None:
+        """What cannot be tried is a caveat."""
+        session.progress("timing under other conditions")
+        manifest = session.run.manifest
+        made = job(self.name, session.run, session.request, session.device, session.parts)
+        outcome = runner.run_job(made, session.run.logs, progress=session.progress)
+        absorb(session.run, outcome, self.name, verdicts=False)
+        known: dict[str, Perturbed] = {}
+        for event in outcome.of("perturbed"):
+            one = known.setdefault(event.impl, Perturbed(event.impl))
+            one.seconds |= event.data["seconds"]
+            one.left |= event.data.get("left", {})
+        manifest.perturbed = list(known.values())
+        manifest.caveats += [caveat for one in manifest.perturbed for caveat in _untried(one, manifest.device)]
+        session.run.save()
+
+
+def _untried(one: Perturbed, device: dict[str, object]) -> list[Caveat]:
+    wanted = [name for name in _LEFT_OUT if device.get("kind") == "cuda" or name == "half_size"]
+    missing = [_LEFT_OUT[name] for name in wanted if name not in one.seconds]
+    what = f"{one.impl}: not tried with {', '.join(missing)}"
+    return [Caveat(what, "what binds it is inferred from the rest", "", "perturb", one.impl)] if missing else []
 
 
 class InProcess:

@@ -12,11 +12,10 @@ from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import gpu, tools
 from profkit.launch.process import demand_linux
 from profkit.record.absorb import portable
-from profkit.record.measure import InProcess, Measure
+from profkit.record.measure import InProcess, Measure, Perturb
 from profkit.record.request import Request, refuse
 from profkit.record.session import Recorder, Session
 from profkit.record.tools import ncu, sanitizer
-from profkit.record.tools.perturb import Perturb
 from profkit.record.tools.timeline import Activities, Cupti, Nsys, Operators, Ranking, tracer_of
 from profkit.rundir.directory import Run
 from profkit.rundir.files import sha256

@@ -32,7 +32,7 @@ _MARK = "spin_kernel"
 def measure(
     targets: Sequence[str], part: str = "", progress: Callable[[str], None] = lambda _: None, *, limit: float = LIMIT
 ) -> dict[str, Any]:
-    """Every clock of every target: {"schema", "device", "versions", "kernels": [{"name", "rows", "error", "attributed"}]}.
+    """Every clock of every target: {"schema", "device", "versions", "kernels": [{"name", "rows", "error"}]}.
 
     targets: FILE.py:FUNCTION or a sample's folder, and of that the `part`. Seconds; on a CPU two clocks. limit: seconds for a
     target; what is known by then stays. Raises ProfkitError where nothing was measured.
@@ -56,17 +56,7 @@ def measure(
         times, why = _durations(argv, control)
         for kernel, seconds in zip(kernels, [*times, *[math.nan] * len(kernels)], strict=False):
             kernel["rows"].append(_row(seconds, cache, kernel["rows"], why))
-    for kernel in kernels:
-        kernel["attributed"] = {f"{row['clock']}, {row['cache']}": attributed(row) for row in kernel["rows"]}
     return {"schema": SCHEMA, **told}
-
-
-def attributed(row: Mapping[str, Any]) -> float | None:
-    """Share of a clock's gap that is not `rest`; None where the gap is within max(2 %, 0.3 us), or nothing is known."""
-    gap, rest = number(row, "gap"), number(row, "rest")
-    if math.isnan(rest) or abs(gap) <= max(0.02 * (number(row, "time") - gap), 0.3e-6):
-        return None
-    return max(0.0, 1.0 - abs(rest / gap))
 
 
 def _durations(argv: Sequence[str], control: str) -> tuple[list[float], str]:

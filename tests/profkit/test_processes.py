@@ -83,7 +83,7 @@ def test_the_interval_is_over_processes_and_says_so(run):
     assert row["processes"] == 3
     assert row["within"] > 0
     assert row["between"] >= 0
-    for lang, words in (("en", "3 rounds of fresh processes: of the speed-up of honest"), ("zh", "3 轮新进程")):
+    for lang, words in (("en", "in 3 rounds of fresh processes"), ("zh", "启动 3 轮新进程")):
         with speaking(lang):
             assert words in sections.timing_line(run)
 

@@ -182,5 +182,3 @@ def test_ncu_times_are_put_to_their_kernels(tmp_path, monkeypatch):
     judged = {"clock": "CUPTI", "cache": "cold", "time": 2e-6, "gap": 0.0, "busy": 1.5e-6}
     row = court._row(3e-6, "cold", [judged, {**judged, "cache": "warm"}], "")
     assert row["rest"] == pytest.approx(1.5e-6)
-    assert court.attributed(row) == pytest.approx(0.0)
-    assert court.attributed({**row, "gap": 0.2e-6}) is None

@@ -122,7 +122,8 @@ def _processes(study: Study) -> str:
     manifest = study.manifest
     if not manifest.candidates:
         return ""
-    several = max((part.row["processes"] for part in study.parts if part.row is not None), default=1)
+    # Of the reference there are none, NaN.
+    several = max((part.row["processes"] for part in study.parts if part.row and part.row["processes"] > 1), default=1)
     return say("isolated" if manifest.isolated else "trusted") + (
         say("processes", count=f"{several:.0f}") if several > 1 else ""
     )
