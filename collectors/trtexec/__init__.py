@@ -45,7 +45,6 @@ class _Entry(msgspec.Struct, rename="camel"):
     count: int = 0
     name: str | None = None
     average_ms: _Milliseconds | None = None
-    time_ms: _Milliseconds | None = None
     latency_ms: _Milliseconds | None = None
 
 
@@ -86,21 +85,17 @@ def read(
         return _frame([one.name for one in info], np.full(len(info), np.nan), info, [untimed])
     entries = _entries(path, content)
     named = [one for one in entries if one.name is not None]
-    count = sum(one.count for one in entries)
     if not named:
         what = "no profile of trtexec"
         if entries and entries[0].latency_ms is not None:
             what = f"times of {len(entries)} iterations (pass it as times=, or import it beside the profile)"
         raise CollectError(f"{path}: {what}, no layers with times", fix="export with --exportProfile")
-    mean = []
-    for at, one in enumerate(named, 1):
-        total = one.average_ms if one.average_ms is not None or not count else (one.time_ms or math.nan) / count
-        if total is None or math.isnan(total):
-            where = f"layer {at} ({str(one.name)[:40]})"
-            raise CollectError(f"{path}, {where}: neither averageMs nor timeMs with a count", fix="export again")
-        mean.append(total * 1e-3)
+    mean = [math.nan if one.average_ms is None else one.average_ms * 1e-3 for one in named]
+    if np.isnan(mean).any():
+        at = int(np.isnan(mean).argmax())
+        raise CollectError(f"{path}, layer {at + 1} ({named[at].name}): no averageMs", fix="export again")
     single = Caveat("times are of a single iteration", "count 1", "profile longer: --iterations, --duration")
-    frame = _frame([str(one.name) for one in named], np.array(mean), info, [single] if count == 1 else [])
+    frame = _frame([str(one.name) for one in named], np.array(mean), info, [single] if entries[0].count == 1 else [])
     return _against(frame, latency)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from roofline.figure.language import told
 from roofline.figure.marks import LOWER_BOUND, above, terse
@@ -20,8 +20,7 @@ GLYPH = 0.2
 GAP = 0.2
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """One glyph (a marker, a line where `line` is a style, or none) and its meaning."""
 
     text: str
@@ -87,21 +86,16 @@ def _line_keys(scene: Scene, look: Theme) -> Iterator[Key]:
 
 def _draw_key(sheet: Sheet, key: Key, x: float, middle: float) -> None:
     """Draw one key: `x` from the page's left edge, its middle below the top [inch]."""
-    from matplotlib.lines import Line2D
-
-    ends = [x, x + 0.14] if key.line else [x + 0.09] if key.marker else []
-    sheet.figure.add_artist(
-        Line2D(
-            [end / WIDTH for end in ends],
-            [1 - middle / sheet.height] * len(ends),
-            color=key.colour,
-            marker=key.marker or None,
-            markersize=6.2,
-            markerfacecolor=key.colour if key.filled else "none",
-            markeredgewidth=1.2 if not key.filled else 0,
-            linestyle={"-": "-", "--": (0, (2.2, 1.4)), "": "none"}[key.line],
-            linewidth=1.4,
-        )
+    sheet.mark(
+        [x, x + 0.14] if key.line else [x + 0.09] if key.marker else [],
+        middle,
+        color=key.colour,
+        marker=key.marker or None,
+        markersize=6.2,
+        markerfacecolor=key.colour if key.filled else "none",
+        markeredgewidth=1.2 if not key.filled else 0,
+        linestyle={"-": "-", "--": (0, (2.2, 1.4)), "": "none"}[key.line],
+        linewidth=1.4,
     )
     left = x + (GLYPH if key.marker or key.line else 0.0)
     sheet.text(left, middle, key.text, TEXT, va="center", color=sheet.look.muted)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline.errors import RooflineError
-from roofline.figure import captions, legend, strip, table
+from roofline.figure import below, captions, legend
 from roofline.figure.canvas import HEIGHT, Canvas
 from roofline.figure.marks import (
     Tag,
@@ -55,14 +55,14 @@ def _compose(scene: Scene, tags: Sequence[Tag], *, complete: bool) -> Any:
     numbered = any(tag.number for tag in tags)
     homeless: list[Tag] = []
     blocks = [captions.head(scene), legend.keys(scene, look, named=not numbered)]
-    copies = bool(strip.rows(scene))
+    copies = bool(below.copies(scene))
     if scene.lower_bounds or not copies or any(p.placed for p in scene.points):
         axes = Block(HEIGHT + AXES_FOOT, lambda sheet, top: homeless.extend(_draw_axes(sheet, scene, tags, top)))
         blocks.append(axes)
     if copies:
-        blocks.append(strip.bars(scene))
+        blocks.append(below.bars(scene))
     if numbered:
-        blocks.append(table.rows(scene, tags))
+        blocks.append(below.numbered(scene, tags))
     figure = page(look, [*blocks, captions.foot(scene, tags)])
     return None if homeless and complete else figure
 

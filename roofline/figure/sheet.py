@@ -95,6 +95,12 @@ class Sheet:
         axes.set_axisbelow(True)
         return axes
 
+    def mark(self, xs: Sequence[float], y: float, **style: Any) -> None:
+        """A marker, or a line through all `xs`; `style` as matplotlib's Line2D."""
+        from matplotlib.lines import Line2D
+
+        self.figure.add_artist(Line2D([x / WIDTH for x in xs], [1 - y / self.height] * len(xs), **style))
+
     def text(self, x: float, y: float, text: str, size: float, **style: Any) -> Any:
         """Write one line with its box at (x, y); `style` as matplotlib's Text."""
         style.setdefault("color", self.look.text)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scenes import ABOVE, CHINESE, COPIES, MEASURED, NAN, SCENES, SHEET, levels, many, operators
 
 from roofline.errors import RooflineError
-from roofline.figure import strip
+from roofline.figure import below
 from roofline.figure.canvas import view
 from roofline.figure.captions import CAPTION
 from roofline.figure.labels import Box
@@ -303,7 +303,7 @@ def test_the_winner_is_labelled_first_and_lies_in_front():
     ]
     scene = Scene(MEASURED, tuple(points), winner="cuda")
     assert [p.impl for p in ranked(scene)] == ["cuda", "reference"]
-    assert [p.impl for p in strip.rows(scene)] == ["cuda", "reference"]
+    assert [p.impl for p in below.copies(scene)] == ["cuda", "reference"]
     from matplotlib.collections import PathCollection
     from matplotlib.colors import to_rgb
 

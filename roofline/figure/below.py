@@ -1,0 +1,113 @@
+"""What stands below the plot: bars of the kernels without a FLOP, and the numbered kernels of a crowded figure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from roofline.figure.language import told
+from roofline.figure.marks import Tag, names
+from roofline.figure.scene import ABOVE, Point, Scene, impls, share_of_roof
+from roofline.figure.sheet import WIDTH, Block, Sheet, fit, measure
+from roofline.figure.style import colours
+from roofline.wording import percent, roof_name, roof_unit, showable, si
+
+MOST = 8
+"""Bars; the rest are counted."""
+BAR, BARS_HEAD, TEXT, NOTE = 0.25, 0.36, 8.4, 7.8
+BARS_LEFT, BARS_RIGHT = 2.0, 1.9
+ROW, HEAD, SMALL, LEFT, GAP = 0.178, 0.2, 7.8, 0.2, 0.3
+NAMES = 0.42
+"""Where names begin, right of the number and its dot [inch]."""
+ALONE = 5.6
+"""Width [inch] of a single block: lines stay easy to follow."""
+SINGLE = 18
+"""Up to this many rows in one block; more go side by side."""
+
+
+def copies(scene: Scene) -> list[Point]:
+    """The copies to show, the winner's first, then the longest; at most eight."""
+    found = [p for p in scene.points if p.copies]
+    return sorted(found, key=lambda p: (p.impl != scene.winner, -p.time if math.isfinite(p.time) else 0.0))[:MOST]
+
+
+def bars(scene: Scene) -> Block:
+    """One bar a kernel on a track as long as its ceiling."""
+    members = copies(scene)
+    return Block(BARS_HEAD + BAR * len(members) + 0.12, lambda sheet, top: _draw_bars(sheet, scene, members, top))
+
+
+def _draw_bars(sheet: Sheet, scene: Scene, members: Sequence[Point], top: float) -> None:
+    hidden = sum(p.copies for p in scene.points) - len(members)
+    more = " ({count} more not shown)" if hidden else ""
+    head = told(scene.lang, f"No FLOPs: bandwidth against its ceiling{more}", count=str(hidden))
+    sheet.text(0.2, top + 0.06, head, 8.5, weight="bold")
+    axes = sheet.axes(BARS_LEFT, top + BARS_HEAD, WIDTH - BARS_LEFT - BARS_RIGHT, BAR * len(members))
+    axes.set_axis_off()
+    roofs = [scene.roofline.peak(p.level) for p in members]
+    axes.set_xlim(0, max([r for r in roofs if math.isfinite(r)] + [p.bytes_per_s for p in members]))
+    axes.set_ylim(len(members) - 0.5, -0.5)
+    tint = colours(impls(scene), sheet.look)
+    short = names(scene.points, 40)
+    for row, (point, roof) in enumerate(zip(members, roofs, strict=True)):
+        wrong = share_of_roof(point, scene.roofline) > ABOVE
+        if math.isfinite(roof):
+            axes.barh(row, roof, 0.56, color=sheet.look.grid, zorder=1)
+            axes.plot([roof, roof], [row - 0.38, row + 0.38], color=sheet.look.roof, linewidth=1.3, zorder=3)
+        edge = {"edgecolor": sheet.look.warning, "linewidth": 1.4} if wrong else {}
+        axes.barh(row, point.bytes_per_s, 0.56, color=tint[point.impl], zorder=2, **edge)
+        _texts(sheet, scene, point, short[point.label], top + BARS_HEAD + BAR * (row + 0.5), wrong)
+
+
+def _texts(sheet: Sheet, scene: Scene, point: Point, name: str, middle: float, wrong: bool) -> None:
+    colour = sheet.look.warning if wrong else sheet.look.text
+    sheet.text(BARS_LEFT - 0.1, middle, fit(name, TEXT, BARS_LEFT - 0.3), TEXT, ha="right", va="center")
+    share = share_of_roof(point, scene.roofline)
+    left = WIDTH - BARS_RIGHT + 0.1
+    sheet.text(left, middle, si(point.bytes_per_s, "B/s"), TEXT, va="center", color=colour)
+    of_roof = told(scene.lang, "{share} of {roof}", share=percent(share), roof=roof_name(point.level))
+    known = of_roof if math.isfinite(share) else told(scene.lang, "ceiling unknown")
+    offset = measure("8.88 TB/s", TEXT)[0] + 0.08
+    sheet.text(left + offset, middle, known, NOTE, va="center", color=sheet.look.muted)
+
+
+def numbered(scene: Scene, tags: Sequence[Tag]) -> Block:
+    """Number, dot, name, share of the time, achieved, percent of the ceiling."""
+    side = 1 if len(tags) <= SINGLE else 2
+    height = HEAD + ROW * math.ceil(len(tags) / side) + 0.12
+    return Block(height, lambda sheet, top: _draw_numbered(sheet, scene, tags, side, top))
+
+
+def _draw_numbered(sheet: Sheet, scene: Scene, tags: Sequence[Tag], side: int, top: float) -> None:
+    width = (WIDTH - 2 * LEFT - GAP) / 2 if side == 2 else ALONE
+    gains = {a.end: showable(a.label) for a in scene.arrows if a.label}
+    tint = colours(impls(scene), sheet.look)
+    per_block = math.ceil(len(tags) / side)
+    short = names(scene.points, 20 if side == 2 else 84)
+    heads = ("", *(told(scene.lang, text) for text in ("kernel", "of time", "achieved", "of ceiling")))
+    for block in range(side):
+        left = LEFT + block * (width + GAP)
+        _row(sheet, left, width, top, heads, sheet.look.muted)
+        for row, tag in enumerate(tags[block * per_block : (block + 1) * per_block]):
+            share = share_of_roof(tag.point, scene.roofline)
+            cells = (
+                str(tag.number),
+                f"{short[tag.point.label]}  {gains.get(tag.point, '')}".rstrip(),
+                percent(tag.point.share) if math.isfinite(tag.point.share) else told(scene.lang, "all"),
+                si(tag.point.flops_per_s, roof_unit(tag.point.compute)),
+                percent(share),
+            )
+            colour = sheet.look.warning if share > ABOVE else sheet.look.text
+            _row(sheet, left, width, top + HEAD + row * ROW, cells, colour)
+            middle = top + HEAD + (row + 0.31) * ROW
+            sheet.mark([left + 0.32], middle, marker="o", markersize=4.6, linestyle="none", color=tint[tag.point.impl])
+
+
+def _row(sheet: Sheet, left: float, width: float, y: float, cells: tuple[str, ...], colour: str) -> None:
+    number, name, share, achieved, roof = cells
+    right = left + width
+    sheet.text(left + 0.2, y, number, SMALL, ha="right", color=colour, weight="bold")
+    sheet.text(left + NAMES, y, fit(name, SMALL, width - NAMES - 1.84), SMALL, color=colour)
+    sheet.text(right - 1.42, y, share, SMALL, ha="right", color=colour)
+    sheet.text(right - 0.52, y, achieved, SMALL, ha="right", color=colour)
+    sheet.text(right, y, roof, SMALL, ha="right", color=colour)
