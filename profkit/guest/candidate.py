@@ -6,11 +6,12 @@ is a claim, which the judge checks.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -128,9 +129,8 @@ class Guest:
         began = time.perf_counter()
         self._lock = loading.enter(Path(subject.file), Path(self._job.cache), self._job.campaign)
         self._builds = extensions.followed(Path(subject.file))
-        before = settings.read()
-        self._module = loading.import_file(Path(subject.file), subject.name, subject.sha256)
-        self._keep(before)
+        with self._settings_kept():
+            self._module = loading.import_file(Path(subject.file), subject.name)
         return {"seconds": time.perf_counter() - began, "process": os.getpid()}
 
     def asked(self, question: str, /, turns: Sequence[dict[str, Any]] = (), **arguments: Any) -> dict[str, Any] | None:
@@ -147,15 +147,14 @@ class Guest:
         """Construct the model with the reference's arguments and weights."""
         began = time.perf_counter()
         spec = self._take(given, torch.device("cpu"))
-        before = settings.read()
-        self._construct(spec, seed)
+        with self._settings_kept():
+            self._construct(spec, seed)
         found = weights.Match({})
         if spec["weights"] is not None:
             found = weights.match(self._model, spec["constructed"], spec["weights"])
         self._pairs = found.pairs
         self._counterparts = weights.counterparts(self._model, spec["weights"] or {}, found.pairs)
         self._own: list[str] = spec["own"]
-        self._keep(before)
         self._unbuilt()
         return {
             "seconds": time.perf_counter() - began,
@@ -171,12 +170,9 @@ class Guest:
     def rebuild(self, given: str, seed: int) -> None:
         """Construct the model once more, with weights that are live meanwhile."""
         loading.use(self._lock)
-        before = settings.read()
         self._was = self._model
-        try:
+        with self._settings_kept():
             self._construct(self._take(given, torch.device("cpu")), seed)
-        finally:
-            self._keep(before)
 
     def restore(self) -> None:
         if self._was is not None:
@@ -218,15 +214,15 @@ class Guest:
     def call(self, given: str, output: str, seed: int) -> dict[str, Any]:
         """One call; the output goes back, and the inputs after in-place mutation."""
         loading.use(self._lock)
-        before, switches = self._take(given), settings.read()
+        before = self._take(given)
         # Ordinary memory, with its pages present.
         arguments = inputs.clone(before)
         inputs.seed_all(seed)
         state.put(self._model, self._state)
-        got = plain(self._model(*arguments))
-        facts.settle(self._device)
+        with self._settings_kept(called=True):
+            got = plain(self._model(*arguments))
+            facts.settle(self._device)
         reply = self._give(got, output)
-        self._keep(switches, called=True)
         if not same(arguments, before):
             reply["changed"] = f"{Path(output).stem}-inputs.pt"
             self._give(arguments, reply["changed"])
@@ -305,8 +301,14 @@ class Guest:
             self._clocks[method] = makers[method]()
         return self._clocks[method]
 
-    def _keep(self, before: settings.Settings, *, called: bool = False) -> None:
-        settings.keep(before, self._job.subjects[0].name, self._notes, called=called)
+    @contextlib.contextmanager
+    def _settings_kept(self, *, called: bool = False) -> Iterator[None]:
+        """Undo and report what the block changes of torch's settings."""
+        before = settings.read()
+        try:
+            yield
+        finally:
+            settings.keep(before, self._job.subjects[0].name, self._notes, called=called)
 
     def _unbuilt(self) -> None:
         """Send a caveat when the candidate runs without any extension of its own."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.metadata
-import os
 import platform
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 
+from profkit.vendor.nvidia.nvml import driver, text
 from roofline.device import Device
 
 
@@ -44,8 +46,8 @@ def _cuda(device: torch.device) -> Device:
     }
     with contextlib.suppress(Exception):
         pynvml, handle = nvml(device)
-        facts["uuid"] = _text(pynvml.nvmlDeviceGetUUID(handle))
-        facts["driver"] = _text(pynvml.nvmlSystemGetDriverVersion())
+        facts["uuid"] = text(pynvml.nvmlDeviceGetUUID(handle))
+        facts["driver"] = text(pynvml.nvmlSystemGetDriverVersion())
         facts["max_sm_clock"] = pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM) * 1e6
         facts["max_mem_clock"] = pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_MEM) * 1e6
         facts["bus_bits"] = pynvml.nvmlDeviceGetMemoryBusWidth(handle)
@@ -55,31 +57,23 @@ def _cuda(device: torch.device) -> Device:
 @functools.cache
 def nvml(device: torch.device) -> tuple[Any, Any]:
     """(pynvml, handle) of a CUDA device, by UUID: CUDA_VISIBLE_DEVICES changes indices."""
-    import pynvml
-
-    pynvml.nvmlInit()
+    pynvml = driver()
     uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
     if uuid is not None:
         return pynvml, pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}".encode())
     return pynvml, pynvml.nvmlDeviceGetHandleByIndex(device.index or 0)
 
 
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
-
-
 def _cpu() -> Device:
-    name = next(
-        (line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
-        "",
-    )
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    found = None
+    with contextlib.suppress(OSError):
+        found = re.search(r"^model name\s*: *(.*\S)", Path("/proc/cpuinfo").read_text("utf-8", "replace"), re.M)
     return Device(
         "cpu",
-        name or platform.processor() or platform.machine(),
+        found[1] if found else platform.processor() or platform.machine(),
         threads=torch.get_num_threads(),
         l2_bytes=float(last_level_cache()),
-        memory_bytes=float(pages),
+        memory_bytes=float(psutil.virtual_memory().total),
     )
 
 
@@ -94,13 +88,6 @@ def _size(path: Path) -> int:
     scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
     digits = text.rstrip("KMG")
     return int(digits) * scale if digits.isdigit() else 0
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        return Path(path).read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return []
 
 
 def versions() -> dict[str, str]:

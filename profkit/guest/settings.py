@@ -1,21 +1,38 @@
-"""Restore and report process-wide settings of torch that a candidate changed.
-
-Settings of the precision are in precision.py.
-"""
+"""Process-wide settings of torch that a candidate may change: read, put back, and reported."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from operator import attrgetter
+from typing import Any, Protocol
 
 import torch
 
-from profkit.guest.tensors import precision
+_HAS_TF32 = (8, 0)
+_KINDS = {"matmul": "cuda.matmul", "convolution": "cudnn.conv", "recurrence": "cudnn.rnn"}
+"""Operations with a switch of their own on a GPU, and its place in torch.backends."""
+_PLACES = {
+    "float32": "",
+    "float32 on a CPU": "mkldnn",
+    "float32 by oneDNN, convolution": "mkldnn.conv",
+    "float32 by oneDNN, matmul": "mkldnn.matmul",
+    "float32 by oneDNN, recurrence": "mkldnn.rnn",
+    **{f"float32 {kind}": place for kind, place in _KINDS.items()},
+}
+"""Places of torch.backends that decide the precision; the most general first."""
+Setting = tuple[Callable[[], Any], Callable[[Any], Any]]
 
-CALLED = "settings-called"
-"""Caveat for settings changed in calls, timed ones included."""
-_CUDNN, _MATMUL = torch.backends.cudnn, torch.backends.cuda.matmul
+
+class Listener(Protocol):
+    """Receiver of events."""
+
+    def send(self, kind: str, impl: str = "", **data: Any) -> None: ...
+
+
+def _attribute(holder: Any, name: str) -> Setting:
+    return partial(getattr, holder, name), partial(setattr, holder, name)
 
 
 def _flushes() -> bool:
@@ -23,40 +40,85 @@ def _flushes() -> bool:
     return not bool(torch.tensor(1e-40, dtype=torch.float32, device="cpu") * 0.5)
 
 
-_OTHERS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+_MATMUL = torch.backends.cuda.matmul
+_OTHERS: dict[str, Setting] = {
     "autograd": (torch.is_grad_enabled, torch.set_grad_enabled),
     "threads": (torch.get_num_threads, torch.set_num_threads),
     "deterministic algorithms": (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
     "denormals as zeros": (_flushes, torch.set_flush_denormal),
-    **{
-        name: (partial(getattr, holder, attribute), partial(setattr, holder, attribute))
-        for name, holder, attribute in (
-            ("cuDNN benchmark", _CUDNN, "benchmark"),
-            ("FP16 reductions", _MATMUL, "allow_fp16_reduced_precision_reduction"),
-            ("BF16 reductions", _MATMUL, "allow_bf16_reduced_precision_reduction"),
-        )
-    },
+    "cuDNN benchmark": _attribute(torch.backends.cudnn, "benchmark"),
+    "FP16 reductions": _attribute(_MATMUL, "allow_fp16_reduced_precision_reduction"),
+    "BF16 reductions": _attribute(_MATMUL, "allow_bf16_reduced_precision_reduction"),
 }
-Settings = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
-def read() -> Settings:
-    """(settings of the precision, the other settings), by name."""
-    return precision.switches(), {name: get() for name, (get, _) in _OTHERS.items()}
+def _precision() -> dict[str, Setting]:
+    """The settings that decide the precision of torch's operators."""
+    found: dict[str, Setting] = {
+        "default type": (torch.get_default_dtype, torch.set_default_dtype),
+        "float32 matmul precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+        "TF32 in cuDNN": _attribute(torch.backends.cudnn, "allow_tf32"),
+    }
+    for name, place in _PLACES.items():
+        with contextlib.suppress(AttributeError):
+            found[name] = _attribute(attrgetter(place)(torch.backends) if place else torch.backends, "fp32_precision")
+    return found
 
 
-def keep(before: Settings, name: str, events: precision.Listener, *, called: bool = False) -> None:
+def read() -> dict[str, Any]:
+    """Every setting by name."""
+    found = {}
+    for name, (get, _) in (_precision() | _OTHERS).items():
+        # torch refuses to read an old switch once a new one (2.9 on) was set.
+        with contextlib.suppress(RuntimeError, AttributeError):
+            found[name] = get()
+    return found
+
+
+def narrowed(device: torch.device) -> frozenset[str]:
+    """Kinds of operations that torch's switches let use TF32 for float32 on this device."""
+    if device.type != "cuda" or torch.cuda.get_device_capability(device) < _HAS_TF32:
+        return frozenset()
+    return switched(read())
+
+
+def switched(now: Mapping[str, Any]) -> frozenset[str]:
+    """Kinds that these settings let use TF32; before torch 2.9 cuDNN has one switch for all."""
+    found = {kind for kind in _KINDS if now.get(f"float32 {kind}") == "tf32"}
+    if now.get("TF32 in cuDNN"):
+        found |= {"convolution", "recurrence"}
+    if now.get("float32 matmul precision", "highest") != "highest":
+        found.add("matmul")
+    return frozenset(found)
+
+
+def keep(before: Mapping[str, Any], name: str, events: Listener, *, called: bool = False) -> None:
     """Undo and report changes by a candidate since `read`; called: in a call, as in timed ones."""
-    precision.keep(before[0], name, events)
-    now = {key: get() for key, (get, _) in _OTHERS.items()}
-    switched = [f"{key}: {was} -> {now[key]}" for key, was in before[1].items() if now[key] != was]
-    for key, was in before[1].items():
-        if now[key] != was:
-            _OTHERS[key][1](was)
-    if switched:
+    now = read()
+    changed = {key: f"{key}: {was} -> {now[key]}" for key, was in before.items() if now.get(key, was) != was}
+    narrow = [said for key, said in changed.items() if key not in _OTHERS]
+    others = [said for key, said in changed.items() if key in _OTHERS]
+    # One switch of the precision moves others.
+    back = (_precision() if narrow else {}) | {key: one for key, one in _OTHERS.items() if key in changed}
+    for key, (_, put) in back.items():
+        with contextlib.suppress(RuntimeError, AttributeError, KeyError):
+            put(before[key])
+    if narrow:
+        events.send(
+            "caveat",
+            name,
+            what=f"precision: {name} switches it for the whole process, the reference included",
+            how_much=f"{'; '.join(narrow)}; switched back before the reference ran again",
+            fix="compute in the task's own precision, or evaluate all in the other one (--precision)",
+        )
+    if others:
         where = "in its calls" if called else "for the whole process"
         how = "; so it was timed, and the reference without" if called else "; switched back"
-        fix = "leave the process as it was, or switch it for the reference too"
-        what = f"settings: {name} switches torch's {where}"
-        said = {"what": what, "how_much": "; ".join(switched) + how, "fix": fix}
-        events.send("caveat", name, **said, code=CALLED if called else "settings")
+        events.send(
+            "caveat",
+            name,
+            what=f"settings: {name} switches torch's {where}",
+            how_much="; ".join(others) + how,
+            fix="leave the process as it was, or switch it for the reference too",
+            code="settings-called" if called else "settings",
+        )

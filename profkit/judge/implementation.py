@@ -197,7 +197,7 @@ def _change(arguments: Sequence[Any], changed: Any) -> None:
 
 def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Implementation:
     lock = loading.enter(Path(subject.file), Path(job.cache), job.campaign)
-    module = loading.import_file(Path(subject.file), subject.name, subject.sha256, subject.content)
+    module = loading.import_file(Path(subject.file), subject.name, subject.content)
     precision.apply(module, job.precision)
     inputs.torch_seed(seed)
     init, mode = module.get_init_inputs(), loading.mode_of(module, job.model_mode)
@@ -222,7 +222,7 @@ _OTHER = 0x5BD1E995
 def candidate(job: Job, subject: Subject, first: Implementation, seed: int, device: torch.device) -> Implementation:
     """Import and construct a candidate here, with the reference's arguments and weights."""
     lock = loading.enter(Path(subject.file), Path(job.cache), job.campaign)
-    module = loading.import_file(Path(subject.file), subject.name, subject.sha256, subject.content)
+    module = loading.import_file(Path(subject.file), subject.name, subject.content)
     inputs.torch_seed(seed)
     init = first.module.get_init_inputs()
     known = first.model.state_dict() if isinstance(first.model, torch.nn.Module) else None

@@ -18,15 +18,13 @@ from profkit.rundir.files import unwritable
 class Subject(msgspec.Struct, frozen=True):
     """One implementation to run: the reference or a candidate.
 
-    sha256: of its file when the run began, "" if any will do; content: what was in it then, where it is to be run as it was
-    though it has been written to since.
+    content: what was in its file when the run began, b"" where what is in it by now will do.
     """
 
     name: str
     role: str
     file: str
     backend: str = ""
-    sha256: str = ""
     content: bytes = b""
 
 

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from profkit.errors import ProfkitError
 from profkit.launch import cache, protocol
 from profkit.record.request import Request
 from profkit.rundir.directory import Run
@@ -37,7 +38,6 @@ def job(
                 one.role,
                 str(one.path.resolve()),
                 one.backend,
-                was.get(one.name, ""),
                 _content(one.path, was.get(one.name, "")),
             )
             for one in parts
@@ -66,13 +66,15 @@ _MOST_KEPT = 256
 
 
 def _content(file: Path, sha256: str) -> bytes:
-    """Contents of a file with this digest, now or when first read; b"" where neither is known."""
+    """Contents of a file with this digest, now or when first read; any will do for "". Raises ProfkitError."""
     with contextlib.suppress(OSError):
         now = file.read_bytes()
         if sha256 == hashlib.sha256(now).hexdigest():
             if len(_contents) >= _MOST_KEPT:
                 _contents.clear()
             _contents[sha256] = now
+    if sha256 and sha256 not in _contents:
+        raise ProfkitError(f"{file.name} is not what it was when the run began", fix="run it again")
     return _contents.get(sha256, b"")
 
 

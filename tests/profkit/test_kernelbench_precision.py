@@ -10,7 +10,7 @@ import torch
 
 from profkit.cli.contests.kernelbench import kernelbench_ as command
 from profkit.contests.kernelbench.files import read_baseline, read_results
-from profkit.guest import heap
+from profkit.guest import heap, settings
 from profkit.guest.tensors import precision
 from profkit.study.study import open_study
 from profkit.targets import backends
@@ -152,12 +152,12 @@ class Heard:
 
 
 def test_a_candidate_cannot_switch_the_precision_of_the_reference():
-    before, heard = precision.switches(), Heard()
-    precision.keep(before, "fast", heard)
+    before, heard = settings.read(), Heard()
+    settings.keep(before, "fast", heard)
     assert heard.caveats == []
     try:
         torch.set_float32_matmul_precision("high")
-        precision.keep(before, "fast", heard)
+        settings.keep(before, "fast", heard)
         assert torch.get_float32_matmul_precision() == before["float32 matmul precision"]
     finally:
         torch.set_float32_matmul_precision(before["float32 matmul precision"])

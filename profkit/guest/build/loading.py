@@ -9,6 +9,7 @@ import importlib.machinery
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import sys
 import tempfile
@@ -67,15 +68,8 @@ def build_key(file: Path) -> str:
     """Identity of a build: the source and everything that decides how it is compiled."""
     parts = [file.read_bytes()]
     parts += [sibling.read_bytes() for sibling in sorted(file.parent.glob("*.cu*")) if sibling.is_file()]
-    facts = (
-        str(torch.__version__),
-        platform.python_version(),
-        os.environ.get("TORCH_CUDA_ARCH_LIST", ""),
-        os.environ.get("CXX", ""),
-        os.environ.get("CFLAGS", ""),
-        os.environ.get("NVCC_APPEND_FLAGS", ""),
-        platform.machine(),
-    )
+    variables = [os.environ.get(name, "") for name in ("TORCH_CUDA_ARCH_LIST", "CXX", "CFLAGS", "NVCC_APPEND_FLAGS")]
+    facts = (str(torch.__version__), platform.python_version(), *variables, platform.machine())
     digest = hashlib.sha256(b"\0".join(parts))
     digest.update("\0".join(facts).encode())
     return digest.hexdigest()[:24]
@@ -124,29 +118,23 @@ def with_line_tables() -> None:
 class _AsItWas(importlib.machinery.SourceFileLoader):
     """Loads a file from source alone, as it was when the run began."""
 
-    def __init__(self, name: str, file: Path, sha256: str, content: bytes) -> None:
-        super().__init__(name, str(file))
-        self._sha256 = sha256
-        self._content = content
+    content = b""
 
     def get_code(self, fullname: str) -> CodeType:
-        source = Path(self.path).read_bytes()
-        if self._sha256 and hashlib.sha256(source).hexdigest() != self._sha256:
-            source = self._content
-        if self._sha256 and hashlib.sha256(source).hexdigest() != self._sha256:
-            raise ImportError(f"{Path(self.path).name} is not what it was when the run began: somebody wrote into it")
-        code: CodeType = self.source_to_code(source, self.path)
+        code: CodeType = self.source_to_code(self.content or Path(self.path).read_bytes(), self.path)
         return code
 
 
-def import_file(file: Path, name: str, sha256: str = "", content: bytes = b"") -> ModuleType:
+def import_file(file: Path, name: str, content: bytes = b"") -> ModuleType:
     """Import an implementation's file under its own name; its folder is importable meanwhile.
 
-    sha256: expected digest; if the file differs `content` is run, and ImportError raised if that differs too.
+    content: what to run in place of what is in the file by now.
     """
     name = f"profkit_sample_{name.replace('-', '_')}"
-    spec = importlib.util.spec_from_file_location(name, file, loader=_AsItWas(name, file, sha256, content))
-    if spec is None or spec.loader is None:
+    loader = _AsItWas(name, str(file))
+    loader.content = content
+    spec = importlib.util.spec_from_loader(name, loader)
+    if spec is None:
         raise ImportError(f"{file} is not importable")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -154,27 +142,21 @@ def import_file(file: Path, name: str, sha256: str = "", content: bytes = b"") -
     at = next((n for n, place in enumerate(sys.path) if place.endswith("-packages")), len(sys.path))
     sys.path.insert(at, str(file.parent))
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     finally:
         sys.path.remove(str(file.parent))
     return module
 
 
+_COMPILERS = re.compile(
+    "Error building extension|Error compiling objects|triton.compiler|CompilationError|Ninja is required|CalledProcessError|"
+    "PTXASError"
+)
+
+
 def is_compile_error(error: BaseException) -> bool:
     """Whether an exception came from a compiler."""
-    text = f"{type(error).__module__}.{type(error).__name__}: {error}"
-    return any(
-        mark in text
-        for mark in (
-            "Error building extension",
-            "Error compiling objects",
-            "triton.compiler",
-            "CompilationError",
-            "Ninja is required",
-            "CalledProcessError",
-            "PTXASError",
-        )
-    )
+    return bool(_COMPILERS.search(f"{type(error).__module__}.{type(error).__name__}: {error}"))
 
 
 TRAIN, EVAL = "train", "eval"

@@ -10,18 +10,14 @@ from typing import Any
 import torch
 
 from profkit.guest import facts
-from profkit.guest.clocks.timing import Call
+from profkit.guest.clocks.timing import Call, Clock
 from profkit.vendor.nvidia import nvml
-
-# Bound before any candidate is imported, so a monkeypatch has no effect here.
-_Event, _synchronize, _sleep = torch.cuda.Event, torch.cuda.synchronize, torch.cuda._sleep
-_record, _ended, _elapsed = _Event.record, _Event.query, _Event.elapsed_time
 
 _WARM_SECONDS = {"cuda": 0.03, "cpu": 0.1}
 _MAX_HOLD = 0.02
 
 
-class CudaClock:
+class CudaClock(Clock):
     """Event pairs round one call, with the queue held so that launching costs no device time.
 
     A read of twice the L2 makes the call cold and leaves nothing dirty. A spin kernel holds the queue until event,
@@ -46,44 +42,44 @@ class CudaClock:
 
     def warm_up(self, call: Call) -> int:
         call()
-        _synchronize(self._device)
+        torch.cuda.synchronize(self._device)
         end = perf_counter() + _WARM_SECONDS["cuda"]
         count, hosts = 1, []
         while count < 4 or (perf_counter() < end and count < 1000):
             began = perf_counter()
             call()
             hosts.append(perf_counter() - began)
-            _synchronize(self._device)
+            torch.cuda.synchronize(self._device)
             count += 1
         self._hold[id(call)] = min(_MAX_HOLD, 2.0 * sorted(hosts)[len(hosts) // 2] + 40e-6)
         return count
 
     def sample(self, call: Call, *, look: bool = True) -> tuple[float, float, bool]:
-        start, stop = _Event(enable_timing=True), _Event(enable_timing=True)
+        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         key = id(call)
         held = self._misses.get(key, 0) < self._TRIES
         self._prepare(key if held else None)
         began = perf_counter()
-        _record(start)
+        start.record()
         call()
-        _record(stop)
+        stop.record()
         host = perf_counter() - began
-        sound = not held or not _ended(start)
+        sound = not held or not start.query()
         if look:
             witness(call)
-        _synchronize(self._device)
+        torch.cuda.synchronize(self._device)
         if not sound:
             self._longer(key)
-        return _elapsed(start, stop) * 1e-3, host, sound
+        return start.elapsed_time(stop) * 1e-3, host, sound
 
     def _prepare(self, hold: int | None) -> None:
         """Device idle, L2 in the wanted state, and the queue held for the call of that key."""
-        _synchronize(self._device)
+        torch.cuda.synchronize(self._device)
         if self._buffer is not None:
             self._reset_persisting()
             self._buffer.max()
         # The spin marks the begin for CUPTI, even where nothing can be held.
-        _sleep(int(self._hold.get(hold, 100e-6) * self._rate) if hold is not None else 1)
+        torch.cuda._sleep(int(self._hold.get(hold, 100e-6) * self._rate) if hold is not None else 1)
 
     def _longer(self, key: int) -> None:
         self._hold[key] = min(_MAX_HOLD, self._hold.get(key, 100e-6) * 1.5)
@@ -104,41 +100,30 @@ def _persisting_reset() -> Callable[[], object]:
     return lambda: function()
 
 
-class HostClock:
+class HostClock(Clock):
     """The caller's view: wall clock from idle to idle device, launch and wait included."""
 
     method = "host"
     note = "perf_counter from idle to idle device"
-    l2 = "warm"
-    flush_bytes = 0
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
 
-    def warm_up(self, call: Call) -> int:
-        call()
-        return 1
-
     def sample(self, call: Call) -> tuple[float, float, bool]:
-        _synchronize(self._device)
+        torch.cuda.synchronize(self._device)
         began = perf_counter()
         call()
-        _synchronize(self._device)
+        torch.cuda.synchronize(self._device)
         seconds = perf_counter() - began
         return seconds, seconds, True
 
-    def state(self) -> Mapping[str, float]:
-        return {}
 
-
-class GraphClock:
+class GraphClock(Clock):
     """A CUDA graph of CALLS short calls: no launch gaps and a warm L2, so not the verdict."""
 
     CALLS = 20
     method = "graph"
     note = f"CUDA graph of {CALLS} calls, divided"
-    l2 = "warm"
-    flush_bytes = 0
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -152,21 +137,18 @@ class GraphClock:
                 call()
         self._graphs[id(call)] = graph
         graph.replay()
-        _synchronize(self._device)
+        torch.cuda.synchronize(self._device)
         return 1
 
     def sample(self, call: Call) -> tuple[float, float, bool]:
-        start, stop = _Event(enable_timing=True), _Event(enable_timing=True)
-        _synchronize(self._device)
-        _sleep(60_000)
-        _record(start)
+        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize(self._device)
+        torch.cuda._sleep(60_000)
+        start.record()
         self._graphs[id(call)].replay()
-        _record(stop)
-        _synchronize(self._device)
-        return _elapsed(start, stop) * 1e-3 / self.CALLS, float("nan"), True
-
-    def state(self) -> Mapping[str, float]:
-        return {}
+        stop.record()
+        torch.cuda.synchronize(self._device)
+        return start.elapsed_time(stop) * 1e-3 / self.CALLS, float("nan"), True
 
 
 def telemetry(device: torch.device) -> dict[str, Any]:
@@ -183,7 +165,7 @@ def telemetry(device: torch.device) -> dict[str, Any]:
     return {}
 
 
-class CpuClock:
+class CpuClock(Clock):
     """The wall clock round one call, after evicting the inputs from the last-level cache."""
 
     def __init__(self, *, cold: bool = True) -> None:
@@ -209,9 +191,6 @@ class CpuClock:
         seconds = perf_counter() - began
         witness(call)
         return seconds, seconds, True
-
-    def state(self) -> Mapping[str, float]:
-        return {}
 
 
 def witness(call: Call) -> None:

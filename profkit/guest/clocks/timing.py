@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -57,22 +57,25 @@ class Sample:
     throttle: int = 0
 
 
-class Clock(Protocol):
+class Clock:
     """Takes samples of one device. `note`: how; `l2`: state of the cache."""
 
-    method: str
-    note: str
-    l2: str
-    flush_bytes: int
+    method = note = ""
+    l2 = "warm"
+    flush_bytes = 0
 
     def warm_up(self, call: Call) -> int:
         """Run the call until it is warm; returns the number of calls."""
+        call()
+        return 1
 
     def sample(self, call: Call) -> tuple[float, float, bool]:
         """(device seconds, host seconds, whether the sample is sound)."""
+        raise NotImplementedError
 
     def state(self) -> Mapping[str, float]:
         """Clock rates, power, temperature and throttle reasons now."""
+        return {}
 
 
 @dataclass

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from profkit.guest.tensors import inputs, precision
+from profkit.guest import settings
+from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import coded, same, tensors, thin
 from profkit.judge.cases import Trial
 from profkit.judge.events import Events
@@ -120,7 +121,7 @@ def probe(
     found = Probe(known, mutates=mutates, random=random, holes=log.holes)
     if random:
         return found
-    if known.type == "fp32" and (operations := precision.narrowed(device or torch.device("cpu"))):
+    if known.type == "fp32" and (operations := settings.narrowed(device or torch.device("cpu"))):
         with _Narrowed(operations):
             known.type = "fp32" if same(model(*inputs.clone(kept)), answer) else "tf32"
     case = Oracle(model, known, pause).case(kept, answer)
