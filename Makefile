@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 setup: $(VENV)/.with-test
 
-profile: setup
+profile: $(VENV)/.installed
 	$(BIN)/profkit profile $(SAMPLE) $(ARGS)
 
 # UTF-8 as in .ci/run: programs and runners are then forks of one server. Many tests wait for processes of theirs: two at
@@ -34,11 +34,15 @@ clean:
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# The marks are remade when the dependencies change.
+# The marks are remade when the dependencies change; what tests need holds what profkit needs.
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -c constraints.txt -e .
+	@touch $@
+
 $(VENV)/.with-test: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install -c constraints.txt -e '.[test]'
-	@touch $@
+	@touch $(VENV)/.installed $@
 
 $(VENV)/.with-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install -c constraints.txt -e '.[test,dev]'
-	@touch $@
+	@touch $(VENV)/.installed $@
