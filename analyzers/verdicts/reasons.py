@@ -35,9 +35,10 @@ def _listed() -> str:
 def _sentences() -> list[tuple[re.Pattern[str], str]]:
     tables = _tables()
     places = {"<listed>": _listed(), "<did>": "|".join(tables["done"]), "<kind>": "|".join(tables["kinds"])}
+    places["<moment>"] = "|".join(tables["moments"])
 
     def filled(pattern: str) -> str:
-        return re.sub("(?<!P)<(?:listed|did|kind)>", lambda place: places[place[0]], pattern)
+        return re.sub("(?<!P)<(?:listed|did|kind|moment)>", lambda place: places[place[0]], pattern)
 
     return [(re.compile(filled(pattern), re.DOTALL), words) for pattern, words in tables["sentences"].items()]
 
@@ -61,8 +62,8 @@ def _part(name: str, text: str) -> str:
     tables = _tables()
     if name in ("rest", "more"):
         return in_chinese(text)
-    if name in ("did", "kind"):
-        return tables["done"].get(text) or tables["kinds"].get(text, text)
+    if name in ("did", "kind", "moment"):
+        return tables["done"].get(text) or tables["kinds"].get(text) or tables["moments"].get(text, text)
     if name == "what":
         return "、".join(tables["words"].get(one, one) for one in re.findall(_listed(), text)) or text
     return text

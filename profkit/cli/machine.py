@@ -171,7 +171,7 @@ def timers_(target: str, part: str, output: Path | None, as_json: bool, force: b
     profkit timers S1/ICVXKH --part reference -o timers.png
     profkit timers kernels.py:softmax --json       softmax(*get_inputs())
 
-    Each clock's difference from CUPTI is taken apart by switching one cause at a time. The code runs in one process
+    Each clock's difference from CUPTI (on a CPU, from profkit's own) is taken apart by switching one cause at a time. The code runs in one process
     without isolation, as with --trust. A CPU has two of the clocks, the others need an NVIDIA GPU.
     """
     from profkit.record import timers  # pandas and matplotlib stay out of start-up

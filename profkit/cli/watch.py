@@ -6,7 +6,7 @@ import _thread
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +71,7 @@ class _Watch:
 
     def _measure(self) -> None:
         from profkit.record.profile import profile  # pandas
+        from profkit.report.derived import write
 
         files = self._files()
         # What was found out about the reference stands until something else than a candidate is saved.
@@ -83,6 +84,9 @@ class _Watch:
             with self._now.aside():
                 complain(str(error), error.fix)
         finally:
+            if answer.study is not None:
+                with suppress(ProfkitError):
+                    write(answer.study, pictures=False)
             # A change is told against what was right.
             if answer.study is not None and any(one.right for one in answer.study.verdicts.values()):
                 self._last = answer.study

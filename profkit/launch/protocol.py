@@ -157,6 +157,21 @@ DOING = {
 }
 """What a person is told while a phase lasts, before the implementation it is of."""
 
+MOMENTS = {
+    "start": "the start of its process",
+    "load": "the loading of its file",
+    "build": "its build",
+    "first": "its first call",
+    "check": "a call that is checked",
+    "work": "a call",
+    "ceilings": "the measuring of ceilings",
+    "time": "a timed call",
+    "count": "its call for the counters",
+    "sanitize": "its call under the sanitizer",
+    "wait": "the wait for the device",
+}
+"""What did not end, or during what a process ended."""
+
 PATIENT = 20.0
 """Times its first call that a later step of an implementation may take, where that is longer than the limit."""
 BEHIND = 10

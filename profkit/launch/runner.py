@@ -26,7 +26,7 @@ from profkit.errors import ProfkitError
 from profkit.launch import process
 from profkit.launch.alone import Door
 from profkit.launch.environment import environment, sharing
-from profkit.launch.protocol import CANNOT_WRITE, DOING, LIMITS, Event, Job, Subject, command, write_job
+from profkit.launch.protocol import CANNOT_WRITE, DOING, LIMITS, MOMENTS, Event, Job, Subject, command, write_job
 from profkit.rundir.files import ROOM, temporary, unwritable
 
 Progress = Callable[[str], None]
@@ -270,13 +270,14 @@ def _verdict(phase: str, ended: process.Exit, limit: float | None, memory: int) 
 
     limit: the seconds at which it was killed, None if it was not.
     """
+    what = MOMENTS.get(phase, phase)
     if ended.memory:
         have, may = (f"{size / 2**30:.3g} GiB" for size in (ended.memory, memory))
-        return "memory-limit", f"{have} of host memory in {phase}, the limit is {may}; killed", ended.tail
+        return "memory-limit", f"{have} of host memory during {what}, the limit is {may}; killed", ended.tail
     if limit is not None:
-        return "hang", f"no end of {phase} after {limit:g} s; killed", ended.tail
+        return "hang", f"{what} did not end within {limit:g} s; killed", ended.tail
     how = f"killed by {ended.signal}" if ended.signal else f"ended the process with exit code {ended.code}"
-    return "crash", f"{how} during {phase}", ended.tail
+    return "crash", f"{how} during {what}", ended.tail
 
 
 def _sitting(

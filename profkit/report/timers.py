@@ -15,21 +15,27 @@ CAUSES = ("launch", "flush", "l2", "pace", "events", "rest")
 NOTE = """gap: against CUPTI with a cold cache. launch: the queue was empty. flush: emptying the cache inside the window, or what that
 left dirty. l2: a warm cache. pace: the kernels themselves ran at another speed. events: between time stamps and kernels, and
 between calls. rest: unexplained."""
+CPU_NOTE = """gap: against profkit's clock with a cold cache, whose own calls differ by {noise} us (quartiles). l2: a warm cache, where it
+saves more than that. rest: unexplained."""
 
 
 def text(document: Mapping[str, Any], *, markdown: bool = False) -> str:
     """A table a kernel, microseconds, and what its columns mean."""
     lines = [_machine(document)]
     for kernel in document["kernels"]:
+        causes = [
+            one for one in CAUSES if any(number(row, one) for row in kernel["rows"] if _us(row, one) != units.MISSING)
+        ]
         cells = [
-            [row["clock"], row["cache"], *(_us(row, name) for name in ("time", "gap", *CAUSES))]
+            [row["clock"], row["cache"], *(_us(row, name) for name in ("time", "gap", *causes))]
             for row in kernel["rows"]
         ]
-        table = Table(["clock", "cache", "us", "gap", *CAUSES], cells)
+        table = Table(["clock", "cache", "us", "gap", *causes], cells)
         lines += ["", f"## {kernel['name']}\n" if markdown else kernel["name"]]
         lines.append(pipe_table(table, (0, 1)) if markdown else terminal_table(table).rstrip())
         lines += [f"{row['clock']}, {row['cache']}: {row['error']}" for row in kernel["rows"] if row["error"]]
-    return "\n".join([*lines, "", NOTE])
+    noise = _us((document["kernels"][0]["rows"] or [{}])[0], "noise")
+    return "\n".join([*lines, "", NOTE if noise == units.MISSING else CPU_NOTE.format(noise=noise)])
 
 
 def figure(document: Mapping[str, Any]) -> Any:

@@ -206,15 +206,19 @@ def _said(error: Exception) -> str:
 
 def _cpu_rows(call: Call) -> Iterator[dict[str, Any]]:
     """The two clocks that there are on a CPU, and torch's with as many threads as the call has by itself."""
-    medians: dict[str, float] = {}
+    taken: dict[bool, list[float]] = {}
     for cold in (True, False):
         clock = CpuClock(cold=cold)
         clock.warm_up(call)
-        medians[clock.l2] = statistics.median(clock.sample(call)[0] for _ in range(40))
-        yield _row("profkit", clock.l2, medians[clock.l2], medians["cold"], l2=medians[clock.l2] - medians["cold"])
-    l2, threads = medians["warm"] - medians["cold"], torch.get_num_threads()
+        taken[cold] = [clock.sample(call)[0] for _ in range(40)]
+    low, middle, high = statistics.quantiles(taken[True], n=4)
+    warm, threads = statistics.median(taken[False]), torch.get_num_threads()
+    # A warm cache costs no time: what is not less by more than calls differ anyway is noise.
+    l2 = {"l2": warm - middle} if middle - warm > high - low else {}
+    yield {**_row("profkit", "cold", middle, middle), "noise": high - low}
+    yield _row("profkit", "warm", warm, middle, **l2)
     for name, some in {"": 1, f", {threads} threads": threads}.items():
-        yield _row(f"torch.utils.benchmark{name}", "warm", _blocked(call, some).median, medians["cold"], l2=l2)
+        yield _row(f"torch.utils.benchmark{name}", "warm", _blocked(call, some).median, middle, **l2)
 
 
 def loaded(target: str, part: str, device: torch.device) -> Call:

@@ -66,7 +66,7 @@ PROFKIT = Path(__file__).parent.parent.parent / "profkit"
             "放大到 10 倍的输入（含一维输入）：output：4 个元素中有 2 个不符",
         ),
         ("wrong for 2 unusual inputs, wrong for 1 unusual weight", "答错 2 种特殊输入、答错 1 种特殊权重"),
-        ("killed by SIGSEGV during check", "在 check 阶段被 SIGSEGV 终止"),
+        ("killed by SIGSEGV during its first call", "首次调用时被 SIGSEGV 终止"),
         ("RuntimeError: an exception's own words", "RuntimeError: an exception's own words"),
     ],
 )

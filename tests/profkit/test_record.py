@@ -80,7 +80,7 @@ def test_no_step_forgets_what_was_asked_for(session, step):
 
 def test_a_candidate_over_its_memory_is_told_by_the_counters(session, monkeypatch):
     made, _ = session(memory=1 << 30)
-    reason = "1.2 GiB of host memory in count, the limit is 1 GiB; killed"
+    reason = "1.2 GiB of host memory during its call for the counters, the limit is 1 GiB; killed"
     fallen = {"honest": ("memory-limit", reason, "")}
     monkeypatch.setattr(runner, "run_job", lambda *_, **__: runner.Outcome(fallen=fallen))
     with pytest.raises(ProfkitError):

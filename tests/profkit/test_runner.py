@@ -22,7 +22,7 @@ EXPECTED = {
     "crash": ("crash", "SIGSEGV"),
     "corrupt": ("corrupt", "illegal memory access"),
     "exit": ("crash", "exit code 0"),
-    "hang": ("hang", "no end of first after"),
+    "hang": ("hang", "its first call did not end within"),
     "loud": ("ok", ""),
     "mutates": ("mutates-inputs", "256 of 256 elements of input"),
     "honest": ("ok", ""),

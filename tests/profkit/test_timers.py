@@ -139,6 +139,7 @@ def test_on_a_cpu_the_two_clocks_there_are(tmp_path, monkeypatch):
         ("torch.utils.benchmark", "warm"),
     }
     assert "| torch.utils.benchmark | warm |" in (tmp_path / "t.md").read_text()
+    assert "CUPTI" not in (tmp_path / "t.md").read_text()
     assert figure(found).get_size_inches()[0] == 8
 
 
