@@ -1,6 +1,6 @@
 """Engines of a campaign: every item is built ahead, measured and reported, on this machine or on a Dask cluster.
 
-An engine does single tasks; `follow` makes the next of an item when one has ended. The longest items go first.
+An engine does single tasks; `follow` makes the next of an item when one has ended.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+
+import msgspec
 
 from profkit.campaign.stages import Answer, Task, measured, perform_encoded
 from profkit.campaign.work_item import WorkItem, decoded, encoded
@@ -87,7 +89,7 @@ def follow(
 
         engine.submit(task(what, item), events.put, ended)
 
-    for item in sorted(items, key=lambda one: -one.cost):
+    for item in items:
         there = measured(Path(task("measure", item).folder)) is not None
         submit("report" if there else "build" if item.built else "measure", item)
     left = len(items)
@@ -186,7 +188,7 @@ class Local:
                 answer = Answer(task.what, "", f"the process that was to {task.what} it died: {error}", "", 2)
                 if self._stopped:
                     break
-        return answer.at(name)
+        return msgspec.structs.replace(answer, where=name)
 
 
 class Dask:
@@ -230,7 +232,7 @@ class Dask:
             pure=False,
             retries=0,
             resources=self._wants if task.what == "measure" else None,
-            priority=task.item.cost + (1e6 if task.what == "report" else 0.0),
+            priority=int(task.what == "report"),
         )
         future.add_done_callback(lambda done: ended(self._answer(done, task.what)))
 

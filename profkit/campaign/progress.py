@@ -31,8 +31,8 @@ class Count:
         self.failed: dict[str, str] = {}
         self.running: dict[str, tuple[str, str, float]] = {}
         self._now, self._began = now, now()
-        self._cost = sum(item.cost for item in todo)
-        self._unmeasured = {item.key: item.cost for item in todo}
+        self._todo = len(todo)
+        self._unmeasured = {item.key for item in todo}
 
     def hear(self, heard: Heard) -> None:
         item = heard.item
@@ -42,7 +42,7 @@ class Count:
             return
         self.running.pop(heard.where, None)
         if heard.what == "measure":
-            self._unmeasured.pop(item.key, None)
+            self._unmeasured.discard(item.key)
         if heard.kind == "failed":
             self.failed[item.label] = heard.text
         self.done += heard.reported
@@ -50,9 +50,9 @@ class Count:
     @property
     def eta(self) -> float:
         """Estimated seconds left, by finished items; NaN without any."""
-        left = sum(self._unmeasured.values())
-        spent = self._cost - left
-        return (self._now() - self._began) * left / spent if spent > 0 else float("nan")
+        left = len(self._unmeasured)
+        spent = self._todo - left
+        return (self._now() - self._began) * left / spent if spent else float("nan")
 
     def state(self, pid: int) -> State:
         running = {where: f"{label}: {doing}" for where, (label, doing, _) in self.running.items()}

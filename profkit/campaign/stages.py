@@ -61,7 +61,7 @@ class Task(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """Result of a task. `run`: the run's directory, "" without; `error`, `fix`, `code`: why.
 
-    `full`: a disk was full, so nothing else can go on; `line`: the verdict; `where`: host and process, or worker.
+    `full`: a disk was full, so nothing else can go on; `line`: the verdict; `where`: worker of this machine.
     """
 
     what: str
@@ -73,30 +73,27 @@ class Answer(msgspec.Struct, frozen=True):
     line: str = ""
     where: str = ""
 
-    def at(self, where: str) -> Answer:
-        return msgspec.structs.replace(self, where=where)
+    @classmethod
+    def failed(cls, what: str, error: ProfkitError) -> Answer:
+        full = error.fix == ROOM or _NO_SPACE in str(error)
+        return cls(what, "", str(error), error.fix, error.exit_code, full)
 
 
 def perform(task: Task, say: Say = lambda _: None) -> Answer:
     """Do a task in this process; errors are in the answer, only interrupts are raised."""
     try:
         task = _here(task)
-        answer = {"build": _build, "measure": _measure, "report": _report}[task.what](task, say)
+        return {"build": _build, "measure": _measure, "report": _report}[task.what](task, say)
     except ProfkitError as error:
-        answer = Answer(task.what, "", str(error), error.fix, error.exit_code, _for_want_of_room(error))
+        return Answer.failed(task.what, error)
     except OSError as error:
         traceback.print_exc()
         full = error.errno in FULL
         fix = ROOM if full else f"is there what a campaign needs, may it be written? {task.folder}"
-        answer = Answer(task.what, "", f"{error}", fix, 2, full)
+        return Answer(task.what, "", f"{error}", fix, 2, full)
     except Exception as error:
         traceback.print_exc()
-        answer = Answer(task.what, "", f"{type(error).__name__}: {error}", "this is a bug of profkit", BUG)
-    return answer.at(f"{socket.gethostname()}:{os.getpid()}")
-
-
-def _for_want_of_room(error: ProfkitError) -> bool:
-    return error.fix == ROOM or _NO_SPACE in str(error)
+        return Answer(task.what, "", f"{type(error).__name__}: {error}", "this is a bug of profkit", BUG)
 
 
 def _here(task: Task) -> Task:
@@ -201,7 +198,7 @@ def _once(task: Task, say: Say, *, company: bool = False) -> Answer:
         with _quiet(task, say), _memory(task, say, shared=company):
             task.item.measure(wanted, say)
     except ProfkitError as error:
-        answer = Answer("measure", "", str(error), error.fix, error.exit_code, _for_want_of_room(error))
+        answer = Answer.failed("measure", error)
     found = next(folder.glob("*/*/run.json"), None)
     if found is None or answer.full:
         return answer
@@ -232,9 +229,9 @@ def _report(task: Task, say: Say) -> Answer:
             derived.write(study)
             line = "; ".join(f"{name}: {verdict.text()}" for name, verdict in study.verdicts.items())
         except ProfkitError as error:
-            if _for_want_of_room(error):
-                raise
-            trouble = Answer("report", "", str(error), error.fix, error.exit_code)
+            trouble = Answer.failed("report", error)
+            if trouble.full:
+                return trouble
     final = deliver(run, Path(task.runs))
     shutil.rmtree(task.folder, ignore_errors=True)
     return Answer("report", str(final), trouble.error, trouble.fix, trouble.code, line=line)

@@ -21,16 +21,13 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 _COMPILED = ("cuda", "cpp")
-_SECONDS = {"cuda": 12.0, "cpp": 12.0, "triton": 12.0, "torch-compile": 30.0, "torch": 8.0}
-_EACH = 10.0
 
 
 class WorkItem(msgspec.Struct, frozen=True):
     """One sample of a campaign. `key`: digest of files and request; `label`: for people.
 
     `sample`: probable name of its runs; `path`: a sample's folder or a task in another format, or the reference of a
-    `candidate` file. `built`: files with extensions to build ahead; `reference`: has their get_init_inputs(). `cost`:
-    estimated seconds, for the order.
+    `candidate` file. `built`: files with extensions to build ahead; `reference`: has their get_init_inputs().
     """
 
     key: str
@@ -40,7 +37,6 @@ class WorkItem(msgspec.Struct, frozen=True):
     candidate: str = ""
     built: tuple[str, ...] = ()
     reference: str = ""
-    cost: float = 0.0
 
     def measure(self, request: Request, say: Callable[[str], None]) -> Study:
         """Raises ProfkitError as `profkit profile` does."""
@@ -53,7 +49,7 @@ class WorkItem(msgspec.Struct, frozen=True):
 def of_folder(path: Path, request: Request) -> WorkItem:
     """The item of a sample's folder, or of a task in another format."""
     built: tuple[str, ...] = ()
-    written, reference = ["torch"], ""
+    reference = ""
     try:
         sample = resolve(path)
     except ProfkitError:
@@ -62,23 +58,19 @@ def of_folder(path: Path, request: Request) -> WorkItem:
         files = sorted(path.iterdir())
         chosen = [one for one in sample.candidates if not request.only or one.name in request.only]
         chosen = [one for one in chosen if one.runs_on("cpu" if request.device == "cpu" else "cuda")]
-        written = [one.backend for one in chosen]
         reference = str(sample.reference.resolve())
         built = tuple(str(one.path.resolve()) for one in chosen if one.backend in _COMPILED)
     name = path.resolve().name
-    cost = _EACH + sum(_SECONDS.get(one, _EACH) for one in written)
     key = _key(files, request, name)
-    return WorkItem(key, str(path), name, str(path.resolve()), built=built, reference=reference, cost=cost)
+    return WorkItem(key, str(path), name, str(path.resolve()), built=built, reference=reference)
 
 
 def of_pair(name: str, reference: Path, candidate: Path, request: Request) -> WorkItem:
     """One candidate against its reference."""
-    backend = backends.detect(_text(candidate))
-    built = (str(candidate.resolve()),) if backend in _COMPILED else ()
-    cost = _EACH + _SECONDS.get(backend, _EACH)
+    built = (str(candidate.resolve()),) if backends.detect(_text(candidate)) in _COMPILED else ()
     files = (str(reference.resolve()), str(candidate.resolve()))
     key = _key((reference, candidate), request, name)
-    return WorkItem(key, candidate.name, name, *files, built=built, reference=files[0], cost=cost)
+    return WorkItem(key, candidate.name, name, *files, built=built, reference=files[0])
 
 
 def _text(file: Path) -> str:

@@ -69,8 +69,8 @@ def sample(folder: Path, kind: str = "honest", source: str = "") -> Path:
     return folder
 
 
-def item(key: str, cost: float = 1.0, built: tuple[str, ...] = ()) -> WorkItem:
-    return WorkItem(key, key, key, f"/nowhere/{key}", built=built, cost=cost)
+def item(key: str, built: tuple[str, ...] = ()) -> WorkItem:
+    return WorkItem(key, key, key, f"/nowhere/{key}", built=built)
 
 
 class Fake:
@@ -142,15 +142,15 @@ def test_what_imports_torch_begins_before_the_command_knows_what_is_asked(fake, 
 # The order
 
 
-def test_the_longest_goes_first_and_every_piece_has_one_end(fake, tmp_path):
-    heard = run([item("a", 1), item("b", 3), item("c", 2)], tmp_path)
-    assert [key for what, key in fake.asked if what == "measure"] == ["b", "c", "a"]
+def test_every_piece_is_measured_in_turn_and_has_one_end(fake, tmp_path):
+    heard = run([item("a"), item("b"), item("c")], tmp_path)
+    assert [key for what, key in fake.asked if what == "measure"] == ["a", "b", "c"]
     ends = [one.item.key for one in heard if (one.kind, one.what) == ("end", "report")]
     assert sorted(ends) == ["a", "b", "c"]
 
 
 def test_what_is_built_is_built_before(fake, tmp_path):
-    run([item("a", 3, ("1.py",)), item("b", 2, ("2.py",)), item("d", 9)], tmp_path)
+    run([item("a", ("1.py",)), item("b", ("2.py",)), item("d")], tmp_path)
     order = fake.asked
     assert sorted(key for what, key in order if what == "build") == ["a", "b"]
     for key in "ab":
@@ -515,7 +515,7 @@ def test_what_only_has_to_stay_away_from_measurements_goes_on_together(place):
 def test_a_full_disk_ends_the_campaign_and_the_same_command_goes_on(place, fake):
     full = Answer("measure", "", "cannot write x: No space left on device", ROOM, 2, True)
     fake.deeds = {"measure b": [full]}
-    items = [item("a", 3), item("b", 2), item("c", 1)]
+    items = [item("a"), item("b"), item("c")]
     campaign = Campaign("profkit profile S1", items, Request(device="cpu", runs=place / "runs"), 1)
     with pytest.raises(ProfkitError, match="are done and stay") as raised:
         list(campaign.run(lambda _: None))
@@ -562,7 +562,7 @@ def test_a_report_for_which_there_is_no_room_is_written_later(place, monkeypatch
 
 def test_the_count_knows_how_long_the_rest_will_take():
     now = [0.0]
-    items = [item("a", 3), item("b", 1), item("c", 4)]
+    items = [item("a"), item("b"), item("c")]
     count = Count(3, items, lambda: now[0])
     assert count.eta != count.eta
     said: list[str] = []
@@ -576,9 +576,9 @@ def test_the_count_knows_how_long_the_rest_will_take():
     ):
         count.hear(heard)
         said += filter(None, [count.line(heard)])
-    assert count.eta == pytest.approx(8.0 * 3 / 5)
+    assert count.eta == pytest.approx(8.0 / 2)
     assert said == [
-        "00:08  1 of 3 done, about 00:08 left: c: x: faster",
+        "00:08  1 of 3 done, about 00:16 left: c: x: faster",
         "00:08  1 of 3 done, 1 failed, about 00:04 left: b: failed: no such file",
     ]
     assert count.state(1) == State(1, {}, {"b": "no such file"}, 1)
