@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import time
 from collections.abc import Callable
@@ -14,15 +13,24 @@ import torch
 from profkit.guest import facts, heap, settings
 from profkit.guest.build import loading
 from profkit.guest.tensors import inputs, state
-from profkit.guest.tensors.compare import Left, Verdict
-from profkit.judge import cases, implementation, trials
+from profkit.guest.tensors.compare import Left, Verdict, close, figures, form, same, tensors
+from profkit.guest.whole import CannotWriteError
+from profkit.judge import cases, implementation
 from profkit.judge import guests as judge
 from profkit.judge.events import Events
 from profkit.judge.implementation import Implementation, RemoteImplementation
 from profkit.judge.modes import Modes
+from profkit.judge.precision import probe as tried
+from profkit.judge.precision import twin
+from profkit.judge.remote import LostCandidateError, RemoteError
 from profkit.judge.weight_checks import WeightChecks
 from profkit.launch import cache, walls
 from profkit.launch.protocol import PATIENT, Job, Subject
+
+_SPARED = 3
+"""Unusual inputs that may end a candidate's process before it is timed; each restarts all."""
+_LOOSE = 6.0
+"""Bits of agreement at the same seed, for references that draw random numbers."""
 
 
 def run(job: Job, events: Events) -> None:
@@ -80,7 +88,6 @@ class Session(Modes):
         if not again:
             sound = self._stressed(sound)
         if self._spared:
-            # Who is gone is asked for nothing more: all begin anew, and these are not asked for that again.
             judge.let_go(candidates)
             self._company.leave()
             return
@@ -162,21 +169,15 @@ class Session(Modes):
         if failed:
             return False
         verdict = self.compared(candidate)
-        for wanted, more in (
-            (
-                verdict is not None and verdict.status in ("mismatch", "nan") and candidate.alive,
-                self._weights.explained,
-            ),
-            (verdict is not None and verdict.status == "ok" and self._state.binding, self._leaves),
-        ):
-            if wanted and verdict is not None:
-                with self.blame(candidate.subject, "error") as failed:
-                    verdict = more(candidate, verdict)
-                if failed:
-                    return False
-        if verdict is not None:
-            self.events.send("impl", name, status=verdict.status, reason=verdict.what)
-        return verdict is not None and verdict.status == "ok"
+        with self.blame(candidate.subject, "error") as failed:
+            if verdict is not None and verdict.status in ("mismatch", "nan") and candidate.alive:
+                verdict = self._weights.explained(candidate, verdict)
+            if verdict is not None and verdict.status == "ok" and self._state.binding:
+                verdict = self._leaves(candidate, verdict)
+        if failed or verdict is None:
+            return False
+        self.events.send("impl", name, status=verdict.status, reason=verdict.what)
+        return verdict.status == "ok"
 
     def _leaves(self, candidate: Implementation, verdict: Verdict) -> Verdict:
         """Compare the state left for the next call; send a caveat for names it does not have."""
@@ -210,14 +211,16 @@ class Session(Modes):
     def compared(self, candidate: Implementation) -> Verdict | None:
         """The verdict of the trials, the first failure if any; None after an exception."""
         name = candidate.subject.name
-        asked = self._trials(candidate)
+        if isinstance(candidate, RemoteImplementation):
+            candidate.model.expected = self._bytes
         least, verdict, worst = 0.0, Verdict("ok"), math.inf
         for number, (seed, shape) in enumerate(self._rounds()):
             # The first call is a phase of its own: something may still be compiled in it (Triton).
             self.events.phase("check" if number else "first", name, least=least)
             began = self._company.clock()
             with self.blame(candidate.subject, "error") as failed:
-                verdict = asked.on(self._fresh(seed, shape), self._unlike(seed), exact=not number, drawn=shape is None)
+                given = self._fresh(seed, shape)
+                verdict = self._trial(candidate, given, self._unlike(seed), exact=not number, drawn=shape is None)
                 facts.settle(self.device)
             if failed:
                 return None
@@ -231,17 +234,122 @@ class Session(Modes):
         candidate.bits = worst
         return verdict
 
-    def _trials(self, candidate: Implementation) -> trials.Trials:
-        """Trials with the generators as they are at the call."""
-        if isinstance(candidate, RemoteImplementation):
-            candidate.model.expected = self._bytes
+    def _trial(
+        self, candidate: Implementation, arguments: list[Any], seed: int, *, exact: bool, drawn: bool
+    ) -> Verdict:
+        """Compare on these arguments, which are used up; the candidate answers first. exact: measure the bits."""
+        probe, mine, switches = self.reference.probe, inputs.clone(arguments), settings.read()
+        got = candidate.plain(mine, seed)
+        facts.settle(self.device)
+        settings.keep(switches, candidate.subject.name, self._once, called=True)
+        if not probe.mutates and not same(mine, arguments):
+            return Verdict("mutates-inputs", f"changes its inputs: {_changes(mine, arguments)}")
+        inputs.seed_all(seed)
+        given = inputs.clone(arguments) if probe.mutates else arguments
+        want = self.answer(arguments, candidate.alive)
+        if probe.random:
+            return self._loosely(got, want)
+        verdict = self.oracle.case(given, want, drawn=drawn).judged(got, exact=exact, full=True)
+        if verdict.status == "ok" and probe.mutates:
+            left = self.oracle.case(given, Left(given, arguments), twin.left).judged(Left(given, mine), strict=True)
+            if left.status != "ok":
+                what = left.what.replace("output", "input", 1)
+                return Verdict("mismatch", f"leaves other values in its inputs than the reference does: {what}")
+        return verdict
 
-        def ask(arguments: list[Any]) -> Any:
-            switches = settings.read()
-            output = candidate.plain(arguments, torch.initial_seed())
-            facts.settle(self.device)
-            settings.keep(switches, candidate.subject.name, self._once, called=True)
-            return output
+    def _loosely(self, got: Any, want: Any) -> Verdict:
+        """The verdict on an answer of random numbers from the same seed."""
+        if wrong := form(got, want, any_dtype=self.oracle.any_dtype):
+            return wrong
+        shown: dict[str, Any] = figures(got, want)
+        if close(got, want, _LOOSE):
+            return Verdict("ok", **shown)
+        return Verdict(
+            "mismatch", f"output differs from the reference's from the same seed, the worst by {shown['max_abs']:.3g}"
+        )
 
-        answer = functools.partial(self.answer, alive=candidate.alive)
-        return trials.Trials(ask, answer, self.oracle, self.reference.probe)
+    # Unusual inputs
+
+    def _hold(self, sound: list[Implementation], wanted: tuple[str, ...]) -> list[Implementation]:
+        """Check on unusual inputs; returns the candidates that are not rejected."""
+        if not sound or self.reference.probe.random:
+            return sound
+        names = [candidate.subject.name for candidate in sound]
+        self.events.phase("work", self.reference.subject.name, factor=2.0)
+        for trial in self._unusual(wanted):
+            for candidate in list(sound):
+                if not (candidate.gone or self._bears(candidate, trial)):
+                    sound = [one for one in sound if one is not candidate]
+            self.events.phase("work", self.reference.subject.name, factor=2.0)
+        self.events.send("properties", names=names, kinds=list(wanted))
+        return sound
+
+    def _bears(self, candidate: Implementation, trial: cases.Trial) -> bool:
+        name, timed = candidate.subject.name, trial.kind in cases.FORMS
+        known = self._job.spared.get(name, {})
+        if trial.name in known:
+            self.note(name, f"{trial.name}: {known[trial.name]}")
+            return True
+        self.events.phase("check", name)
+        candidate.forgive(timed or (not trial.binding and len(known) < _SPARED))
+        try:
+            got = candidate.plain(inputs.clone(trial.arguments), 0)
+            if candidate.alive == self.live.live.keys():
+                self.put(candidate.alive)
+                verdict = self.oracle.case(trial.arguments, trial.answer).judged(got)
+            else:
+                verdict = self.verdict(got, trial.arguments, candidate.alive, drawn=False)
+        except CannotWriteError:
+            raise
+        except Exception as error:
+            return self._refuses(candidate, trial, error)
+        finally:
+            candidate.forgive(False)
+        if verdict.status == "ok":
+            return True
+        with self.blame(candidate.subject, "error") as failed:
+            usual = self.usual(candidate, candidate.alive)
+        if failed:
+            return False
+        if usual.status != "ok":
+            what = f"right in the trials, wrong in later calls on inputs of the same kind: {usual.what}"
+            self.events.send("impl", name, status="stops-computing", reason=what)
+        elif trial.binding:
+            self.events.send("impl", name, status=verdict.status, reason=f"{trial.name}: {verdict.what}")
+        elif given := tried.gives(trial, got, self.reference.probe, self._drawn):
+            what = f"gives {given}, which is right for the inputs as they are drawn alone; wrong for {trial.name}"
+            self.events.send("impl", name, status="mismatch", reason=what)
+        elif trial.kind in ("layout", "shape"):
+            self.note(name, f"wrong for {trial.name}: {verdict.what}")
+            return True
+        else:
+            self.fragile(name, trial.name, verdict.what)
+            return True
+        return False
+
+    def _refuses(self, candidate: Implementation, trial: cases.Trial, error: Exception) -> bool:
+        """Handle an exception or lost process on unusual inputs; False if it rejects the candidate."""
+        name = candidate.subject.name
+        if (trial.binding and trial.kind != "layout") or facts.context_lost(error):
+            self._accuse(candidate.subject, error, "error")
+            return False
+        line = str(error).partition("\n")[0]
+        there = isinstance(error, (RemoteError, LostCandidateError))
+        line = line if there else f"{type(error).__name__}: {line}"
+        self.note(name, f"refuses {trial.name}: {line}")
+        known = self._job.spared.get(name, {})
+        if candidate.gone and trial.kind not in cases.FORMS and len(known) < _SPARED:
+            # All begin anew, and this one is not asked for these again.
+            self._spared = True
+            self.events.send("spared", name, input=trial.name, what=line[:300])
+        return True
+
+
+def _changes(mine: Any, given: Any) -> str:
+    """How many elements of which inputs were mutated."""
+    found = []
+    for (where, now), (_, before) in zip(tensors(mine, "input"), tensors(given, "input"), strict=True):
+        if not same(now, before):
+            count = int((now != before).sum()) if now.shape == before.shape else before.numel()
+            found.append(f"{count} of {before.numel()} elements of {where}")
+    return ", ".join(found)

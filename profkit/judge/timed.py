@@ -22,9 +22,9 @@ from profkit.guest.tensors.compare import Verdict
 from profkit.guest.tensors.fresh import Stock
 from profkit.judge import guests as judge
 from profkit.judge.implementation import Implementation, RemoteImplementation
+from profkit.judge.knowing import Knowing
 from profkit.judge.precision.bits import BORDERS
 from profkit.judge.slopes import Slopes
-from profkit.judge.stress import Stress
 from profkit.judge.timing import engine
 from profkit.judge.timing.claims import RemoteCall
 from profkit.judge.weight_checks import unmatched
@@ -66,7 +66,7 @@ def _as_exact(
     return verdict
 
 
-class Timed(Stress):
+class Timed(Knowing):
     """Timed calls: plans, rounds, shapes and gradients."""
 
     def _served(self) -> bool:

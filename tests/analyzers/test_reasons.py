@@ -89,7 +89,7 @@ def test_a_verdict_says_why_in_the_language_asked_for():
 def test_every_sentence_of_the_judge_is_known():
     """Those that stand in the runner's files as they are said, without values in them."""
     said = []
-    for file in ("judge/timing/claims.py", "guest/subject.py", "judge/trials.py"):
+    for file in ("judge/timing/claims.py", "guest/subject.py", "judge/session.py"):
         text = (PROFKIT / file).read_text("utf-8")
         said += re.findall(r'(?:ChangedResultError|Verdict)\(\s*(?:"[\w-]+", )?\s*"([a-z][^"{]{20,})"', text)
         said += re.findall(r'what = "([^"{]+)"', text)

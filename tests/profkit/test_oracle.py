@@ -11,8 +11,7 @@ from torch.nn import functional
 
 from profkit.guest.tensors import compare, state
 from profkit.guest.tensors.compare import Left
-from profkit.judge import trials
-from profkit.judge.precision import probe
+from profkit.judge.precision import probe, twin
 from profkit.judge.precision.bits import Precision
 from profkit.judge.precision.oracle import Oracle
 
@@ -188,7 +187,7 @@ def test_what_a_call_adds_to_its_inputs_is_judged_by_itself():
     want = update(*after)
     oracle = Oracle(update, Precision())
     assert oracle.case(given, want).judged(want).status == "ok"
-    left = oracle.case(given, Left(given, after), trials.left)
+    left = oracle.case(given, Left(given, after), twin.left)
     assert left.judged(Left(given, after), strict=True).status == "ok"
     assert left.judged(Left(given, [given[0].clone(), given[1]]), strict=True).status == "mismatch"
 

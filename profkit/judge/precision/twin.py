@@ -11,7 +11,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from profkit.guest.tensors import inputs
-from profkit.guest.tensors.compare import CHUNK, coded, inexact, tensors
+from profkit.guest.tensors.compare import CHUNK, Left, coded, inexact, tensors
 
 _FINE = 2.0**-16
 """Step above which one-byte codes are moved too."""
@@ -24,6 +24,13 @@ View = Callable[[Any, list[Any]], Any]
 def called(model: Any, arguments: list[Any]) -> Any:
     """The view of a model's answer."""
     return model(*arguments)
+
+
+def left(model: Any, arguments: list[Any]) -> Left:
+    """The view of what a call leaves in its inputs."""
+    before = inputs.clone(arguments)
+    model(*arguments)
+    return Left(before, arguments)
 
 
 def ways(model: Any, arguments: list[Any]) -> Iterator[Callable[[View], Run]]:

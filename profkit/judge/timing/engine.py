@@ -20,7 +20,7 @@ from profkit.guest.clocks.clocks import CpuClock, CudaClock, GraphClock, HostClo
 from profkit.guest.subject import TimedCall
 from profkit.judge.events import Events
 from profkit.judge.remote import RemoteError
-from profkit.judge.timing import busy, outside, turns, winner
+from profkit.judge.timing import busy, claims, outside, winner
 from profkit.launch.protocol import Job
 
 SHORT = 20e-6
@@ -62,7 +62,7 @@ def time_all(
     timed.write()
     if not job.again:
         timed.best_again()
-    if turns.suspects(calls):
+    if claims.suspects(calls):
         timed.bound()
     timed.spent.on("")
     used = {sample.method for sample in timed.samples}
@@ -98,7 +98,7 @@ class _Timed:
         self._job, self._calls, self._device, self._events, self._turn = job, calls, device, events, turn
         cold = job.l2 == "cold"
         self.own = CudaClock(device, cold=cold) if device.type == "cuda" else CpuClock(cold=cold)
-        self.clock = turns.over(self.own, calls)
+        self.clock = claims.over(self.own, calls)
         self.spent, self._after, self._watch = _Spent(), _Comparing(calls), busy.Watch()
         self._full = float(facts.device_facts(device).get("max_sm_clock", 0.0))
         self.samples: list[timing.Sample] = []
@@ -137,7 +137,7 @@ class _Timed:
         self.spent.on(self.clock.method)
         self.samples = timing.drop_slow_rounds(self.result.samples, self._full)
         self.dropped = sum(not sample.kept for sample in self.samples)
-        self.notes[self.clock.method] = turns.notes(self._calls, self.clock)
+        self.notes[self.clock.method] = claims.notes(self._calls, self.clock)
 
     def by_events(self, clock: CudaClock) -> None:
         """Time by event pairs and cross-check them."""
@@ -199,7 +199,7 @@ class _Timed:
 
     def _side(self, clock: timing.Clock, calls: Mapping[str, TimedCall], budget: float) -> list[timing.Sample]:
         """A few samples by another clock."""
-        clock = turns.over(clock, calls)
+        clock = claims.over(clock, calls)
         return timing.measure(
             calls, clock, budget=budget, target=0.0, before=self.before, most=SIDE_ROUNDS, trials=1
         ).samples
@@ -234,7 +234,7 @@ class _Timed:
 
     def _timed_again(self, pair: Mapping[str, TimedCall]) -> list[timing.Sample]:
         """New samples of these calls; none where CUPTI decided and now fails."""
-        job, clock = self._job, turns.over(self.own, pair)
+        job, clock = self._job, claims.over(self.own, pair)
         fresh = timing.measure(
             pair, clock, budget=job.budget, target=job.target, before=self.before, after=self._after, seed=1
         ).samples
@@ -280,7 +280,7 @@ class _Timed:
             self.before(name)
 
         exams = outside.examine(self._calls, self.samples, self._device, visit)
-        return outside.bounds(exams, turns.suspects(self._calls), outside.MARGIN[self._device.type]), exams, watch
+        return outside.bounds(exams, claims.suspects(self._calls), outside.MARGIN[self._device.type]), exams, watch
 
     def write(self) -> None:
         kept = [one for one in self.samples if one.method != "event"] if self._scant else self.samples
@@ -322,7 +322,7 @@ class _Comparing:
     """Compare some timed outputs, drawn at random before the call; other processes' if any."""
 
     def __init__(self, calls: Mapping[str, TimedCall]) -> None:
-        self.compared: Mapping[str, Any] = turns.suspects(calls) or calls
+        self.compared: Mapping[str, Any] = claims.suspects(calls) or calls
         self._chance = random.SystemRandom()
         self._began, self._spent = time.monotonic(), 0.0
         self._turns = dict.fromkeys(calls, 0)
