@@ -12,21 +12,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from collectors.errors import CollectError
-from collectors.ncu_metrics import (
+from collectors.recipes import (
     DRAM_CHIPS,
     DRAM_CLOCK,
     L2_CLOCK,
     SM_CLOCK,
     TIME,
+    Column,
+    Recipe,
+    capability,
     dense_peak,
     dram,
     fma_peak,
     fp32,
     instructions,
+    one,
+    product,
     tensor,
     tensor_peak,
+    total,
 )
-from collectors.recipes import Column, Recipe, capability, one, product, total
 
 
 @dataclass(frozen=True)

@@ -164,9 +164,10 @@ def _blocks(rows: Sequence[list[str]]) -> Iterator[list[list[str]]]:
 
 def _listing(path: Path, block: Sequence[list[str]]) -> Listing:
     titles = {row[0]: row[1] for row in block if row and row[0] in ("File Path", "Function Name", "Kernel Name")}
+    kernel = titles.get("Function Name") or titles.get("Kernel Name", "")
     at = next((n for n, row in enumerate(block) if "Address" in row), None)
     if at is None:
-        return Listing(titles.get("Function Name") or titles.get("Kernel Name", ""), (), {})
+        return Listing(kernel, (), {})
     head = block[at]
     place = head.index("Address")
     file = titles.get("File Path", "")
@@ -183,7 +184,6 @@ def _listing(path: Path, block: Sequence[list[str]]) -> Listing:
         if len(row) < len(head):
             raise CollectError(f"{path}: row {number} of {titles} has {len(row)} of {len(head)} columns")
         found.append(_instruction(head, row, place, line if place else 0, file))
-    kernel = titles.get("Function Name") or titles.get("Kernel Name", "")
     return Listing(kernel, tuple(found), text)
 
 
