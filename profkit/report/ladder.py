@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,6 @@ class Chosen:
 
     study: Study
     impl: str
-    label: str
 
     @property
     def row(self) -> dict[str, Any]:
@@ -66,14 +65,13 @@ def chosen_of(study: Study, impl: str = "") -> Chosen:
         if not names:
             raise ProfkitError(f"{study.path}: nothing was timed", fix="measure the sample again")
         impl = min(names, key=lambda one: float(rows[one]["time"]))
-    return Chosen(study, impl, f"{study.manifest.sample.id}/{study.path.name}:{impl}")
+    return Chosen(study, impl)
 
 
 def ladder_of(chosen: Sequence[Chosen]) -> Ladder:
     """The comparison of these implementations, in order."""
-    steps = [step_of(one) for one in chosen]
     names = told_apart([one.study for one in chosen], [one.impl for one in chosen])
-    return compare([replace(step, label=name) for step, name in zip(steps, names, strict=True)])
+    return compare([step_of(one, name) for one, name in zip(chosen, names, strict=True)])
 
 
 def told_apart(studies: Sequence[Study], short: Sequence[str]) -> list[str]:
@@ -95,7 +93,7 @@ def machine(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def step_of(chosen: Chosen) -> Step:
+def step_of(chosen: Chosen, label: str) -> Step:
     """One implementation as analyzers.compare wants it."""
     study, manifest = chosen.study, chosen.study.manifest
     row = chosen.row
@@ -119,39 +117,34 @@ def step_of(chosen: Chosen) -> Step:
         "clock_control": manifest.counters.clock_control if manifest.counters.state == "collected" else "",
         "reference": reference.sha256[:12] if reference else "",
     }
-    return Step(chosen.label, chosen.impl, row, kernel, facts, files)
+    return Step(label, chosen.impl, row, kernel, facts, files)
 
 
 def _clock(study: Study, impl: str) -> float:
     """Median SM clock [Hz] of the timed rounds; NaN when it was not sampled."""
     timings = study.timings
-    if timings is None or "sm_clock" not in timings:
-        return math.nan
-    known = timings.loc[timings["impl"] == impl, "sm_clock"].dropna()
-    return float(known.median()) if len(known) else math.nan
+    known = timings.loc[timings["impl"] == impl, "sm_clock"] if timings is not None and "sm_clock" in timings else None
+    return math.nan if known is None else float(known.median())
 
 
 def ladder_table(ladder: Ladder, correct: Sequence[str] = ()) -> Table:
     """One row a step, one unit for the times; `correct`: a cell on each step's answers."""
     rungs = ladder.rungs
-    changed = [
-        ", ".join(rung.changed) or (units.MISSING if not at else say("c_same_file")) for at, rung in enumerate(rungs)
-    ]
+    first, *others = [", ".join(rung.changed) for rung in rungs]
     unit, times = units.column([rung.time for rung in rungs], "s")
-    columns = [
-        Column(say("step"), [rung.label for rung in rungs]),
-        Column(say("measure"), changed, 5),
-        Column(say("correct"), correct, 5),
-        Column(f"{say('time')} [{unit}]", times),
-        Column(say("c_step"), [step_text(rung) for rung in rungs]),
-        Column(say("since"), [shown(rung.total, "ratio") for rung in rungs], 3),
-        Column(say("attainable"), [units.percent(rung.attainable_fraction) for rung in rungs], 4),
-        Column(say("x_lower_bound"), [units.digits(rung.lower_bound_ratio) for rung in rungs], 4),
-        Column(say("bound_by"), [named(rung.bound_by) or units.MISSING for rung in rungs], 2),
-    ]
-    kept = [one for one in columns if one.cells]
-    rows = [list(cells) for cells in zip(*(one.cells for one in kept), strict=True)]
-    return Table([one.head for one in kept], rows, tuple(one.rank for one in kept))
+    return Table.of(
+        [
+            Column(say("step"), [rung.label for rung in rungs]),
+            Column(say("measure"), [first or units.MISSING, *(one or say("c_same_file") for one in others)], 5),
+            Column(say("correct"), correct or [units.MISSING] * len(rungs), 5),
+            Column(f"{say('time')} [{unit}]", times),
+            Column(say("c_step"), [step_text(rung) for rung in rungs]),
+            Column(say("since"), [shown(rung.total, "ratio") for rung in rungs], 3),
+            Column(say("attainable"), [units.percent(rung.attainable_fraction) for rung in rungs], 4),
+            Column(say("x_lower_bound"), [units.digits(rung.lower_bound_ratio) for rung in rungs], 4),
+            Column(say("bound_by"), [named(rung.bound_by) or units.MISSING for rung in rungs], 2),
+        ]
+    )
 
 
 def step_text(rung: Rung) -> str:

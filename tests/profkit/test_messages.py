@@ -53,7 +53,7 @@ def of_language(data, lang):
 
 
 def reports(run, lang):
-    chosen = [Chosen(run, "reference", "a"), Chosen(run, "cuda", "b")]
+    chosen = [Chosen(run, "reference"), Chosen(run, "cuda")]
     inputs = tensorrt.Inputs(chosen, ladder_of(chosen), figure="ladder.png", others=[run])
     return {
         "pr": snippet(run),

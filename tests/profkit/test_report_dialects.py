@@ -64,7 +64,7 @@ def test_paddle_57835_is_made_from_its_inputs():
 
 
 def test_paddle_from_runs_leaves_gaps(run):
-    chosen = [Chosen(run, "reference", "a"), Chosen(run, "cuda", "b")]
+    chosen = [Chosen(run, "reference"), Chosen(run, "cuda")]
     text = paddle.report(paddle.cases_of(chosen))
     assert text.count("[fill in]") == 2
     run.manifest.inputs = ["float32 [16, 1024]", "float32 [1024, 2048] strides [1, 1024]"]
@@ -83,7 +83,7 @@ def test_paddle_has_a_case_a_shape(run, monkeypatch):
         Shape(("float16 [128, 32]",), {"reference": 5e-4}),
     ]
     monkeypatch.setattr(type(run), "shapes", shapes)
-    cases = paddle.cases_of([Chosen(run, "reference", "a"), Chosen(run, "cuda", "b")])
+    cases = paddle.cases_of([Chosen(run, "reference"), Chosen(run, "cuda")])
     assert [case.input_shape for case in cases] == ["[64,32]", "[64,32] strides [1,64]"]
     assert (cases[1].before, cases[1].after) == (9e-4, 3e-4)
     text = in_each(lambda: paddle.report(cases))[1]
@@ -117,7 +117,7 @@ def test_tensorrt_says_once_what_can_be_done_about_several_kernels(tmp_path):
         kernel("cuda", "k(int)", 2e-4, dram_bytes=4e8),
     ]
     study = make_run(tmp_path / "r", {"reference": 3e-4, "cuda": 2e-4}, rows)
-    chosen = [Chosen(study, "reference", "a"), Chosen(study, "cuda", "b")]
+    chosen = [Chosen(study, "reference"), Chosen(study, "cuda")]
     text = in_each(lambda: tensorrt.write_up(tensorrt.Inputs(chosen, ladder_of(chosen))))[1]
     assert "| `copy (ATen) #2` | reference |" in text
     assert text.count("这是 PyTorch 自带的 kernel") == 1
@@ -130,7 +130,7 @@ def test_tensorrt_orders_runs_by_the_size_of_their_inputs(tmp_path):
     for batch in (8, 1, 32):
         studies.append(make_run(tmp_path / str(batch), {"reference": batch * 1e-4, "cuda": batch * 5e-5}))
         studies[-1].manifest.inputs = [f"bfloat16 [{batch}, 1024]", "float32 [16]"]
-    chosen = [Chosen(studies[0], "reference", "a"), Chosen(studies[0], "cuda", "b")]
+    chosen = [Chosen(studies[0], "reference"), Chosen(studies[0], "cuda")]
     text = tensorrt.write_up(tensorrt.Inputs(chosen, ladder_of(chosen), others=studies[1:]))
     rows = [line for line in text.splitlines() if line.startswith("| bfloat16")]
     assert [row.partition("[")[2].partition(",")[0] for row in rows] == ["1", "8", "32"]
@@ -146,7 +146,7 @@ def test_tensorrt_tells_every_error_that_the_template_asks_for(run):
 
 
 def inputs_of(run):
-    chosen = [Chosen(run, "reference", "a"), Chosen(run, "cuda", "b")]
+    chosen = [Chosen(run, "reference"), Chosen(run, "cuda")]
     return tensorrt.Inputs(chosen, ladder_of(chosen))
 
 

@@ -94,7 +94,7 @@ def _expanded(names: Sequence[str | Study]) -> list[Chosen]:
     sound = {part.name for part in study.parts if part.impl is not None and part.impl.ok}
     most = timed.get(study.analysis.reference, math.inf)
     order = sorted(timed, key=lambda name: (name != study.analysis.reference, -timed[name]))
-    return [Chosen(study, name, name) for name in order if name in sound and timed[name] <= most]
+    return [Chosen(study, name) for name in order if name in sound and timed[name] <= most]
 
 
 def write_up(inputs: Inputs) -> str:
@@ -143,28 +143,19 @@ class _Writer:
         if not self.studies:
             yield self.gap("device")
             return
-        manifest = self.studies[0].manifest
-        device = manifest.device
-        rows = [[say("device"), str(device.get("name", "?"))]]
-        rows += [[say("driver"), str(device["driver"])]] if "driver" in device else []
-        rows += [[name, version] for name, version in manifest.versions.items() if name != "os"]
-        rows += [["Nsight Compute", manifest.counters.version]] if manifest.counters.version else []
-        rows.append([say("created"), manifest.created])
+        wanted = self.head("device", "p_versions", "p_counters")
+        rows = [[name, value] for name, value in sections.facts(self.studies[0]) if name in wanted]
+        rows.append([say("created"), self.studies[0].manifest.created])
         yield pipe_table(Table(self.head("item", "value"), rows))
 
     def baseline(self) -> Iterator[str]:
-        ladder = self.inputs.ladder
-        if ladder is not None:
-            first = ladder.rungs[0]
-            yield f"- {headline(self.inputs.chosen[0].study, first.impl)}"
-            if self.studies[0].manifest.inputs:
-                yield f"- {self.labelled('p_inputs', ', '.join(self.studies[0].manifest.inputs))}"
-        elif self.inputs.chosen:
-            one = self.inputs.chosen[0]
-            row = one.study.analysis.impl(one.study.analysis.reference)
-            yield f"- {row['impl']}{say('colon')}{units.text(float(row['time']), 's')}"
-        else:
+        if not self.inputs.chosen:
             yield self.gap("no_baseline")
+            return
+        first = self.inputs.chosen[0]
+        yield f"- {headline(first.study, first.impl)}"
+        if first.study.manifest.inputs:
+            yield f"- {self.labelled('p_inputs', ', '.join(first.study.manifest.inputs))}"
 
     def hot(self) -> Iterator[str]:
         if (layers := self.inputs.layers) is not None:
@@ -217,13 +208,7 @@ class _Writer:
             yield f"\n- {sections.caveat_line(sections.Said.of(caveat))}"
 
     def accuracy(self) -> Iterator[str]:
-        place = self._place
-        checked = [
-            one
-            for study in self.studies
-            for one in sorted(study.manifest.candidates, key=lambda c: place(c.name))
-            if one.checks
-        ]
+        checked = [one for study in self.studies for one in study.manifest.candidates if one.checks]
         if not checked:
             yield self.gap("no_eval")
             return
@@ -244,16 +229,9 @@ class _Writer:
         cells = [_largest(getattr(check, name) for check in impl.checks) for name in FIGURES]
         return [impl.name, str(len(impl.checks)), *cells, sections.correctness(impl)]
 
-    def _place(self, impl: str) -> int:
-        """Position of an implementation among the steps; all others come last."""
-        steps = [one.impl for one in self.inputs.chosen]
-        return steps.index(impl) if impl in steps else len(steps)
-
     def performance(self) -> Iterator[str]:
         for study in self.studies:
-            data = sections.parts_table(study)
-            rows = sorted(data.rows, key=lambda row: self._place(row[0]))
-            yield pipe_table(Table(data.head, rows)) + "\n"
+            yield pipe_table(sections.parts_table(study)) + "\n"
             yield f"{sections.timing_line(study)}\n"
         if self.inputs.others:
             steps = list(dict.fromkeys(one.impl for one in self.inputs.chosen))
