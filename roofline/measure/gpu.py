@@ -89,8 +89,12 @@ def launcher(torch: Any, module: Module, out: Any) -> Launch:
     """Starts of the small kernels on torch's stream: name, blocks, threads, and tensors or 32-bit integers after `out`."""
 
     def launch(name: str, blocks: int, threads: int, *arguments: Any) -> Callable[[], None]:
-        values = [_value(a) for a in (out, *arguments)]
-        return lambda: module.launch(name, blocks, threads, torch.cuda.current_stream().cuda_stream, *values)
+        def run() -> None:
+            # Of the tensors, not of their addresses: they live as long as the run does.
+            values = [_value(a) for a in (out, *arguments)]
+            module.launch(name, blocks, threads, torch.cuda.current_stream().cuda_stream, *values)
+
+        return run
 
     return launch
 
