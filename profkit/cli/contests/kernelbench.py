@@ -19,7 +19,7 @@ from profkit.cli.options import PATH, Runners, Verb, option, request_of
 from profkit.cli.terminal import progress
 from profkit.contests.json_files import read_json
 from profkit.contests.kernelbench import files, kernelbook, models, wrapper
-from profkit.contests.kernelbench.files import Generated, Problem, chosen_problems, own_of, write_json
+from profkit.contests.kernelbench.files import Generated, Problem, own_of, write_json
 from profkit.contests.sources import write_new
 from profkit.report.layout import Column, Table, terminal_table
 from profkit.rundir.files import write_atomic
@@ -98,7 +98,7 @@ def eval_(checkout: Path, run_dir: Path, level: int, quiet: bool, **given: Any) 
     with progress(quiet or runners is not None) as now:
         name = f"profkit kernelbench eval {checkout} {run_dir} --level {level}"
         runner = in_turn(now) if runners is None else _campaign(name, runners, failed)
-        chosen = chosen_problems(checkout, level, ids)
+        chosen = files.problems(checkout, level, ids)
         results = evaluate(chosen, run_dir, level, request_of(mode="train", **given), runner=runner)
     write_json(run_dir / files.PASSES, pass_at_k(results, ks or [1]))
     rows = [(pid, row) for pid in sorted(results, key=int) for row in results[pid]]
@@ -157,7 +157,7 @@ def baseline_(
     from profkit.contests.kernelbench.evaluation import baseline  # pandas
 
     with progress(quiet) as now:
-        chosen = chosen_problems(checkout, level, ids)
+        chosen = files.problems(checkout, level, ids)
         done = baseline(chosen, output, request_of(mode="train", **options), compiled=compiled, progress=now)
     count = len(done.get(f"level{level}", {}))
     click.echo(f"{output}: {count} problems of level {level}")

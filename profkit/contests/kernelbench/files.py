@@ -11,12 +11,14 @@ Source: ScalingIntelligence/KernelBench, scripts and src/kernelbench.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, pstdev
 from typing import Any, TypeAlias
+
+import msgspec
 
 from profkit.contests.json_files import read_json
 from profkit.errors import ProfkitError
@@ -51,38 +53,22 @@ class Generated:
     path: Path
 
 
-def problems(root: Path, level: int) -> list[Problem]:
-    """The problems of a level, by id; root: a checkout, its KernelBench or the level folder."""
+def problems(root: Path, level: int, ids: Iterable[int] = ()) -> list[Problem]:
+    """The problems of a level with these ids, or all; root: a checkout, its KernelBench or the level folder."""
     tried = [root / f"level{level}", root / "KernelBench" / f"level{level}", root]
     folder = next((path for path in tried if path.name == f"level{level}" and path.is_dir()), None)
     if folder is None:
-        raise ProfkitError(
-            f"{root}: no folder level{level} here",
-            fix="give a checkout of KernelBench, or its KernelBench folder",
-        )
-    found: dict[int, Problem] = {}
-    for file in sorted(folder.glob("*.py")):
-        match = _PROBLEM.fullmatch(file.name)
-        if match is None:
-            continue
-        number = int(match["id"])
-        if number in found:
-            raise ProfkitError(
-                f"{folder}: {file.name} and {found[number].name} share the id {number}", fix="remove one"
-            )
-        found[number] = Problem(level, number, file.name, file)
+        fix = "give a checkout of KernelBench, or its KernelBench folder"
+        raise ProfkitError(f"{root}: no folder level{level} here", fix=fix)
+    named = [(match, file) for file in folder.glob("*.py") if (match := _PROBLEM.fullmatch(file.name))]
+    found = {int(match["id"]): Problem(level, int(match["id"]), file.name, file) for match, file in named}
     if not found:
         raise ProfkitError(f"{folder}: no problem files (<id>_<Name>.py)", fix="is the checkout complete?")
-    return [found[number] for number in sorted(found)]
-
-
-def chosen_problems(root: Path, level: int, ids: Iterable[int]) -> list[Problem]:
-    """The problems of a level with these ids, or all. Raises ProfkitError for an unknown id."""
-    found, wanted = problems(root, level), set(ids)
-    strange = wanted - {problem.id for problem in found}
+    wanted = set(ids) or found.keys()
+    strange = wanted - found.keys()
     if strange:
         raise ProfkitError(f"level {level} has no problem {min(strange)}", fix="mend the ids")
-    return [problem for problem in found if not wanted or problem.id in wanted]
+    return [found[number] for number in sorted(wanted)]
 
 
 def problems_of_baseline(baseline: Baseline, level: int, file: Path) -> list[Problem]:
@@ -121,18 +107,24 @@ def first_sample(results: Results, problem: Problem) -> Record:
     return next((row for row in results.get(str(problem.id), []) if row["sample_id"] == 0), {})
 
 
+class _Needed(msgspec.Struct):
+    """What a row of results must have."""
+
+    sample_id: int
+    compiled: bool
+    correctness: bool
+    runtime: float
+
+
 def read_results(file: Path) -> Results:
-    """eval_results.json. Raises ProfkitError naming the problem and the field that is wrong."""
-    data = read_json(file)
-    if not isinstance(data, dict):
-        raise ProfkitError(f"{file}: expected an object by problem id", fix="is this an eval_results.json?")
-    for pid, rows in data.items():
-        if not isinstance(rows, list):
-            raise ProfkitError(f"{file}: problem {pid}: expected a list of samples", fix="evaluate it again")
-        for row in rows:
-            missing = [key for key in ("sample_id", "compiled", "correctness", "runtime") if key not in row]
-            if missing:
-                raise ProfkitError(f"{file}: problem {pid}: no field {missing[0]}", fix="evaluate this problem again")
+    """eval_results.json. Raises ProfkitError naming the field that is wrong."""
+    data: Results = read_json(file)
+    try:
+        msgspec.convert(data, dict[str, list[_Needed]])
+    except msgspec.ValidationError as error:
+        raise ProfkitError(
+            f"{file}: {error}", fix="is this an eval_results.json? Evaluate this problem again"
+        ) from error
     return data
 
 
@@ -156,9 +148,7 @@ def times(seconds: Iterable[float], hardware: str, device: str) -> Record:
     values = [value * 1e3 for value in seconds]
     if not values:
         return {}
-    mean = math.fsum(values) / len(values)
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
-    figures = {"mean": mean, "std": deviation, "min": min(values), "max": max(values)}
+    figures = {"mean": fmean(values), "std": pstdev(values), "min": min(values), "max": max(values)}
     rounded: Record = {key: float(f"{value:.3g}") for key, value in figures.items()}
     return rounded | {"num_trials": len(values), "hardware": hardware, "device": device}
 

@@ -31,8 +31,8 @@ from profkit.contests.kernelbench.files import (
     Problem,
     candidate_name,
     candidates,
-    chosen_problems,
     own_of,
+    problems,
     read_results,
 )
 from profkit.contests.prompt import first_code, prompt_for
@@ -167,7 +167,7 @@ def questions(config: Config, root: Path) -> list[Question]:
     return [
         Question(model, problem, sample, base / model.folder)
         for model in config.model
-        for problem in chosen_problems(root / task.problems, task.level, task.problem_ids)
+        for problem in problems(root / task.problems, task.level, task.problem_ids)
         for sample in range(task.samples)
     ]
 
