@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analyzers.verdicts.verdict import Verdict
 from profkit.cli.contests.gpucodeforces import score_ as command
 from profkit.contests.gpucodeforces import score as scoring
 from profkit.contests.gpucodeforces.score import (
@@ -88,7 +89,7 @@ def test_points_without_and_with_a_transcript(tmp_path):
     assert (bare.points, bare.bonus) == ({"gt": 2, "time": 5, "throughput": 0, "bandwidth": 0}, 0)
     log = (ROOT / "tests/data/contest/ci_comment.txt").read_text("utf-8")
     (folder / "ci.log").write_text(log, "utf-8")
-    (folder / "metadata.json").write_text(json.dumps({"contestant": "someone"}))
+    (folder / "readme.md").write_text("参赛者: someone\n", "utf-8")
     seen = score(folder, None)
     assert (seen.accepted, seen.contestant, seen.bonus) == (True, "someone", 1)
     assert (round(seen.speedup.low, 3), round(seen.speedup.high, 3)) == (0.864, 0.930)
@@ -150,28 +151,21 @@ def test_a_run_on_a_cpu_is_listed_without_points(tmp_path, monkeypatch, capsys):
     assert "7/14" in capsys.readouterr().out
 
 
-def measured(rows, impls, words=None, device="cuda"):
+def measured(rows, impls, verdicts=(), device="cuda"):
     """A run as far as scoring asks for it: rows of figures, (name, status) of candidates, their verdicts."""
     candidates = [SimpleNamespace(name=name, status=status, ok=status == "ok") for name, status in impls]
-    verdicts = {
-        name: SimpleNamespace(word=word, wins=word in ("faster", "win")) for name, word in (words or {}).items()
-    }
     manifest = SimpleNamespace(candidates=candidates, device={"kind": device})
     analysis = SimpleNamespace(rows=rows)
-    return SimpleNamespace(manifest=manifest, analysis=analysis, verdicts=verdicts, path=Path("runs/R1"))
+    named = {one.impl: one for one in verdicts}
+    return SimpleNamespace(manifest=manifest, analysis=analysis, verdicts=named, path=Path("runs/R1"))
 
 
 def test_the_best_speedup_that_counts():
-    rows = {
-        name: {"speedup": value, "speedup_low": value - 0.1, "speedup_high": value + 0.1}
-        for name, value in {"fast": 2.0, "faster": 3.0, "void": 9.0, "unknown": math.nan, "text": 1.0}.items()
-    }
-    rows["text"]["speedup"] = "fast"
-    words = {"fast": "slower", "faster": "faster", "void": "void", "unknown": "same", "text": "same"}
-    run = measured(rows, [], words)
-    assert scoring._speedup(run) == Speedup(3.0, 2.9, 3.1)
-    assert not scoring._speedup(measured({}, [], words)).known
-    assert scoring._speedup(measured(rows, [], {"fast": "inconclusive"})).value == 2.0
+    given = {"slower": 2.0, "faster": 3.0, "void": 9.0, "same": math.nan}
+    verdicts = [Verdict(word, word, "", "", value, value - 0.1, value + 0.1) for word, value in given.items()]
+    assert scoring._speedup(measured({}, [], verdicts)) == Speedup(3.0, 2.9, 3.1)
+    assert not scoring._speedup(measured({}, [])).known
+    assert not scoring._speedup(measured({}, [], verdicts, device="cpu")).known
 
 
 @pytest.mark.parametrize(
@@ -205,7 +199,6 @@ def test_a_run_brings_points_and_the_bonus_takes_a_prompt_and_a_time(tmp_path):
     assert score(folder, run).bonus == 0
     (folder / "run_code.py").write_text("print('吞吐量')", "utf-8")
     assert score(folder, None).points == {"gt": 2, "time": 0, "throughput": 4, "bandwidth": 0}
-    (folder / "metadata.json").write_text("[]", "utf-8")
     (folder / "readme.md").write_text("nothing", "utf-8")
     assert score(folder, None).contestant == scoring.UNNAMED
 

@@ -124,7 +124,7 @@ def test_a_season_is_ranked_by_the_contests_rules(tmp_path, capsys):
         shutil.copytree(H200.parents[1] / "S1" / name, season / name)
         write(tmp_path / "runs", *recorded(name))
     write(tmp_path / "runs", *recorded("ICNPLY"))
-    (season / "ICVXKH/metadata.json").write_text('{"contestant": "<i>Ada"}', "utf-8")
+    (season / "ICVXKH/readme.md").write_text("参赛者: Ada<i>\n", "utf-8")
     arguments = ["site", season, "--runs", tmp_path / "runs", "-o", tmp_path / "site", "--pages", "0", "--json"]
     with pytest.raises(SystemExit) as end:
         main([str(one) for one in arguments])
@@ -132,8 +132,8 @@ def test_a_season_is_ranked_by_the_contests_rules(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["runs"] == 2
     text = (tmp_path / "site/index.html").read_text("utf-8")
     assert "Ranking by the contest" in text
-    assert "&lt;i&gt;Ada" in text
-    assert "<i>Ada" not in text
+    assert "Ada&lt;i&gt;" in text
+    assert "Ada<i>" not in text
     assert {row["sample"] for row in data(tmp_path / "site")} == {"ICVXKH", "ICFSMX"}
 
 

@@ -146,7 +146,7 @@ def score_(folder: Path, runs: Path, as_json: bool) -> int:
     profkit score S1 --json
 
     A sample is accepted when its form is right and its newest run (or a transcript saved beside it) passed.
-    The contestant comes from metadata.json or a line `参赛者: NAME` in readme.md.
+    The contestant comes from a line `参赛者: NAME` in readme.md.
     """
     rows = score.ordered(score.score(one, _newest(runs / one.resolve().name)) for one in submissions(folder))
     standings = score.rank(rows)

@@ -8,7 +8,6 @@ bonus, then the earlier issue. The first twelve are placed.
 from __future__ import annotations
 
 import ast
-import json
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -133,9 +132,9 @@ def score(folder: Path, run: Study | None) -> Scored:
     checked = check(folder)
     sample = checked.sample
     entry = _text(folder / "run_code.py")
-    facts = _measured(run)
+    timed = _timed(run)
     log = _log(folder)
-    earned = {"gt": sample is not None} | {key: _PRINTED[key] in entry or facts[key] for key in _PRINTED}
+    earned = {"gt": sample is not None} | {key: timed or word in entry for key, word in _PRINTED.items()}
     points = {key: worth if earned[key] else 0 for key, worth in POINTS.items()}
     accepted, why = _accepted([d.what for d in checked.form], run, log)
     prompt_bad = sample is None or sample.prompt is None or any(d.code == BONUS for d in checked.defects)
@@ -145,7 +144,7 @@ def score(folder: Path, run: Study | None) -> Scored:
         accepted=accepted,
         why=why,
         points=points,
-        bonus=0 if prompt_bad or not (facts["time"] or log) else 1,
+        bonus=0 if prompt_bad or not (timed or log) else 1,
         speedup=_speedup(run) if run is not None else Transcript.parse(log).speedup,
         case=case_of(Source.read(sample.reference)) if sample is not None else "",
     )
@@ -214,32 +213,19 @@ def _on_gpu(run: Study) -> bool:
     return run.manifest.device.get("kind") == "cuda"
 
 
-def _measured(run: Study | None) -> dict[str, bool]:
-    """Figures that a run on a GPU gives for a candidate."""
-    found = dict.fromkeys(_PRINTED, False)
+def _timed(run: Study | None) -> bool:
+    """Whether a run on a GPU has the time of a right candidate, and with it throughput and bandwidth."""
     if run is None or not _on_gpu(run):
-        return found
-    good = {impl.name for impl in run.manifest.candidates if impl.ok}
-    for name, row in run.analysis.rows.items():
-        if name in good and number(row.get("time")) > 0:
-            needs = number(row.get("compulsory_bytes")) > 0
-            found["time"] = True
-            found["throughput"] |= number(row.get("flops")) > 0 or needs
-            found["bandwidth"] |= needs or number(row.get("dram_bandwidth")) > 0
-    return found
+        return False
+    rows = run.analysis.rows
+    return any(number(rows.get(impl.name, {}).get("time")) > 0 for impl in run.manifest.candidates if impl.ok)
 
 
 def _speedup(run: Study) -> Speedup:
     """Best speed-up of a run on a GPU that counts."""
-    if not _on_gpu(run):
-        return Speedup()
-    good = {name for name, one in run.verdicts.items() if one.wins or one.word in ("slower", "same", "inconclusive")}
-    found = [
-        Speedup(*(number(row.get(key)) for key in ("speedup", "speedup_low", "speedup_high")))
-        for name, row in run.analysis.rows.items()
-        if name in good
-    ]
-    return max((s for s in found if not math.isnan(s.value)), key=lambda s: s.value, default=Speedup())
+    good = [one for one in run.verdicts.values() if one.wins or one.word in ("slower", "same", "inconclusive")]
+    found = [Speedup(one.speedup, one.low, one.high) for one in good if _on_gpu(run) and not math.isnan(one.speedup)]
+    return max(found, key=lambda s: s.value, default=Speedup())
 
 
 def _log(folder: Path) -> str:
@@ -252,12 +238,6 @@ def _log(folder: Path) -> str:
 
 
 def _contestant(folder: Path) -> str:
-    try:
-        said = json.loads(_text(folder / "metadata.json") or "{}")
-    except ValueError:
-        said = {}
-    if isinstance(said, dict) and said.get("contestant"):
-        return str(said["contestant"])
     found = _CONTESTANT.search(_text(folder / "readme.md"))
     return found["name"] if found else UNNAMED
 
