@@ -48,8 +48,8 @@ class Place:
 
 def surroundings(root: Path = Path("/")) -> Place:
     """Detect containers, WSL2 and gVisor; `root` is where /proc lies."""
-    version = read(root / "proc/version")
-    cgroup = read(root / "proc/1/cgroup")
+    version = _read(root / "proc/version")
+    cgroup = _read(root / "proc/1/cgroup")
     container = (root / ".dockerenv").exists() or (root / "run/.containerenv").exists()
     return Place(
         container=container or any(word in cgroup for word in _CONTAINER_WORDS),
@@ -58,8 +58,8 @@ def surroundings(root: Path = Path("/")) -> Place:
     )
 
 
-def read(path: Path) -> str:
-    """What a file of /proc or /sys says, "" where it cannot be read."""
+def _read(path: Path) -> str:
+    """What a file of /proc says, "" where it cannot be read."""
     try:
         return path.read_text("utf-8", "replace")
     except OSError:
