@@ -160,7 +160,7 @@ def _derived(spec: DeviceSpec | None, name: str, clock: float) -> float:
 @click.option(
     "--part", default="", metavar="NAME", help="Of a sample: reference, or a candidate (the first that runs)."
 )
-@shared.output("A figure (.png, .svg, .pdf), the table (.md) or everything (.json).")
+@shared.output("The clocks as a figure (.png, .svg or .pdf).")
 @shared.json_
 @shared.force
 def timers_(target: str, part: str, output: Path | None, as_json: bool, force: bool) -> int:
@@ -178,17 +178,13 @@ def timers_(target: str, part: str, output: Path | None, as_json: bool, force: b
     from profkit.report.timers import figure, text
     from roofline.figure.plot import save
 
-    suffix = output.suffix.lower() if output is not None else ""
     if output is not None:
         shared.vacant(output, force)
-        shared.ends(output, *shared.FIGURES, ".md", ".json")
+        shared.ends(output, *shared.FIGURES)
     document = timers.measure([target], part, lambda what: click.echo(f"  {what}", err=True))
-    written = json.dumps(document, ensure_ascii=False)
-    if output is not None and suffix in shared.FIGURES:
+    if output is not None:
         save(figure(document), output)
-    elif output is not None:
-        output.write_text(f"{written if suffix == '.json' else text(document, markdown=True)}\n", "utf-8")
-    click.echo(written if as_json else output or text(document))
+    click.echo(json.dumps(document, ensure_ascii=False) if as_json else output or text(document))
     if document["kernels"][0]["error"]:
         raise ProfkitError(document["kernels"][0]["error"], fix="does the code run by itself?")
     return 0

@@ -8,7 +8,7 @@ from typing import Any
 
 from analyzers.records import number
 from profkit.report import units
-from profkit.report.layout import Table, pipe_table, terminal_table
+from profkit.report.layout import Table, terminal_table
 from roofline.figure.bars import Stacks, draw_stacks
 
 CAUSES = ("launch", "flush", "l2", "pace", "events", "rest")
@@ -19,7 +19,7 @@ CPU_NOTE = """gap: against profkit's clock with a cold cache, whose own calls di
 saves more than that. rest: unexplained."""
 
 
-def text(document: Mapping[str, Any], *, markdown: bool = False) -> str:
+def text(document: Mapping[str, Any]) -> str:
     """A table a kernel, microseconds, and what its columns mean."""
     lines = [_machine(document)]
     for kernel in document["kernels"]:
@@ -30,9 +30,7 @@ def text(document: Mapping[str, Any], *, markdown: bool = False) -> str:
             [row["clock"], row["cache"], *(_us(row, name) for name in ("time", "gap", *causes))]
             for row in kernel["rows"]
         ]
-        table = Table(["clock", "cache", "us", "gap", *causes], cells)
-        lines += ["", f"## {kernel['name']}\n" if markdown else kernel["name"]]
-        lines.append(pipe_table(table, (0, 1)) if markdown else terminal_table(table).rstrip())
+        lines += ["", kernel["name"], terminal_table(Table(["clock", "cache", "us", "gap", *causes], cells)).rstrip()]
         lines += [f"{row['clock']}, {row['cache']}: {row['error']}" for row in kernel["rows"] if row["error"]]
     noise = _us((document["kernels"][0]["rows"] or [{}])[0], "noise")
     return "\n".join([*lines, "", NOTE if noise == units.MISSING else CPU_NOTE.format(noise=noise)])
