@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,21 +62,16 @@ def job(
     )
 
 
-_contents: dict[str, bytes] = {}
-_MOST_KEPT = 256
-
-
+@functools.lru_cache(256)
 def _content(file: Path, sha256: str) -> bytes:
-    """Contents of a file with this digest, now or when first read; any will do for "". Raises ProfkitError."""
+    """Contents of a file with this digest when first read; any will do for "". Raises ProfkitError."""
     with contextlib.suppress(OSError):
         now = file.read_bytes()
         if sha256 == hashlib.sha256(now).hexdigest():
-            if len(_contents) >= _MOST_KEPT:
-                _contents.clear()
-            _contents[sha256] = now
-    if sha256 and sha256 not in _contents:
+            return now
+    if sha256:
         raise ProfkitError(f"{file.name} is not what it was when the run began", fix="run it again")
-    return _contents.get(sha256, b"")
+    return b""
 
 
 def limits(factor: float, slower: float = 1.0) -> dict[str, float]:
