@@ -74,7 +74,7 @@ class Replay:
 
         groups: the row of `factors` for each launch; factors [groups, scenarios]: what lengths are multiplied by; freed
         [groups, scenarios]: seconds of the host that a launch no longer costs; queued: the number of the last scenarios in which
-        the host is never late.
+        the host is never late and work begins without a gap, as near as in a CUDA graph.
         """
         count, scenarios = len(self.start), factors.shape[1]
         length = self.stop - self.start
@@ -94,7 +94,7 @@ class Replay:
                 shift = end - np.maximum(asked - shift, ended[whose] + end - self.stop[whose])
             begin = ready[at] - shift - never
             if self.after[at] >= 0:
-                begin = np.maximum(begin, ended[self.after[at]] + wait[at])
+                begin = np.maximum(begin, ended[self.after[at]] + np.where(never > 0, 0.0, wait[at]))
             elif not at:
                 begin = np.full(scenarios, self.start[at])
             if self.before[at] >= 0:

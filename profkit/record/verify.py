@@ -24,6 +24,7 @@ LARGEST = 2 << 30
 """Bytes of a folder from which it is not copied for a patch."""
 CLOSE = 1e-3
 """Relative difference of printed numbers that rounding explains."""
+_UNITS = {"ms": 1e-3, "us": 1e-6, "µs": 1e-6}
 _LEFT = shutil.ignore_patterns(".git", ".venv", "profkit-runs", "__pycache__")
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\bnan\b|\binf\b")
 
@@ -62,7 +63,7 @@ def verify(
     """Run `argv` in this folder with and without a change, after one pair that only warms up.
 
     change: a candidate (.py) or a patch for `git apply`, tried in a copy of the folder. timed: a pattern whose group is the
-    time that the program prints, "" for that of the process. same: a file that it writes, compared in the place of stdout.
+    time that the program prints, in s unless a unit follows it, "" for that of the process. same: a file that it writes, compared in the place of stdout.
     Raises ProgramFailedError where either side fails.
     """
     taken: tuple[list[float], list[float]] = ([], [])
@@ -117,7 +118,9 @@ def _ran(argv: Sequence[str], folder: Path, timed: str, same: str) -> tuple[floa
         found = sorted(float(one[1]) for one in re.finditer(timed, said))
         if not found:
             raise ProfkitError(f"nothing it prints fits {timed!r}", fix="give a pattern with a group: 'step (.*) ms'")
-        seconds, said = found[len(found) // 2], re.sub(timed, "", said)
+        unit = re.search(r"\)\s*(ms|us|µs)\b", timed)
+        seconds = found[len(found) // 2] * (_UNITS[unit[1]] if unit is not None else 1.0)
+        said = re.sub(timed, "", said)
     return seconds, (folder / same).read_text("utf-8", "replace") if same else said
 
 

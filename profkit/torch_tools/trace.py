@@ -68,8 +68,8 @@ def main(arguments: Sequence[str]) -> int:
         for index in range(torch.cuda.device_count() if cuda else 0)
     }
     found = gathered(events, torch.autograd.DeviceType.CUDA, int(os.environ.get(CLOCK, "0")) if rank() else 0)
-    if found.work and not hasattr(found.work[0], "structured_input_shapes"):
-        found = replace(found, lists=lists(begun[-1].kineto_results))
+    if found.work and not hasattr(found.work[0], "structured_input_strides"):
+        found = replace(found, arguments=inputs_of(begun[-1].kineto_results))
     # A rank may be killed at any moment: no table of launches is without the host's.
     write(host_rows(found, _began(), time.time_ns()), HOST, host_file(file))
     write(rows(found, names), TRACE, file)
@@ -160,7 +160,7 @@ class Gathered:
     clock: int = 0
     ops: Sequence[tuple[str, int, int, int]] = ()
     called: Mapping[int, Any] = field(default_factory=dict)
-    lists: Mapping[int, list[Any]] = field(default_factory=dict)
+    arguments: Mapping[int, tuple[list[Any], list[Any]]] = field(default_factory=dict)
 
     @property
     def origin(self) -> int:
@@ -212,7 +212,7 @@ def rows(found: Gathered, names: Mapping[int, tuple[str, str]]) -> list[dict[str
         device, cc = names.get(event.device_index(), ("", ""))
         asker = event.linked_correlation_id()
         if asker in found.called and asker not in texts:
-            texts[asker] = operation(found.called[asker], found.lists)
+            texts[asker] = operation(found.called[asker], found.arguments)
         made.append(
             {
                 "range": path,
@@ -234,27 +234,28 @@ def rows(found: Gathered, names: Mapping[int, tuple[str, str]]) -> list[dict[str
     return made
 
 
-def lists(results: Any) -> dict[int, list[Any]]:
-    """Start [ns] -> shapes of each call with lists of tensors, which events of some torch (2.11) leave out."""
-    found, nodes = {}, list(results.experimental_event_tree())
+def inputs_of(results: Any) -> dict[int, tuple[list[Any], list[Any]]]:
+    """Start [ns] -> (shapes, strides) of each call; events of torch before 2.12 leave out lists and strides."""
+    found: dict[int, tuple[list[Any], list[Any]]] = {}
+    nodes = list(results.experimental_event_tree())
     while nodes:
         node = nodes.pop()
         nodes += node.children
-        inputs = getattr(node.extra_fields, "inputs", None) or ()
-        if any(isinstance(one, list) for one in inputs):
-            found[node.start_time_ns] = [_sizes(one) for one in inputs]
+        if inputs := getattr(node.extra_fields, "inputs", None):
+            found[node.start_time_ns] = _each(list(inputs), "sizes"), _each(list(inputs), "strides")
     return found
 
 
-def _sizes(item: Any) -> list[Any]:
-    return [_sizes(one) for one in item] if isinstance(item, list) else list(getattr(item, "sizes", ()))
+def _each(item: Any, name: str) -> list[Any]:
+    return [_each(one, name) for one in item] if isinstance(item, list) else list(getattr(item, name, ()))
 
 
-def operation(event: Any, lists: Mapping[int, list[Any]]) -> str:
+def operation(event: Any, known: Mapping[int, tuple[list[Any], list[Any]]]) -> str:
     """`op` of an operator's event."""
-    whole = hasattr(event, "structured_input_shapes")
-    dims = event.structured_input_shapes() if whole else lists.get(event.start_ns(), event.shapes())
-    steps = event.structured_input_strides() if hasattr(event, "structured_input_strides") else []
+    if hasattr(event, "structured_input_strides"):
+        dims, steps = event.structured_input_shapes(), event.structured_input_strides()
+    else:
+        dims, steps = known.get(event.start_ns(), (event.shapes(), []))
     return told(event.name(), dims, event.dtypes(), steps, event.concrete_inputs())
 
 

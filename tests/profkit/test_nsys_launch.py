@@ -340,9 +340,9 @@ def test_the_example_runs_without_a_gpu():
     assert "2 steps" in done.stdout
 
 
-def test_lists_of_tensors_are_found_where_events_leave_them_out():
+def test_lists_and_strides_are_found_where_events_leave_them_out():
     torch = pytest.importorskip("torch")
     with torch.profiler.profile(record_shapes=True) as recorded:
-        torch.cat([torch.ones(4, 5), torch.ones(2, 5)])
-    found = trace.lists(recorded.profiler.kineto_results)
-    assert list(found.values()) == [[[[4, 5], [2, 5]], []]]
+        torch.cat([torch.ones(4, 5), torch.ones(5, 2).t()])
+    found = trace.inputs_of(recorded.profiler.kineto_results)
+    assert ([[[4, 5], [2, 5]], []], [[[5, 1], [1, 2]], []]) in found.values()
