@@ -408,16 +408,6 @@ def test_recorded_exports_read_or_say_why(name):
         assert total == pytest.approx(next(value for key, value in expected.items() if key in name), rel=1e-4)
 
 
-@needs_shared
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["h200_ns2_cuda_gpu_kern_sum.csv", "nsys_a100_cuda_gpu_trace_2023.4.4.csv"])
-def test_recorded_exports_cut_at_random(tmp_path, name):
-    data = (SHARED / name).read_bytes()
-    whole = nsys.read(SHARED / name)
-    for at in np.random.default_rng(5).integers(0, len(data), 80).tolist():
-        check_cut(tmp_path / "cut.csv", data, at, whole, bool(at % 2))
-
-
 STATS_2021 = """Generating CUDA Kernel Statistics...
 
 Generating CUDA Memory Operation Statistics...

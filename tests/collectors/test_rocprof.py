@@ -152,3 +152,8 @@ def test_a_database_of_rocprofv3(tmp_path):
     base.close()
     with pytest.raises(CollectError, match="ends before it starts"):
         read(tmp_path / "results.db")
+    with sqlite3.connect(tmp_path / "results.db") as base:
+        base.execute("UPDATE kernels SET start = 'soon'")
+    base.close()
+    with pytest.raises(CollectError, match="without its times"):
+        read(tmp_path / "results.db")
