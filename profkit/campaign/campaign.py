@@ -9,8 +9,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from profkit.campaign.engine import Dask, Engine, Heard, Local, Place, follow, pool
-from profkit.campaign.ledger import Ledger
+from profkit.campaign.engine import Dask, Heard, Local, Place, follow, pool
+from profkit.campaign.ledger import Ledger, State
 from profkit.campaign.progress import Count, board
 from profkit.campaign.stages import Task
 from profkit.campaign.work_item import WorkItem, encoded
@@ -60,7 +60,7 @@ class Campaign:
                     yield Done(item, there[item.key])
             todo = [item for item in self.items if item.key not in there]
             count = Count(len(self.items), todo)
-            ledger.note(count.state(os.getpid()), at_once=True)
+            ledger.note(State(count.done, pid=os.getpid()), at_once=True)
             events = follow(engine, todo, self._tasks(ledger, device))
             with board(count, say, quiet=quiet) as tell, closing(events):
                 for heard in events:
@@ -69,7 +69,7 @@ class Campaign:
                         # Includes items delivered by a process that died before reporting.
                         heard = replace(heard, kind="end", what="report")
                     count.hear(heard)
-                    ledger.note(count.state(os.getpid()))
+                    ledger.note(State(count.done, count.failed, os.getpid()))
                     if heard.answer is not None and heard.answer.full:
                         raise ProfkitError(
                             f"{heard.answer.error}; {count.done} of {count.total} are done and stay",
@@ -84,7 +84,7 @@ class Campaign:
         asked = encoded((self.name, os.getcwd(), self.request))
         return hashlib.sha256(asked).hexdigest()[:16]
 
-    def _engine(self, ledger: Ledger, device: str) -> Engine:
+    def _engine(self, ledger: Ledger, device: str) -> Local | Dask:
         if self.dask:
             return Dask(self.dask, device)
         gpus = len(gpu.visible()) if device == "cuda" else 0

@@ -1,6 +1,7 @@
 """Engines of a campaign: every item is built ahead, measured and reported, on this machine or on a Dask cluster.
 
-An engine does single tasks; `follow` makes the next of an item when one has ended.
+An engine, Local or Dask, is a context manager that does single tasks, and ends what runs when it is left; `follow`
+makes the next task of an item when one has ended.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -61,19 +62,11 @@ class Heard:
 
 Hear = Callable[[Heard], None]
 Ended = Callable[["Answer | BaseException"], None]
-
-
-class Engine(Protocol):
-    """A context manager that does tasks, and ends what runs when it is left."""
-
-    def __enter__(self) -> Engine: ...
-    def __exit__(self, *_: object) -> None: ...
-    def submit(self, task: Task, hear: Hear, ended: Ended) -> None:
-        """Do a task some time; `ended` gets its answer, or what stops the whole campaign."""
+"""Gets a task's answer, or what stops the whole campaign."""
 
 
 def follow(
-    engine: Engine, items: Sequence[WorkItem], task: Callable[[str, WorkItem], Task]
+    engine: Local | Dask, items: Sequence[WorkItem], task: Callable[[str, WorkItem], Task]
 ) -> Generator[Heard, None, None]:
     """Do all items; `task`: makes the task of a stage of an item. Raises what an engine cannot go on after."""
     events: queue.SimpleQueue[Heard | BaseException] = queue.SimpleQueue()

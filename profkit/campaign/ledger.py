@@ -1,7 +1,6 @@
 """On-disk state of an unfinished campaign, by which the same command resumes it.
 
-In RUNS/.campaigns/KEY: campaign.json (id, command line, number of items), state.json (done, running, failed; for
-`profkit list`), lock (held by its process), work/ITEM/ (measured, not yet reported).
+In RUNS/.campaigns/KEY: campaign.json (id, command line, number of items), state.json (done, failed; for `profkit list`), lock (held by its process), work/ITEM/ (measured, not yet reported).
 
 The folder is removed at the end. Finished items are known from the runs, which name their campaign.
 """
@@ -47,11 +46,10 @@ class Begun(msgspec.Struct):
 
 
 class State(msgspec.Struct):
-    """state.json. `running`: where -> what; `failed`: what -> why."""
+    """state.json. `done`, `failed`: numbers of items."""
 
     done: int = 0
-    running: dict[str, str] = {}
-    failed: dict[str, str] = {}
+    failed: int = 0
     pid: int = 0
 
 
@@ -141,15 +139,11 @@ class Seen:
     state: State
     alive: bool
 
-    def lines(self) -> list[str]:
+    def line(self) -> str:
         begun, state = self.begun, self.state
-        head = f"{state.done} of {begun.total} done"
-        if state.failed:
-            head += f", {len(state.failed)} failed"
+        head = f"{state.done} of {begun.total} done" + (f", {state.failed} failed" if state.failed else "")
         how = f"running (process {state.pid})" if self.alive else "stopped; the same command goes on"
-        lines = [f"{begun.created}  {begun.command}: {head}; {how}"]
-        lines += [f"  {where}: {what}" for where, what in state.running.items() if self.alive]
-        return [*lines, *(f"  failed: {what}: {why}" for what, why in state.failed.items())]
+        return f"{begun.created}  {begun.command}: {head}; {how}"
 
     def document(self) -> Mapping[str, object]:
         return {**msgspec.structs.asdict(self.begun), **msgspec.structs.asdict(self.state), "alive": self.alive}

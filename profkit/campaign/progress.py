@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from profkit.campaign.engine import Heard
-from profkit.campaign.ledger import State
 from profkit.campaign.work_item import WorkItem
 from profkit.errors import CannotProfileError
 from profkit.rundir import harmless
@@ -28,7 +27,7 @@ class Count:
 
     def __init__(self, total: int, todo: Sequence[WorkItem], now: Callable[[], float] = time.monotonic) -> None:
         self.total, self.done = total, total - len(todo)
-        self.failed: dict[str, str] = {}
+        self.failed = 0
         self.running: dict[str, tuple[str, str, float]] = {}
         self._now, self._began = now, now()
         self._todo = len(todo)
@@ -43,8 +42,7 @@ class Count:
         self.running.pop(heard.where, None)
         if heard.what == "measure":
             self._unmeasured.discard(item.key)
-        if heard.kind == "failed":
-            self.failed[item.label] = heard.text
+        self.failed += heard.kind == "failed"
         self.done += heard.reported
 
     @property
@@ -54,14 +52,10 @@ class Count:
         spent = self._todo - left
         return (self._now() - self._began) * left / spent if spent else float("nan")
 
-    def state(self, pid: int) -> State:
-        running = {where: f"{label}: {doing}" for where, (label, doing, _) in self.running.items()}
-        return State(self.done, running, dict(self.failed), pid)
-
     def head(self) -> str:
         """One line: the clock, the share done, the time left."""
         left = f", about {duration(self.eta)} left" if self.eta > 0 else ""
-        failed = f", {len(self.failed)} failed" if self.failed else ""
+        failed = f", {self.failed} failed" if self.failed else ""
         return f"{duration(self._now() - self._began)}  {self.done} of {self.total} done{failed}{left}"
 
     def line(self, heard: Heard) -> str:

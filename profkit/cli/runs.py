@@ -77,7 +77,7 @@ def list_(folder: Path, runs: Path, top: int, as_json: bool, **wanted: Any) -> i
     samples = [row for row in _samples(folder) if fnmatch.fnmatchcase(row["id"], pattern)]
     rows: list[Row] = []
     damaged: _Damaged = []
-    campaigns = list(unfinished(runs))
+    campaigns = unfinished(runs)
     if runs.is_dir():
         index = Index(runs)
         rows, damaged = index.rows(**wanted), index.damaged()
@@ -105,7 +105,7 @@ def list_(folder: Path, runs: Path, top: int, as_json: bool, **wanted: Any) -> i
     if campaigns:
         click.echo("campaigns that are not finished:")
     for one in campaigns:
-        click.echo("\n".join(harmless.line(f"  {line}") for line in one.lines()))
+        click.echo(harmless.line(f"  {one.line()}"))
     _complain(runs, damaged)
     return 0
 
