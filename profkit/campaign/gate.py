@@ -103,28 +103,28 @@ def _newest(folder: Path) -> dict[str, Study]:
 
 
 def _sample(name: str, old: Study | None, new: Study, limit: float) -> list[Judged]:
-    if new.stepwise:
-        return [_program(name, old, new, limit)]
-    return [_judged(name, old, new, part.name, limit) for part in _tried(new)]
+    parts = [""] if new.stepwise else [part.name for part in _tried(new)]
+    return [_judged(name, old, new, part, limit) for part in parts]
 
 
 def _judged(sample: str, old: Study | None, new: Study, impl: str, limit: float) -> Judged:
-    was, now = _row(old, impl) if old is not None else {}, _row(new, impl)
-    before, after, lower_bound = number(was, "time"), number(now, "time"), number(now, "lower_bound_ratio")
+    """Judge an implementation, or a program by its steady step (`impl` "")."""
+    before, after, lower_bound = _time(old, impl), _time(new, impl), number(_row(new, impl), "lower_bound_ratio")
     verdict = new.verdicts.get(impl)
     if verdict is not None and not verdict.right:
         return Judged(sample, impl, "wrong", before, after, why=verdict.text())
-    if not (before > 0 and after > 0) or old is None or old.stepwise:
-        return Judged(sample, impl, "new", after=after, lower_bound=lower_bound, why="not in the runs before")
-    done = compared([(old, impl), (new, impl)])
-    rung = done.ladder.rungs[1]
-    word, said = _word(done.ladder, rung, limit)
+    if old is None or not (before > 0 and after > 0):
+        return Judged(sample, impl or STEP, "new", after=after, lower_bound=lower_bound, why="not in the runs before")
+    ladder = compared([(old, impl), (new, impl)]).ladder
+    first, rung = ladder.rungs
+    word, said = _word(ladder, rung, limit)
+    if verdict is not None and verdict.word in BEYOND_TIME and word not in ("apart", "slower"):
+        said.append(verdict.text())
+    if not impl:
+        before, after = first.time, rung.time
+        said += ["too few steps for an interval"] if math.isnan(rung.low) and not ladder.apart else []
     numbers = (before, after, rung.total, rung.low, rung.high, lower_bound)
-    more = [verdict.text()] if verdict is not None and verdict.word in BEYOND_TIME and word not in _FINAL else []
-    return Judged(sample, impl, word, *numbers, why="; ".join([*said, *more]))
-
-
-_FINAL = ("apart", "slower")
+    return Judged(sample, impl or STEP, word, *numbers, why="; ".join(said))
 
 
 def _word(found: Ladder | Programs, rung: Rung | ProgramRung, limit: float) -> tuple[str, list[str]]:
@@ -138,16 +138,14 @@ def _word(found: Ladder | Programs, rung: Rung | ProgramRung, limit: float) -> t
     return (rung.verdict if rung.verdict != "slower" else "same"), []
 
 
-def _program(sample: str, old: Study | None, new: Study, limit: float) -> Judged:
-    """A program by its steady step."""
-    if old is None or not old.stepwise:
-        steps = new.longest_step
-        return Judged(sample, STEP, "new", after=steps[1].step if steps else math.nan, why="no step in the runs before")
-    done = compared([(old, ""), (new, "")])
-    first, rung = done.ladder.rungs
-    word, said = _word(done.ladder, rung, limit)
-    said += ["too few steps for an interval"] if math.isnan(rung.low) and not done.ladder.apart else []
-    return Judged(sample, STEP, word, first.time, rung.time, rung.total, rung.low, rung.high, why="; ".join(said))
+def _time(study: Study | None, impl: str) -> float:
+    """Time of an implementation, or of a program's step; NaN where a run has none."""
+    if study is None or study.stepwise != (not impl):
+        return math.nan
+    if impl:
+        return number(_row(study, impl), "time")
+    steps = study.longest_step
+    return steps[1].step if steps else math.nan
 
 
 def _row(study: Study, impl: str) -> dict[str, float]:

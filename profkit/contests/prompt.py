@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 from profkit.contests.json_files import number
 from profkit.targets.sample import Sample
 from roofline.wording import seconds
-
-_WRONG = ("mismatch", "nan", "wrong-shape", "wrong-dtype", "mutates-inputs", "stops-computing")
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
@@ -34,50 +32,36 @@ def prompt_for(name: str, reference: str, facts: list[str]) -> str:
 def evidence(run: Study) -> list[str]:
     """Sentences about a run that help to write a faster kernel; empty when nothing was timed."""
     analysis = run.analysis
-    device = str(run.manifest.device.get("name", "unknown device"))
-    lines = [f"Device: {device}."]
-    rows = analysis.impls.to_dict("records")
-    for row in rows:
-        lines += _of_impl({str(key): value for key, value in row.items()})
+    lines = []
+    for name, row in analysis.rows.items():
+        time, verdict = number(row.get("time")), run.verdicts.get(name)
+        if time > 0:
+            lines.append(f"{name}: {seconds(time)} a call" + (f", {verdict.text()}." if verdict is not None else "."))
+        if time > 0 and name == analysis.reference:
+            lines += _of_task(row, time)
     for record in analysis.kernels.to_dict("records"):
         kernel = {str(key): value for key, value in record.items()}
         share = number(kernel.get("share"))
         if kernel.get("impl") == analysis.reference and share >= 0.05:
             lines.append(_of_kernel(kernel, share))
-    lines += [
-        f"{impl.name} was tried and is wrong: {impl.reason}."
-        for impl in run.manifest.candidates
-        if impl.status in _WRONG
-    ]
-    return lines if rows else []
+    wrong = [(name, one.text()) for name, one in run.verdicts.items() if one.word == "wrong"]
+    lines += [f"{name} was tried and is {said}." for name, said in wrong]
+    return [f"Device: {run.manifest.device.get('name', 'unknown device')}.", *lines] if lines else []
 
 
-def _of_impl(row: dict[str, Any]) -> list[str]:
-    name, time, lower_bound = str(row.get("impl")), number(row.get("time")), number(row.get("lower_bound_time"))
-    if math.isnan(time):
-        return []
-    lines = [f"{name}: {seconds(time)} a call" + _speedup(row) + "."]
-    if row.get("verdict") == "reference":
-        flops, size = number(row.get("flops")), number(row.get("compulsory_bytes"))
-        if size > 0:
-            lines.append(
-                f"The task needs at least {flops:,.0f} FLOP and {size:,.0f} bytes of memory traffic"
-                f" ({flops / size:.3g} FLOP/B)."
-            )
-        if lower_bound > 0:
-            lines.append(
-                f"The machine's lower bound for it is {seconds(lower_bound)}, set by {row.get('lower_bound_bound_by')};"
-                f" the reference takes {time / lower_bound:.3g} times as long."
-            )
+def _of_task(row: Mapping[str, Any], time: float) -> list[str]:
+    """What the task needs at least. time: of the reference [s]."""
+    flops, size, lower_bound = (number(row.get(key)) for key in ("flops", "compulsory_bytes", "lower_bound_time"))
+    lines = []
+    if size > 0:
+        needs = f"{flops:,.0f} FLOP and {size:,.0f} bytes of memory traffic ({flops / size:.3g} FLOP/B)"
+        lines.append(f"The task needs at least {needs}.")
+    if lower_bound > 0:
+        lines.append(
+            f"The machine's lower bound for it is {seconds(lower_bound)}, set by {row.get('lower_bound_bound_by')};"
+            f" the reference takes {time / lower_bound:.3g} times as long."
+        )
     return lines
-
-
-def _speedup(row: dict[str, Any]) -> str:
-    value = number(row.get("speedup"))
-    if row.get("verdict") in ("reference", "") or math.isnan(value):
-        return ""
-    low, high = number(row.get("speedup_low")), number(row.get("speedup_high"))
-    return f", {value:.3g}x the reference's speed [{low:.3g}, {high:.3g}]"
 
 
 def _of_kernel(kernel: dict[str, Any], share: float) -> str:
