@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analyzers.verdicts.shapes import to_dict
 from profkit.errors import ProfkitError
 from profkit.report import figures
 from profkit.report.writers import markdown
@@ -48,7 +49,7 @@ def metrics(study: Study) -> str:
 
 def document(study: Study) -> dict[str, Any]:
     """The analysis with the verdict on each candidate."""
-    more: dict[str, Any] = {"shapes": study.shape_figures} if study.shapes else {}
+    more: dict[str, Any] = {"shapes": to_dict(study.shapes)} if study.shapes else {}
     if study.passes:
         more["passes"] = {name: _pass(one.to_dict()) for name, one in study.passes}
     return {

@@ -154,15 +154,10 @@ class Study:
         told = {name: one.ratio for name, one in self.weighted.items()}
         return told or by_shape.geometric(self.shapes)
 
-    @property
-    def shape_figures(self) -> dict[str, Any]:
-        """The shapes as plain data for JSON."""
-        return by_shape.to_dict(self.shapes)
-
     @cached_property
     def verdicts(self) -> Mapping[str, Verdict]:
         """The one verdict on each candidate, by name; none of a program, where nothing is compared."""
-        return verdicts_of(self.manifest, self._unjudged, self.reduced_precision, self.whose, self.weighted)
+        return verdicts_of(self, self._unjudged)
 
     @cached_property
     def _unjudged(self) -> Analysis:
@@ -426,13 +421,10 @@ class Study:
             sms=float(self.manifest.device.get("sms") or math.nan),
             budgets=self.budgets,
             calls=self.waterfalls,
-            steps=self._step_times if self.filtered and self.stepwise else {},
+            steps=dict(self.hottest[["kernel", "step_time"]].itertuples(index=False, name=None))
+            if self.filtered and self.stepwise
+            else {},
         )
-
-    @property
-    def _step_times(self) -> dict[str, float]:
-        """Kernel -> its seconds of a step, NaN where it runs in none."""
-        return dict(self.hottest[["kernel", "step_time"]].itertuples(index=False, name=None))
 
 
 def _one_call(frame: pd.DataFrame, name: str) -> pd.DataFrame:

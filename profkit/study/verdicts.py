@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from analyzers.kernels.precision import Reduced
-from analyzers.kernels.provenance import Provenance
 from analyzers.lower_bound import SLACK
 from analyzers.records import number
 from analyzers.verdicts.analysis import Analysis
@@ -19,56 +17,32 @@ from analyzers.verdicts.speedup import THRESHOLD, word
 from analyzers.verdicts.verdict import Evidence, Verdict, decide
 from profkit.rundir.manifest import Impl, Manifest
 
+if TYPE_CHECKING:
+    from profkit.study.study import Study
+
 NAN = math.nan
 
 
-def verdicts_of(
-    manifest: Manifest,
-    analysis: Analysis,
-    reduced: Sequence[Reduced],
-    whose: Mapping[str, Provenance],
-    weighted: Mapping[str, Weighted],
-) -> dict[str, Verdict]:
-    """Candidate -> verdict. whose: candidate -> provenance of its kernels; weighted: its speed-up in a program."""
-    rows = analysis.rows
-    reference = manifest.reference.name if manifest.reference is not None else ""
-    narrow = {one.impl: one for one in reduced if one.beyond(manifest.allowed)}
+def verdicts_of(study: Study, analysis: Analysis) -> dict[str, Verdict]:
+    """Candidate -> verdict by the analysis of its run."""
+    manifest = study.manifest
     # A lower bound that the reference itself goes below is none, nor is one under ceilings measured beside other work: nobody is
     # held against it.
     busy = manifest.device.get("kind") == "cpu" and any(d.code == "busy" and not d.about for d in manifest.caveats)
     floored = not busy and all(caveat.code != WITHDRAWN for caveat in analysis.caveats)
-    return {
-        impl.name: decide(
-            _served(
-                _evidence(
-                    manifest,
-                    impl,
-                    rows.get(impl.name, {}),
-                    narrow.get(impl.name),
-                    whose.get(impl.name),
-                    floored,
-                    max(map(_gaps, (rows.get(impl.name, {}), rows.get(reference, {})))),
-                ),
-                weighted.get(impl.name),
-            )
-        )
-        for impl in manifest.candidates
-    }
+    found = {one.name: _evidence(study, one, analysis.rows, floored) for one in manifest.candidates}
+    return {name: decide(_served(one, study.weighted.get(name))) for name, one in found.items()}
 
 
-def _evidence(
-    manifest: Manifest,
-    impl: Impl,
-    row: Mapping[Any, Any],
-    narrow: Reduced | None,
-    whose: Provenance | None,
-    floored: bool,
-    gaps: float,
-) -> Evidence:
+def _evidence(study: Study, impl: Impl, rows: Mapping[str, Mapping[Any, Any]], floored: bool) -> Evidence:
+    manifest, row = study.manifest, rows.get(impl.name, {})
+    reference = manifest.reference.name if manifest.reference is not None else ""
+    gaps = max(_gaps(row), _gaps(rows.get(reference, {})))
+    whose = study.whose.get(impl.name)
     hard, counted = number(row, "lower_bound_hard"), number(row, "counted_hard")
     if str(row.get("lower_bound_bound_by", "")) in ("fp32", "fp64") and _type_of(manifest) in ("fp16", "bf16", "fp8"):
         hard = NAN  # The reference computes in more than the task asks for.
-    used, task = _precision(manifest, impl, narrow)
+    used, task = _precision(study, impl)
     unsure = next((d.how_much for d in manifest.caveats if d.code == "busy" and d.about == impl.name), "")
     return Evidence(
         impl=impl.name,
@@ -123,15 +97,15 @@ def _type_of(manifest: Manifest) -> str:
     return str((manifest.probe.get("precision") or {}).get("type", ""))
 
 
-def _precision(manifest: Manifest, impl: Impl, narrow: Reduced | None) -> tuple[str, str]:
+def _precision(study: Study, impl: Impl) -> tuple[str, str]:
     """(computed, task) precision where lower and not allowed, by kernels or answer bits."""
-    if narrow is not None:
-        return narrow.beyond(manifest.allowed).upper(), narrow.asked
-    task = _type_of(manifest)
-    least = impl.least
-    if not task or least is None or least.precision in ("", task, *manifest.allowed):
+    allowed, task, least = study.manifest.allowed, _type_of(study.manifest), impl.least
+    for one in study.reduced_precision:
+        if one.impl == impl.name and one.beyond(allowed):
+            return one.beyond(allowed).upper(), one.asked
+    if not task or least is None or least.precision in ("", task, *allowed):
         return "", ""
-    return f"{least.precision.upper()} ({least.bits:.1f} bits)", str(task).upper()
+    return f"{least.precision.upper()} ({least.bits:.1f} bits)", task.upper()
 
 
 def _told(manifest: Manifest, name: str, code: str) -> bool:

@@ -164,7 +164,8 @@ def test_roofs_measured_beside_other_work_hold_against_nobody(kind, code, about,
     run.caveats = [Caveat("the machine was busy", "", "", code, about)]
     row = {"impl": "honest", "pace": "faster", "speedup": 3.0, "time": 1e-3, "lower_bound_hard": 2e-3}
     analysis = SimpleNamespace(impls=pd.DataFrame([row]), rows={"honest": row}, caveats=[])
-    verdict = verdicts_of(run, analysis, [], {}, {})["honest"]
+    study = SimpleNamespace(manifest=run, reduced_precision=[], whose={}, weighted={})
+    verdict = verdicts_of(study, analysis)["honest"]
     assert ("unexplained" in [one.code for one in verdict.conditions]) is held
     assert verdict.wins is not held
 
