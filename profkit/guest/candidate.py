@@ -23,10 +23,9 @@ from profkit.guest import backward, facts, heap, settings
 from profkit.guest.build import birth, extensions, loading
 from profkit.guest.channel import Channel, EndedError
 from profkit.guest.clocks import cupti
-from profkit.guest.clocks.batch import batch, place
 from profkit.guest.clocks.clocks import CpuClock, CudaClock, GraphClock, HostClock
 from profkit.guest.failure import classified
-from profkit.guest.subject import Change, Given, TimedCall, plain, spoil
+from profkit.guest.subject import Change, Given, TimedCall, batch, place, plain, spoil
 from profkit.guest.tensors import exchange, inputs, precision, staging, state, weights
 from profkit.guest.tensors.compare import same, tensors
 from profkit.launch.protocol import Job

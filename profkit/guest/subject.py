@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from profkit.guest import facts
 from profkit.guest.backward import Gradients
 from profkit.guest.tensors import inputs, state
 from profkit.guest.tensors.compare import Verdict, tensors
@@ -18,6 +19,8 @@ from profkit.guest.tensors.fresh import Stock
 MOST_SETS = 3
 MEMORY = 2 << 30
 """Bytes of all implementations' input sets."""
+_CYCLES = 2.0e9
+"""A second of torch.cuda._sleep."""
 _NEAR = 0.05
 
 
@@ -153,6 +156,30 @@ class TimedCall:
             self()
         if self.last is not None and self._judged is not None:
             recheck(self.last, self._data, self._answer, self._judged)
+
+
+def batch(call: TimedCall, count: int, hold: float, device: torch.device) -> None:
+    """Make `count` calls back to back, or none, for the clock of another process; the last one with other inputs."""
+    call.turn()
+    call.prepare()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda._sleep(int(max(hold, 1e-6) * _CYCLES))
+    for _ in range(count - 1):
+        call()
+    call.turn()
+    if count:
+        call()
+    facts.settle(device)
+
+
+def place(index: int, shape: torch.Size) -> tuple[int, ...]:
+    """The multi-dimensional index of element number `index`."""
+    found: list[int] = []
+    for size in reversed(shape):
+        index, at = divmod(index, size)
+        found.append(at)
+    return tuple(reversed(found))
 
 
 def recheck(

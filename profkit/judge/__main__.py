@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from profkit.guest.whole import CannotWriteError
+from profkit.errors import ProfkitError
 from profkit.judge.events import Events
 from profkit.launch import walls
 from profkit.launch.protocol import BEHIND, CANNOT_WRITE, Job
@@ -42,8 +42,8 @@ def main(job_file: str, events_file: str) -> int:
     try:
         session.run(job, events)
         events.send("done")
-    except CannotWriteError as error:
-        sys.stderr.write(f"\n{error.strerror}\n")
+    except ProfkitError as error:
+        sys.stderr.write(f"\n{error}\n")
         return CANNOT_WRITE
     _end()
     return 0

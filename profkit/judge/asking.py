@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
+from profkit.errors import ProfkitError
 from profkit.guest import facts
 from profkit.guest.clocks import timing
 from profkit.guest.failure import classified
 from profkit.guest.tensors import inputs, state, weights
 from profkit.guest.tensors.compare import Verdict, close
-from profkit.guest.whole import CannotWriteError
 from profkit.judge import guests as judge
 from profkit.judge.events import Events
 from profkit.judge.implementation import Implementation
@@ -84,7 +84,7 @@ class Asking:
 
     def _accuse(self, subject: Subject, error: Exception, status: str) -> None:
         """Report the failure of `subject`; raise LostContextError when nothing can run after it."""
-        if isinstance(error, CannotWriteError):
+        if isinstance(error, ProfkitError):
             raise error
         if isinstance(error, LostCandidateError):
             return

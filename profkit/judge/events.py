@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from profkit.guest.whole import CannotWriteError
 from profkit.launch.protocol import LIMITS, Event
+from profkit.rundir.files import unwritable
 
 
 class Events:
@@ -44,9 +44,9 @@ class Events:
         try:
             written = os.write(self._handle, line)
         except OSError as error:
-            raise CannotWriteError(self._path, error) from error
+            raise unwritable(self._path, error) from error
         if written < len(line):
-            raise CannotWriteError(self._path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+            raise unwritable(self._path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
 
 def _process_start() -> float:

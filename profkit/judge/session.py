@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
+from profkit.errors import ProfkitError
 from profkit.guest import facts, heap, settings
 from profkit.guest.build import loading
 from profkit.guest.tensors import inputs, state
 from profkit.guest.tensors.compare import Left, Verdict, close, figures, form, same, tensors
-from profkit.guest.whole import CannotWriteError
 from profkit.judge import cases, implementation
 from profkit.judge import guests as judge
 from profkit.judge.events import Events
@@ -299,7 +299,7 @@ class Session(Modes):
                 verdict = self.oracle.case(trial.arguments, trial.answer).judged(got)
             else:
                 verdict = self.verdict(got, trial.arguments, candidate.alive, drawn=False)
-        except CannotWriteError:
+        except ProfkitError:
             raise
         except Exception as error:
             return self._refuses(candidate, trial, error)

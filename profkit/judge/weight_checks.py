@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from profkit.errors import ProfkitError
 from profkit.guest import settings
 from profkit.guest.build import loading
 from profkit.guest.tensors import inputs, weights
 from profkit.guest.tensors.compare import Verdict, close, coded, tensors
-from profkit.guest.whole import CannotWriteError
 from profkit.judge import guests as judge
 from profkit.judge.events import Events
 from profkit.judge.implementation import Implementation
@@ -190,7 +190,7 @@ class WeightChecks:
             try:
                 missing = candidate.shift(every, still)
                 got = candidate.plain(arguments, seed)
-            except (LostCandidateError, CannotWriteError):
+            except (LostCandidateError, ProfkitError):
                 raise
             except Exception as error:
                 session.note(name, f"weights: an in-place update is refused: {str(error).partition(chr(10))[0][:200]}")
@@ -223,7 +223,7 @@ class WeightChecks:
                 with session.weights_as(one.values):
                     want = session.ask_reference(inputs.clone(arguments))
                     verdict = session.oracle.case(arguments, want).judged(got)
-            except (LostCandidateError, CannotWriteError):
+            except (LostCandidateError, ProfkitError):
                 raise
             except Exception as error:
                 if one.binding:
@@ -255,7 +255,7 @@ class WeightChecks:
             held = session.reference.model.state_dict()
             candidate.take({name: held[name] for name in names}, every=True)
             return session.usual(candidate, candidate.alive).status == "ok"
-        except CannotWriteError:
+        except ProfkitError:
             raise
         except Exception as error:
             session.refuse_lost(error)

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -30,6 +30,7 @@ TAIL_BYTES = 1 << 16
 _WARDEN = Path(__file__).with_name("warden.py")
 _TICK = 0.02
 _METER_TICK = 0.05
+_KINDS = ("RssAnon", "RssShmem", "VmSwap")
 _GRACE = 0.5
 FAMILY = "PROFKIT_FAMILY"
 """Environment variable by which the descendants of one child are known, whatever session they are in."""
@@ -290,40 +291,18 @@ class Meter:
         if self._most and now >= self._next:
             self._next = now + _METER_TICK
             # The leader is the warden.
-            family = list(_family(self._leader) - {self._leader})
-            found = sum(_memory(pid, "RssAnon", "RssShmem", "VmSwap") for pid in family) + _unmapped(family)
+            found = sum(map(_memory, _family(self._leader) - {self._leader}))
             self.over = found if found > self._most else 0
         return bool(self.over)
 
 
-def _memory(pid: int, *kinds: str) -> int:
-    """Bytes of these kinds of memory of a process; 0 when it is gone.
-
-    psutil tells shared memory and mapped libraries only together, and the second do not count.
-    """
+def _memory(pid: int) -> int:
+    """Bytes of memory of a process but for mapped libraries, which psutil tells with shared memory; 0 when it is gone."""
     try:
         status = Path(f"/proc/{pid}/status").read_text("ascii", "replace")
     except OSError:
         return 0
-    return sum(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith(kinds))
-
-
-def _unmapped(family: Iterable[int]) -> int:
-    """Bytes of open files in memory (memfd, deleted ones of /dev/shm) that are not mapped.
-
-    Shared memory that is mapped is counted with each process.
-    """
-    files: dict[tuple[int, int], int] = {}
-    mapped = 0
-    for pid in family:
-        mapped += _memory(pid, "RssShmem")
-        for link in Path(f"/proc/{pid}/fd").glob("*"):
-            with contextlib.suppress(OSError):
-                name = os.readlink(link)
-                if name.startswith("/memfd:") or (name.startswith("/dev/shm/") and name.endswith(" (deleted)")):
-                    found = link.stat()
-                    files[found.st_dev, found.st_ino] = found.st_blocks * 512
-    return max(0, sum(files.values()) - mapped)
+    return sum(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith(_KINDS))
 
 
 def kill_session(leader: int, *, grace: float = _GRACE, mark: str = "") -> None:

@@ -13,7 +13,6 @@ on the same clock; the process's own start and end are rows of it.
 
 from __future__ import annotations
 
-import csv
 import os
 import runpy
 import signal
@@ -31,7 +30,7 @@ from collectors.nsys.ranges import Range
 from collectors.operations import told
 from profkit import annotation
 from profkit.guest.clocks.kineto import kind_of, recorder, said_by_user
-from profkit.guest.whole import whole_file
+from profkit.rundir.files import write_rows
 from profkit.torch_tools.window import MARK, Window, parsed
 
 
@@ -277,10 +276,7 @@ def host_rows(found: Gathered, began: int, ended: int) -> list[dict[str, Any]]:
 
 
 def write(found: Sequence[Mapping[str, Any]], columns: Sequence[str], path: Path) -> None:
-    with whole_file(path) as stream:
-        writer = csv.DictWriter(stream, columns)
-        writer.writeheader()
-        writer.writerows(found)
+    write_rows(path, [columns, *([row.get(name, "") for name in columns] for row in found)])
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ from candidates import COMPILE_ERROR, candidate, write_sample
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
 from profkit.guest.build.loading import BuildLock, build_key, release_all
-from profkit.guest.whole import CannotWriteError, whole_file
 from profkit.launch import alone as locks
 from profkit.launch import gpu, runner, tools
 from profkit.launch.process import Spool
@@ -150,21 +149,6 @@ def test_a_pipe_is_written_into_and_stays_one(tmp_path):
         assert pipe.is_fifo()
         assert stream.read(2) == b"{}"
     assert list(tmp_path.iterdir()) == [pipe]
-
-
-def test_a_file_is_there_whole_or_not_at_all(tmp_path):
-    file = tmp_path / "timings.csv"
-    file.write_text("before\n")
-
-    def fill_the_disk():
-        with whole_file(file) as stream:
-            stream.write("half a li")
-            raise OSError(28, os.strerror(28))
-
-    with pytest.raises(CannotWriteError, match=r"cannot write .*timings\.csv"):
-        fill_the_disk()
-    assert file.read_text() == "before\n"
-    assert [entry.name for entry in tmp_path.iterdir() if entry.suffix == ".part"] == []
 
 
 def test_a_log_that_cannot_grow_costs_only_itself():

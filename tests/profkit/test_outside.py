@@ -8,8 +8,8 @@ import math
 import pytest
 
 torch = pytest.importorskip("torch")
-from profkit.guest.clocks.batch import place  # noqa: E402
 from profkit.guest.clocks.timing import Sample  # noqa: E402
+from profkit.guest.subject import place  # noqa: E402
 from profkit.judge.timing import outside  # noqa: E402
 
 CPU, COUNT = torch.device("cpu"), 100

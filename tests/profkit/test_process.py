@@ -111,12 +111,6 @@ def test_a_daemon_of_a_killed_ancestor_dies_too(tmp_path):
     assert alive(mark) == []
 
 
-def test_memory_counts_where_nothing_maps_it(tmp_path):
-    code = "import os, time; fd = os.memfd_create('x'); os.write(fd, bytes(1 << 20)); [os.write(fd, bytes(8 << 20)) for _ in range(24)]; time.sleep(60)"
-    done = start(code, tmp_path / "log", limit=60, memory=128 << 20)
-    assert done.memory > 128 << 20
-
-
 def test_a_hang_waits_while_a_compiler_is_at_work(tmp_path):
     work = "import time; [0 for _ in iter(lambda: time.process_time() > 2, True)]"
     code = f"import subprocess, sys; subprocess.run(['cc1plus', '-c', {work!r}], executable=sys.executable); print('built')"

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from profkit.guest.whole import CannotWriteError, whole_file
+from profkit.errors import ProfkitError
+from profkit.rundir.files import write_atomic
 
 
 class BuildFailedError(RuntimeError):
@@ -29,8 +30,7 @@ _ASKS = re.compile(r"cuda\.(is_available|device_count|get_device|current_device)
 def remember(file: Path, cache: Path, key: str, campaign: str, error: Exception) -> None:
     """Keep a compiler's error for a campaign; not if transient or if the source queries the GPU."""
     if campaign and not _TRANSIENT.search(str(error)) and not _ASKS.search(file.read_text("utf-8", "replace")):
-        with whole_file(cache / f"{key}.failed") as stream:
-            json.dump({"campaign": campaign, "error": str(error)}, stream)
+        write_atomic(cache / f"{key}.failed", json.dumps({"campaign": campaign, "error": str(error)}).encode())
 
 
 def known(cache: Path, key: str, campaign: str) -> None:
@@ -102,6 +102,6 @@ def _first_name(asked: Mapping[str, Any]) -> str:
     file = Path(root) / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.name"
     with contextlib.suppress(OSError):
         return file.read_text("utf-8")
-    with contextlib.suppress(CannotWriteError), whole_file(file) as stream:
-        stream.write(name)
+    with contextlib.suppress(ProfkitError):
+        write_atomic(file, name.encode())
     return name

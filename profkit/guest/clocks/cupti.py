@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-import csv
 import functools
 import math
 import random
@@ -25,7 +24,7 @@ import torch
 from profkit.guest.clocks.clocks import CudaClock, witness
 from profkit.guest.clocks.kineto import kind_of, recorder
 from profkit.guest.clocks.timing import DECIDING, Call, Sample, known_to, trials_of
-from profkit.guest.whole import whole_file
+from profkit.rundir.files import write_rows
 
 LEAST, ROUNDS = 12, 24
 """Least and most rounds of a recording."""
@@ -254,10 +253,9 @@ def union(activities: Sequence[Activity]) -> float:
 
 def write(calls: Mapping[str, Sequence[Activity]], path: Path) -> None:
     """Write cupti.csv: a row per device activity of a median call of each implementation."""
-    with whole_file(path) as stream:
-        writer = csv.writer(stream)
-        writer.writerow(["impl", "kernel", "launch", "start", "time", "stream", "kind"])
-        for impl, activities in calls.items():
-            for number, a in enumerate(activities):
-                kind = next((k for k in ("memcpy", "memset") if a.name.lower().startswith(k)), "kernel")
-                writer.writerow([impl, a.name, number, f"{a.start:.9f}", f"{a.end - a.start:.9f}", a.stream, kind])
+    rows = [["impl", "kernel", "launch", "start", "time", "stream", "kind"]]
+    for impl, activities in calls.items():
+        for number, a in enumerate(activities):
+            kind = next((k for k in ("memcpy", "memset") if a.name.lower().startswith(k)), "kernel")
+            rows.append([impl, a.name, f"{number}", f"{a.start:.9f}", f"{a.end - a.start:.9f}", f"{a.stream}", kind])
+    write_rows(path, rows)

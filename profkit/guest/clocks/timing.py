@@ -6,7 +6,6 @@ block for the statistics. `measure` stops when every median is known well enough
 
 from __future__ import annotations
 
-import csv
 import random
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.guest.whole import whole_file
+from profkit.rundir.files import read_rows, write_rows
 
 Call = Callable[[], Any]
 
@@ -212,19 +211,12 @@ def known_to(sides: Iterable[Collection[float]]) -> float:
 def write(samples: list[Sample], path: Path) -> None:
     """Write timings.csv: a row per sample, fields as in `Sample`."""
     names = [field.name for field in fields(Sample)]
-    with whole_file(path) as stream:
-        writer = csv.writer(stream)
-        writer.writerow(names)
-        for sample in samples:
-            writer.writerow([_cell(getattr(sample, name)) for name in names])
+    write_rows(path, [names, *([_cell(getattr(sample, name)) for name in names] for sample in samples)])
 
 
 def remove(name: str, path: Path) -> None:
-    """Remove the rows of one implementation from timings.csv. Raises CannotWriteError."""
-    with path.open(newline="", encoding="utf-8") as stream:
-        rows = list(csv.reader(stream))
-    with whole_file(path) as stream:
-        csv.writer(stream).writerows(row for row in rows if row[0] != name)
+    """Remove the rows of one implementation from timings.csv. Raises ProfkitError."""
+    write_rows(path, [row for row in read_rows(path) if row[0] != name])
 
 
 def _cell(value: Any) -> Any:

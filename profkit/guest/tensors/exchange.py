@@ -20,7 +20,7 @@ import torch
 from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import tensors
 from profkit.guest.tensors.staging import Area
-from profkit.guest.whole import CannotWriteError
+from profkit.rundir.files import unwritable
 
 _SLACK = 1 << 20
 _ALIEN = "__not_a_tensor__"
@@ -29,7 +29,7 @@ getattr(torch.serialization, "set_crc32_options", lambda _: None)(False)
 
 
 def write(value: Any, file: Path, area: Area | None = None) -> None:
-    """Save tensors, those on the device to the area if any. Raises CannotWriteError."""
+    """Save tensors, those on the device to the area if any. Raises ProfkitError."""
     if area is not None:
         value = area.put(value)
     size = sum(
@@ -40,17 +40,17 @@ def write(value: Any, file: Path, area: Area | None = None) -> None:
     free = shutil.disk_usage(file.parent).free
     if size + _SLACK > free:
         room = f"{size / 1e9:.3g} GB are to be handed over and {free / 1e9:.3g} GB are free"
-        raise CannotWriteError(file, OSError(errno.ENOSPC, f"{room}; set TMPDIR to a place with room"))
+        raise unwritable(file, OSError(errno.ENOSPC, f"{room}; set TMPDIR to a place with room"))
     value = inputs.to_device(value, torch.device("cpu"))
     try:
         torch.save(value, file)
     except OSError as error:
-        raise CannotWriteError(file, error) from error
+        raise unwritable(file, error) from error
     except RuntimeError as error:
         # torch's only message for a full disk.
         if "PytorchStreamWriter" not in str(error):
             raise
-        raise CannotWriteError(file, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from error
+        raise unwritable(file, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from error
 
 
 def read(file: Path, device: torch.device, *, trusted: bool, area: Area | None = None) -> Any:

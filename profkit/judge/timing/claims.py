@@ -10,10 +10,9 @@ from typing import Any, cast
 
 import torch
 
-from profkit.guest.clocks.batch import place
 from profkit.guest.clocks.cupti import Activity, CuptiError
 from profkit.guest.clocks.timing import Clock, Sample
-from profkit.guest.subject import ChangedResultError, Data, recheck
+from profkit.guest.subject import ChangedResultError, Data, place, recheck
 from profkit.guest.tensors.compare import Verdict, tensors
 from profkit.judge.remote import Remote, RemoteError
 

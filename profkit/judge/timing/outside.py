@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from profkit.guest.clocks.batch import batch
 from profkit.guest.clocks.timing import Sample
+from profkit.guest.subject import batch
 from profkit.judge.timing import busy
 
 METHOD = "outside"
