@@ -23,9 +23,11 @@ class Use:
     roofline: Roofline
 
     def peak(self, name: str) -> Array:
-        """Ceiling of each launch: the roofline's, else the tool's own; NaN unknown."""
-        known = self.roofline.peak(name)
-        return column(self.frame, peak_counter(name)) if np.isnan(known) else np.full(len(self.frame), known)
+        """Ceiling of each launch: the roofline's, of the tool's the launch's own, at its own clock; NaN unknown."""
+        known, own = self.roofline.get(name), column(self.frame, peak_counter(name))
+        if known is None or known.source == "ncu":
+            return np.where(np.isnan(own), self.roofline.peak(name), own)
+        return np.full(len(self.frame), known.peak)
 
     @cached_property
     def counts(self) -> dict[str, Array]:

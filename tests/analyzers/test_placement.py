@@ -138,6 +138,16 @@ def test_an_empty_frame_places_nothing(h200):
     assert place(launches({}).iloc[:0], h200)["bound_by"].tolist() == []
 
 
+def test_a_tools_own_peak_is_each_launchs_at_its_own_clock():
+    roof = Roofline("x", (Ceiling("dram", "bandwidth", 3e12, "ncu"),))
+    frame = launches(
+        {"time": 1.0, "dram_bytes": 2e12, "peak_dram_bw": 2e12},
+        {"time": 1.0, "dram_bytes": 2e12, "peak_dram_bw": 4e12},
+        {"time": 1.0, "dram_bytes": 2e12, "peak_dram_bw": np.nan},
+    )
+    assert place(frame, roof)["dram_fraction"].tolist() == pytest.approx([1.0, 0.5, 2 / 3])
+
+
 def test_a_point_above_a_roof_is_flagged_not_clamped(h200):
     frame = launches(
         {"kernel": "fine", "time": 1.0, "dram_bytes": 4e12},
