@@ -54,7 +54,7 @@ def report_(
         return _deliver(dialect.document(runs, lang, **own), output, force)
     if len(runs) != 1:
         raise click.UsageError("one run at a time; `profkit compare` puts runs in a row")
-    return _again(runs[0], output, force, as_json)
+    return _again(runs[0], output, force, as_json, lang)
 
 
 report_.params += [option for one in DIALECTS.values() for option in one.options]
@@ -79,8 +79,9 @@ def _own(context: click.Context, dialect: Dialect | None, options: dict[str, Any
     return {name: value for name, value in options.items() if name in names}
 
 
-def _again(run: str, output: Path | None, force: bool, as_json: bool) -> int:
+def _again(run: str, output: Path | None, force: bool, as_json: bool, lang: str) -> int:
     from profkit.report import derived  # pandas and matplotlib stay out of start-up
+    from profkit.report.messages import speaking
     from profkit.report.writers import markdown, terminal
     from profkit.study.study import open_study
 
@@ -92,7 +93,8 @@ def _again(run: str, output: Path | None, force: bool, as_json: bool) -> int:
         shared.deliver(derived.metrics(study) if metrics else markdown.report(study), output or Path("-"), force)
         return 0
     files = derived.write(study)
-    show(terminal.summary(study))
+    with speaking(lang):
+        show(terminal.summary(study))
     click.echo(terminal.next_steps(study, files), err=True)
     return 0
 

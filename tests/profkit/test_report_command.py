@@ -102,3 +102,10 @@ def test_the_command_line_is_built_from_the_dialects():
     for dialect in DIALECTS.values():
         assert all(option in command.params for option in dialect.options)
     assert isinstance(report("r", "--for", "nobody").exception, click.BadParameter)
+
+
+def test_the_terminal_speaks_the_language_that_was_asked_for(tmp_path):
+    shutil.copytree(RECORDED, tmp_path / "run")
+    shown = report(tmp_path / "run", "--lang", "zh")
+    assert "cuda：正确，更快：2.86x" in shown.stdout
+    assert "存疑之处：" in shown.stdout

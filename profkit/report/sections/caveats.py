@@ -88,8 +88,8 @@ def caveat_line(one: Said) -> str:
 def more_caveats(study: Study) -> str:
     """How many caveats the answer does not rest on, and where they are; "" for none."""
     count = len(all_caveats(study)) - len(that_matter(study))
-    whose = f"about {'other implementations and ' if study.manifest.impls else ''}figures beside the answer"
-    return f"{count} more, {whose}, in metrics.json" if count else ""
+    key = "more_caveats_impls" if study.manifest.impls else "more_caveats"
+    return say(key, count=str(count)) if count else ""
 
 
 def sanitizer_lines(study: Study) -> list[str]:

@@ -49,7 +49,7 @@ def summary(study: Study, told: Mapping[str, str] = MappingProxyType({})) -> str
     blocks += sections.timeline_lines(study)
     blocks += _listed("compute-sanitizer:", sections.sanitizer_lines(study))
     weak = [_caveat(one) for one in sections.that_matter(study)]
-    blocks += _listed("caveats:", [line for line in (*weak, sections.more_caveats(study)) if line])
+    blocks += _listed(say("t_caveats"), [line for line in (*weak, sections.more_caveats(study)) if line])
     for impl, tail in sections.last_lines(study):
         blocks += [f"last lines of {impl.name}:", *("  | " + line for line in tail.splitlines()[-LAST_LINES:])]
     return "\n".join(blocks)
