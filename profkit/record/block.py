@@ -34,7 +34,7 @@ class Block(AbstractContextManager["Block"]):
 
     @property
     def run(self) -> Any:
-        """The recorded run. Raises CannotProfileError where nothing ran on a GPU."""
+        """The recorded run. Raises CannotProfileError where neither a GPU's work nor an operator of torch was seen."""
         if isinstance(self._run, ProfkitError):
             raise self._run
         return self._run
@@ -75,10 +75,9 @@ class Block(AbstractContextManager["Block"]):
             try:
                 found = import_files([file], target)
             except CollectError as error:
-                fix = "it needs a GPU; `profkit.measure` times a callable on the CPU as well"
-                return CannotProfileError(
-                    f"{self.name}: nothing ran on a GPU: {error}".partition(str(file))[0], fix=fix
-                )
+                fix = "`profkit.measure` times any callable"
+                why = f"{self.name}: nothing ran on a GPU, and no operator of torch: {error}"
+                return CannotProfileError(why.partition(f": {file}")[0], fix=fix)
         found.run.manifest.sample.id = name
         found.run.save()
         return self._shown(found.run, found.frames)
