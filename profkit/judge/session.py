@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -135,16 +136,11 @@ class Session(Modes):
         return self._load_here(seed)
 
     def _load_here(self, seed: int) -> list[Implementation]:
-        found = []
-        for subject in self._job.subjects:
-            if subject.role != "reference":
-                built = self._built(subject, lambda s=subject: self._candidate(s, seed))  # type: ignore[misc]
-                if built is not None:
-                    found.append(built)
-        return found
-
-    def _candidate(self, subject: Subject, seed: int) -> Implementation:
-        return implementation.candidate(self._job, subject, self.reference, seed, self.device)
+        job = self._job
+        make = functools.partial(implementation.candidate, job, first=self.reference, seed=seed, device=self.device)
+        subjects = [subject for subject in job.subjects if subject.role != "reference"]
+        built = [self._built(subject, functools.partial(make, subject)) for subject in subjects]
+        return [one for one in built if one is not None]
 
     def _built(self, subject: Subject, build: Callable[[], Implementation]) -> Implementation | None:
         """The result of `build`; None, and an event, when it fails."""

@@ -90,7 +90,6 @@ def together(one: Timing, more: Timing) -> Timing:
         rounds=one.rounds + more.rounds,
         warmup=one.warmup + more.warmup,
         dropped=one.dropped + more.dropped,
-        seconds={part: sum(each.seconds.get(part, 0.0) for each in (one, more)) for part in one.seconds | more.seconds},
         reached=max(filter(None, (one.reached, more.reached)), default=None),
         notes=one.notes | more.notes,
         slower=busiest.slower,

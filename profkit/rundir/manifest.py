@@ -218,9 +218,7 @@ class Window(msgspec.Struct, frozen=True):
 class Timing(msgspec.Struct):
     """Method of the times in timings.csv; `notes` by method; `offset` [s] of event pairs.
 
-    `processes` of every implementation; `spread`:
-    the relative half-width assumed of another process where one was enough, else 0; `seconds` spent in each part of the
-    timing.
+    `processes` of every implementation; `spread`: the relative half-width assumed of another process where one was enough, else 0.
     """
 
     method: str = ""
@@ -237,7 +235,6 @@ class Timing(msgspec.Struct):
     processes: int = 1
     spread: float = 0.0
     notes: dict[str, str] = {}
-    seconds: dict[str, float] = {}
     slower: float = 1.0
     load: str = ""
 

@@ -74,7 +74,6 @@ TIMED = ("faster", "slower", "same", "inconclusive")
 
 def test_a_copy_is_a_task_and_to_copy_is_its_work(runs):
     run = runs["copies"]
-    assert run.manifest.probe["copies"] is True
     assert run.manifest.probe["passing"] == []
     assert run.verdicts["copies"].word in TIMED
     # Where an answer lies is nobody's business, but the caller's.
@@ -84,7 +83,6 @@ def test_a_copy_is_a_task_and_to_copy_is_its_work(runs):
 def test_what_looks_like_a_copy_for_the_inputs_drawn_is_told_by_others(runs):
     run = runs["positive"]
     assert run.manifest.probe["told"] == {"an input as it came": "inputs with the other sign"}
-    assert run.manifest.probe["copies"] is False
     assert run.verdicts["clamps"].word in TIMED
     said = "gives an input as it came, which is right for the inputs as they are drawn alone; wrong for inputs with the"
     assert status(run, "only_copies")[0] == "mismatch"

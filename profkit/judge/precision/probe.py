@@ -44,7 +44,7 @@ class Probe:
     """Properties of a task.
 
     `passing`: trivial answers that pass; `told`: those for drawn inputs alone, and the unusual inputs that tell them
-    apart. `still`: outputs equal for all inputs; `copies`: the answer is the input; `mutates`: the reference mutates
+    apart. `still`: outputs equal for all inputs; `mutates`: the reference mutates
     its inputs. `random`: it draws random numbers; `keeps`: its answer depends on earlier calls. `varied`: how
     repeated draws are changed; `holes`: it looks for NaN.
     """
@@ -53,7 +53,6 @@ class Probe:
     passing: list[str] = field(default_factory=list)
     told: dict[str, str] = field(default_factory=dict)
     still: list[str] = field(default_factory=list)
-    copies: bool = False
     mutates: bool = False
     random: bool = False
     keeps: bool = False
@@ -174,7 +173,7 @@ def told_apart(found: Probe, asked: Iterable[Trial], other: Any, oracle: Oracle)
                 copied += 1
     copies = AS_IT_CAME in found.passing and AS_IT_CAME not in told and copied >= _COPIED
     left = [name for name in found.passing if name not in told and not (copies and name == AS_IT_CAME)]
-    return replace(found, passing=left, told=told, copies=copies, still=still)
+    return replace(found, passing=left, told=told, still=still)
 
 
 def gives(trial: Trial, got: Any, found: Probe, other: Any) -> str:

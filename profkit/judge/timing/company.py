@@ -68,18 +68,16 @@ class Company:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Have the device alone inside the block, reported by its begin and end [s since 1970]."""
+        """Have the device alone inside the block."""
         if self._door is None:
             yield
             return
         facts.settle(self._device)
         self._here = False
         self._wait_at(self._door.turn)
-        began = time.time()
         try:
             yield
         finally:
-            self._events.send("alone", began=began, ended=time.time())
             self.join()
 
     def _wait_at(self, go: Callable[[Callable[[], None]], None]) -> None:

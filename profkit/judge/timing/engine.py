@@ -7,7 +7,7 @@ import random
 import statistics
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,11 @@ import torch
 from profkit.guest import facts
 from profkit.guest.clocks import cupti, timing
 from profkit.guest.clocks.clocks import CpuClock, CudaClock, GraphClock, HostClock
+from profkit.guest.clocks.timing import Sample
 from profkit.guest.subject import TimedCall
 from profkit.judge.events import Events
 from profkit.judge.remote import RemoteError
-from profkit.judge.timing import busy, claims, outside, winner
+from profkit.judge.timing import busy, claims, outside
 from profkit.launch.protocol import Job
 
 SHORT = 20e-6
@@ -31,7 +32,6 @@ RECHECKS = 1 / 8
 _FIRST_TURNS = 8
 _LOADED = 2.0
 _PRESSED = 0.3
-_WORTH_A_WORD = 0.01
 _AGREEING, _AGREED = 0.3, 0.01
 """Share of the budget for event pairs, and the precision that suffices, where CUPTI decides."""
 _FEW: Mapping[str, Any] = {"least": 8, "trials": 2}
@@ -39,6 +39,10 @@ _FEWER: Mapping[str, Any] = {"least": timing.DECIDING, "most": timing.DECIDING, 
 """Rounds of event pairs then; fewer in repeated jobs, which only need the launch time."""
 _COMPARING = 0.5
 """Share of the time for comparisons after the first rounds."""
+FIELD = 3
+"""Candidates from which selection bias matters."""
+FIRST = "-first"
+"""Suffix of the method of a winner's first samples."""
 MOST_RECORDINGS = 6
 """CUPTI holds records in memory until a recording ends, so long measurements need several."""
 
@@ -64,7 +68,6 @@ def time_all(
         timed.best_again()
     if claims.suspects(calls):
         timed.bound()
-    timed.spent.on("")
     used = {sample.method for sample in timed.samples}
     result, clock = timed.result, timed.clock
     return {
@@ -79,7 +82,6 @@ def time_all(
         "reached": result.reached,
         "dropped": timed.dropped,
         "offset": timed.offset,
-        "seconds": timed.spent.seconds,
         "notes": {name: note for name, note in timed.notes.items() if name in used},
     }
 
@@ -99,9 +101,9 @@ class _Timed:
         cold = job.l2 == "cold"
         self.own = CudaClock(device, cold=cold) if device.type == "cuda" else CpuClock(cold=cold)
         self.clock = claims.over(self.own, calls)
-        self.spent, self._after, self._watch = _Spent(), _Comparing(calls), busy.Watch()
+        self._after, self._watch = _Comparing(calls), busy.Watch()
         self._full = float(facts.device_facts(device).get("max_sm_clock", 0.0))
-        self.samples: list[timing.Sample] = []
+        self.samples: list[Sample] = []
         self.notes: dict[str, str] = {}
         self._scant, self.offset, self.dropped = False, 0.0, 0
 
@@ -116,7 +118,7 @@ class _Timed:
         self.before(name)
 
     def measure(
-        self, budget: float, target: float, enough: Callable[[list[timing.Sample]], bool] | None = None, **rounds: Any
+        self, budget: float, target: float, enough: Callable[[list[Sample]], bool] | None = None, **rounds: Any
     ) -> None:
         """Take samples by the clock; all outputs are compared once at the end."""
         self.result = timing.measure(
@@ -134,7 +136,6 @@ class _Timed:
             self.before(name)
             call()
             call.recheck()
-        self.spent.on(self.clock.method)
         self.samples = timing.drop_slow_rounds(self.result.samples, self._full)
         self.dropped = sum(not sample.kept for sample in self.samples)
         self.notes[self.clock.method] = claims.notes(self._calls, self.clock)
@@ -156,22 +157,18 @@ class _Timed:
         if self.offset:
             self.notes["event"] += f"; less {self.offset * 1e6:.2f} us, what the pair reads on an empty kernel"
 
-    def _cross_checks(self, clock: CudaClock) -> list[timing.Sample]:
+    def _cross_checks(self, clock: CudaClock) -> list[Sample]:
         """The same calls by the host's clock, as graphs where short, and by CUPTI; sets `offset`."""
         job = self._job
         more = [] if job.again else self._host()
-        self.spent.on("host")
         for name in self._calls if not job.again else ():
             if statistics.median(s.seconds for s in self.samples if s.impl == name) < SHORT:
                 more += self._graph(name)
-        self.spent.on("graph")
         try:
             judged, activities = _judged(job, self._calls, clock, self.before, self._after)
             more += judged
-            self.spent.on("cupti")
             if not job.again:
                 self.offset = cupti.event_offset(clock, self._device)
-                self.spent.on("offset")
                 cupti.write(activities, Path(job.timings).with_name("cupti.csv"))
         except (cupti.CuptiError, RuntimeError) as error:
             self._without(
@@ -179,7 +176,7 @@ class _Timed:
             )
         return more
 
-    def _host(self) -> list[timing.Sample]:
+    def _host(self) -> list[Sample]:
         """Samples by the host's clock; none, and a caveat, when it fails."""
         try:
             return self._side(HostClock(self._device), self._calls, 1.0)
@@ -187,7 +184,7 @@ class _Timed:
             self._without(error, "the caller's view could not be timed", "")
             return []
 
-    def _graph(self, name: str) -> list[timing.Sample]:
+    def _graph(self, name: str) -> list[Sample]:
         """Graph samples of one call, none when it cannot be captured."""
         try:
             return self._side(GraphClock(self._device), {name: self._calls[name]}, 0.5)
@@ -197,7 +194,7 @@ class _Timed:
             torch.cuda.synchronize(self._device)
             return []
 
-    def _side(self, clock: timing.Clock, calls: Mapping[str, TimedCall], budget: float) -> list[timing.Sample]:
+    def _side(self, clock: timing.Clock, calls: Mapping[str, TimedCall], budget: float) -> list[Sample]:
         """A few samples by another clock."""
         clock = claims.over(clock, calls)
         return timing.measure(
@@ -210,7 +207,7 @@ class _Timed:
         traceback.print_exc()
         self._events.send("caveat", what=what, how_much=str(error).partition("\n")[0], fix=fix)
 
-    def _less(self, sample: timing.Sample) -> timing.Sample:
+    def _less(self, sample: Sample) -> Sample:
         """The sample without the event pair's own time; dropped when nothing is left."""
         seconds = sample.seconds - self.offset
         return replace(sample, seconds=seconds, kept=sample.kept if seconds > 0 else 0)
@@ -218,21 +215,20 @@ class _Timed:
     def best_again(self) -> None:
         """Time the fastest of several candidates again: its first samples are biased by selection."""
         references = [subject.name for subject in self._job.subjects if subject.role == "reference"]
-        best = winner.fastest(self.samples, [name for name in self._calls if name not in references])
+        best = fastest(self.samples, [name for name in self._calls if name not in references])
         if not best or not set(references) & set(self._calls):
             return
         fresh = self._timed_again({name: self._calls[name] for name in (*references, best)})
         if not fresh:
             return
         self.dropped += sum(not sample.kept for sample in fresh)
-        self.samples = winner.replaced(self.samples, fresh, best)
+        self.samples = replaced(self.samples, fresh, best)
         self.write()
         for method in {sample.method for sample in fresh}:
             self.notes[method] += f"; {best}, the fastest of {len(self._calls) - 1}, timed again"
-            self.notes[method + winner.FIRST] = f"the samples by which {best} was found the fastest"
-        self.spent.on("best again")
+            self.notes[method + FIRST] = f"the samples by which {best} was found the fastest"
 
-    def _timed_again(self, pair: Mapping[str, TimedCall]) -> list[timing.Sample]:
+    def _timed_again(self, pair: Mapping[str, TimedCall]) -> list[Sample]:
         """New samples of these calls; none where CUPTI decided and now fails."""
         job, clock = self._job, claims.over(self.own, pair)
         fresh = timing.measure(
@@ -269,7 +265,6 @@ class _Timed:
         self.samples = samples + [sample for exam in exams for sample in exam.samples]
         self.write()
         self.notes[outside.METHOD] = outside.NOTE
-        self.spent.on(outside.METHOD)
 
     def _look(self) -> tuple[dict[str, float], list[outside.Exam], busy.Watch]:
         """(violated lower bounds, exams, load) of one look from outside."""
@@ -295,21 +290,6 @@ def ready(job: Job, calls: Mapping[str, TimedCall], device: torch.device) -> Non
         except (cupti.CuptiError, RuntimeError) as error:
             # The recording will fail too, and report it.
             _only_of_clocks(error)
-
-
-class _Spent:
-    """Seconds by part of the timing."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.monotonic()
-
-    def on(self, part: str) -> None:
-        """Add the time since the last call to this part; "" for none."""
-        now = time.monotonic()
-        if part and now - self._last > _WORTH_A_WORD:
-            self.seconds[part] = round(self.seconds.get(part, 0.0) + now - self._last, 3)
-        self._last = now
 
 
 def _say_load(watch: busy.Watch, events: Events) -> None:
@@ -356,7 +336,7 @@ def _judged(
     clock: CudaClock,
     before: Callable[[str], None],
     after: Callable[[str, int], None],
-) -> tuple[list[timing.Sample], dict[str, list[cupti.Activity]]]:
+) -> tuple[list[Sample], dict[str, list[cupti.Activity]]]:
     """CUPTI's samples, in as many recordings as the precision takes and the budget allows."""
     end = time.monotonic() + job.budget
     samples, activities = cupti.sample(calls, clock, target=job.target, end=end, before=before, after=after)
@@ -366,3 +346,23 @@ def _judged(
         more, _ = cupti.sample(calls, clock, target=job.target, end=end, before=before, after=after, seed=number)
         samples += [replace(s, round=s.round + number * cupti.ROUNDS) for s in more]
     return samples, activities
+
+
+def fastest(samples: Iterable[Sample], candidates: Collection[str]) -> str:
+    """The candidate with the least median by the deciding method; "" for fewer than FIELD."""
+    kept = [sample for sample in samples if sample.kept and sample.impl in candidates]
+    for method in outside.DECIDING:
+        seconds = {name: [s.seconds for s in kept if s.impl == name and s.method == method] for name in candidates}
+        medians = {name: statistics.median(values) for name, values in seconds.items() if values}
+        if len(medians) >= FIELD:
+            return min(medians, key=lambda name: medians[name])
+    return ""
+
+
+def replaced(samples: Iterable[Sample], fresh: Collection[Sample], name: str) -> list[Sample]:
+    """All samples, `fresh` ones in later rounds; earlier ones of `name` marked as FIRST."""
+    earlier = list(samples)
+    methods = {sample.method for sample in fresh}
+    beyond = 1 + max((sample.round for sample in earlier), default=-1)
+    first = [replace(s, method=s.method + FIRST) if s.impl == name and s.method in methods else s for s in earlier]
+    return first + [replace(s, round=s.round + beyond) for s in fresh]
