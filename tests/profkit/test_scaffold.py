@@ -119,7 +119,7 @@ def test_a_folder_from_a_file_runs_and_prints_the_grammar(from_file):
     assert ran.returncode == 0, ran.stderr
     found = Transcript.parse(ran.stdout)
     assert found.passed is True
-    assert found.speedup.low <= found.speedup.value <= found.speedup.high + 0.01
+    assert found.speedup.low - 0.01 <= found.speedup.value <= found.speedup.high + 0.01
     assert all(word in ran.stdout for word in ("吞吐量", "内存带宽"))
     assert "某人" in (from_file / "readme.md").read_text("utf-8")
 
