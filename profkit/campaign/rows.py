@@ -82,12 +82,7 @@ class _Said(msgspec.Struct):
         return Verdict(self.impl, self.word, self.kind, self.why, speedup, low, high, self.conditions)
 
 
-METRICS = "profkit-metrics/1"
-"""The schema of metrics.json (analyzers.analysis.SCHEMA, which comes with pandas)."""
-
-
 class _Metrics(msgspec.Struct):
-    schema: str = METRICS
     impls: list[Facts] = []
     kernels: list[Facts] = []
     caveats: list[Caveat] | None = None
@@ -108,9 +103,6 @@ def read_run(folder: Path, path: str) -> tuple[str, list[tuple[Row, Facts]]]:
         pass
     except (OSError, msgspec.DecodeError) as error:
         damage = f"{run / 'metrics.json'}: {error}"
-    if metrics.schema != METRICS:
-        damage = f"{run / 'metrics.json'}: field schema: {metrics.schema!r}, expected {METRICS!r}; use a newer profkit"
-        metrics = _Metrics()
     return damage, list(_rows(path, manifest, metrics))
 
 

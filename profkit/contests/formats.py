@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profkit.contests import door
-from profkit.contests.flashinfer_bench import trace_set
-from profkit.contests.kernelbot import task as kernelbot
-from profkit.contests.sol_execbench import problem as sol_execbench
+from profkit.contests import door, flashinfer_bench, kernelbot, sol_execbench
 from profkit.contests.sources import Sources
 from profkit.launch.gpu import gpu_present
 from profkit.record.profile import Answer
@@ -33,7 +30,7 @@ class Format:
 FORMATS = (
     Format(kernelbot.tasks, kernelbot.read),
     Format(sol_execbench.tasks, sol_execbench.read),
-    Format(trace_set.tasks, trace_set.read),
+    Format(flashinfer_bench.tasks, flashinfer_bench.read),
 )
 
 

@@ -9,9 +9,7 @@ import pytest
 from synthetic_runs import make_run
 
 from profkit.api import open_run, profile
-from profkit.contests import formats
-from profkit.contests.flashinfer_bench import trace_set
-from profkit.contests.sol_execbench import problem
+from profkit.contests import flashinfer_bench, formats, sol_execbench
 from profkit.errors import ProfkitError
 from profkit.report.dialects import records
 from profkit.targets.backends import detect
@@ -245,7 +243,7 @@ def test_the_sol_score_is_one_at_the_lower_bound_and_a_half_at_the_reference(tmp
 
 def test_the_largest_workload_is_timed_and_the_others_are_checked(folder):
     namespace = {}
-    exec(problem.read(folder, "cuda").reference, namespace)
+    exec(sol_execbench.read(folder, "cuda").reference, namespace)
     assert [part.shape[0] for part in namespace["get_inputs"]()[:2]] == [32, 16]
     more = namespace["get_more_inputs"]()
     assert len(more) == 1
@@ -264,7 +262,7 @@ def test_a_reference_may_have_names_of_a_sample_and_shapes_may_have_numbers(fold
     text = text.replace("rows.sum(-1)", "rows.sum(-1), x.new_ones(3)")
     changed = {"reference": text, "custom_inputs_entrypoint": "get_inputs", "inputs": inputs, "outputs": outputs}
     (folder / "definition.json").write_text(json.dumps(DEFINITION | changed))
-    found = problem.read(folder, "cpu")
+    found = sol_execbench.read(folder, "cpu")
     namespace = {}
     exec(found.reference, namespace)
     drawn = namespace["get_inputs"]()
@@ -288,7 +286,7 @@ def test_a_reference_may_have_names_of_a_sample_and_shapes_may_have_numbers(fold
 def test_what_cannot_be_a_sample_is_said(folder, change, message):
     (folder / "definition.json").write_text(json.dumps(DEFINITION | change))
     with pytest.raises(ProfkitError, match=message):
-        problem.read(folder, "cpu")
+        sol_execbench.read(folder, "cpu")
 
 
 @pytest.mark.parametrize(
@@ -302,7 +300,7 @@ def test_what_cannot_be_a_sample_is_said(folder, change, message):
 )
 def test_a_solution_that_cannot_run_is_left_out_and_said(folder, one, why):
     (folder / "solution_9.json").write_text(json.dumps(one))
-    found = problem.read(folder, "cpu")
+    found = sol_execbench.read(folder, "cpu")
     (caveat,) = [d for d in found.caveats if d.code == "solution-left-out"]
     assert why in caveat.how_much
     assert "a" not in found.candidates
@@ -311,7 +309,7 @@ def test_a_solution_that_cannot_run_is_left_out_and_said(folder, one, why):
 def test_outputs_that_no_input_tells_the_size_of_are_not_guessed(folder):
     outputs = DEFINITION["outputs"] | {"sums": {"shape": ["B"], "dtype": "float32"}}
     (folder / "definition.json").write_text(json.dumps(DEFINITION | {"outputs": outputs}))
-    found = problem.read(folder, "cpu")
+    found = sol_execbench.read(folder, "cpu")
     assert set(found.candidates) == {"returns_it"}
     assert all("whose B the shapes" in d.how_much for d in found.caveats if d.code == "solution-left-out")
 
@@ -319,10 +317,10 @@ def test_outputs_that_no_input_tells_the_size_of_are_not_guessed(folder):
 def test_a_cut_file_names_its_line(folder, traces):
     (folder / "workload.jsonl").write_text(json.dumps(WORKLOADS[0]) + '\n{"axes": ')
     with pytest.raises(ProfkitError, match="line 2: not JSON"):
-        problem.read(folder, "cpu")
+        sol_execbench.read(folder, "cpu")
     (traces / "definitions/act/relu_h16.json").write_text("{")
     with pytest.raises(ProfkitError, match="not JSON"):
-        trace_set.read(traces / "definitions/act/relu_h16.json", "cpu")
+        flashinfer_bench.read(traces / "definitions/act/relu_h16.json", "cpu")
 
 
 EXTENSION = """#include <pybind11/pybind11.h>
@@ -339,10 +337,10 @@ def test_an_extension_is_cuda_where_a_source_is(folder):
         "spec": {"entry_point": "main.cpp::run", "binding": "torch", "destination_passing_style": False}
     }
     (folder / "solution_9.json").write_text(json.dumps(built))
-    assert detect(problem.read(folder, "cpu").candidates["built"]) == "cpp"
+    assert detect(sol_execbench.read(folder, "cpu").candidates["built"]) == "cpp"
     built["sources"].append({"path": "k.cu", "content": ""})
     (folder / "solution_9.json").write_text(json.dumps(built))
-    assert detect(problem.read(folder, "cpu").candidates["built"]) == "cuda"
+    assert detect(sol_execbench.read(folder, "cpu").candidates["built"]) == "cuda"
 
 
 @pytest.mark.slow(20)

@@ -8,9 +8,7 @@ import math
 import pytest
 from recorded_runs import H200, many, recorded, write
 
-from analyzers.verdicts.analysis import SCHEMA
 from profkit.campaign.index import Index, file_of
-from profkit.campaign.rows import METRICS
 from profkit.cli import main
 from profkit.errors import ProfkitError
 from profkit.rundir.manifest import read_manifest
@@ -193,19 +191,6 @@ def test_a_run_of_a_later_version_is_said_with_what_reads_it(runs, schema):
     with pytest.raises(ProfkitError) as told:
         read_manifest(later / "run.json")
     assert told.value.fix == "use a newer profkit"
-
-
-def test_metrics_of_a_later_version_are_said_and_not_read(runs):
-    assert METRICS == SCHEMA
-    later = next(runs.glob("ICVXKH/*"))
-    known = json.loads((later / "metrics.json").read_text("utf-8"))
-    (later / "metrics.json").write_text(json.dumps(known | {"schema": "profkit-metrics/2"}), "utf-8")
-    index = Index(runs)
-    ((path, why),) = index.damaged()
-    own = [row for row in index.rows() if row.path == path]
-    assert "newer profkit" in why
-    assert own
-    assert all(math.isnan(row.time) for row in own)
 
 
 @pytest.mark.parametrize("text", ["nonsense", "2026-13", "2026-02-30", "2026-11-22T25"])

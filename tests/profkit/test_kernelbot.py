@@ -10,7 +10,7 @@ import pytest
 from profkit.api import profile
 from profkit.cli.profile import profile_ as command
 from profkit.contests import formats
-from profkit.contests.kernelbot.task import buffers, read
+from profkit.contests.kernelbot import buffers, read
 from profkit.contests.sources import pair
 from profkit.errors import ProfkitError
 from profkit.targets.source import Source

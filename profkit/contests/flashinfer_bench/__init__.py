@@ -1,1 +1,0 @@
-"""FlashInfer-Bench: a trace set of definitions, workloads, solutions and traces."""

@@ -1,1 +1,0 @@
-"""GPU MODE's kernelbot: task.yml, reference.py, submissions with custom_kernel."""
