@@ -22,13 +22,7 @@ _AUTO = {
     "ns": [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)],
     "hz": [("hz", 1.0), ("Khz", 1e3), ("Mhz", 1e6), ("Ghz", 1e9)],
 }
-_LOCALES = {
-    "C": ("", "."),
-    "en_US": (",", "."),
-    "de_DE": (".", ","),
-    "fr_FR": (" ", ","),
-    "fr_nbsp": ("\u202f", ","),
-}
+_LOCALES = {"C": ("", "."), "en_US": (",", "."), "de_DE": (".", ","), "fr_FR": (" ", ","), "fr_nbsp": ("\u202f", ",")}
 PUSH_POP = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
 START_STOP = "Id:Domain:Start/Stop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
 
@@ -169,12 +163,7 @@ def _raw(launches: Sequence[Launch], dialect: Dialect) -> list[str]:
         lines.append(row([*([""] * len(keys)), *(units[name][0] for name in names), *("" for _ in dialect.extra)]))
     for i, launch in enumerate(launches):
         cells = [
-            _cell(
-                launch.metrics.get(name),
-                units[name][1],
-                dialect,
-                scaled=dialect.auto and bool(BASE_UNITS[name]),
-            )
+            _cell(launch.metrics.get(name), units[name][1], dialect, scaled=dialect.auto and bool(BASE_UNITS[name]))
             for name in names
         ]
         lines.append(row([*_identity(i, launch, dialect), *cells, *dialect.extra.values()]))

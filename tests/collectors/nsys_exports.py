@@ -114,13 +114,7 @@ def kern_sum_text(ops: list[Op]) -> str:
     for name, times in _groups(ops):
         total = sum(times)
         cells.append(
-            [
-                f"{100 * total / whole:.1f}",
-                f"{total:,}",
-                f"{len(times):,}",
-                f"{total / len(times):,.1f}",
-                name,
-            ]
+            [f"{100 * total / whole:.1f}", f"{total:,}", f"{len(times):,}", f"{total / len(times):,.1f}", name]
         )
     widths = [max(len(row[at]) for row in cells) for at in range(5)]
     cells.insert(1, ["-" * width for width in widths])

@@ -10,13 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors import CollectError
-from collectors.counters import (
-    COUNTERS,
-    counter_set,
-    evaluate_columns,
-    metrics_for,
-    planned_passes,
-)
+from collectors.counters import COUNTERS, counter_set, evaluate_columns, metrics_for, planned_passes
 from collectors.recipes import capability, covers
 
 

@@ -65,10 +65,7 @@ def test_validate_refuses_what_others_made():
 
 def test_uncollected_names_what_was_asked_for_and_did_not_come():
     frame = build({"time": [1.0], "flop_fp32": [float("nan")], "cc": "9.0"}, tool="ncu")
-    assert uncollected(frame, ["time", "flop_fp32", "dram_bytes", "op_tensor_int4"]) == (
-        "flop_fp32",
-        "dram_bytes",
-    )
+    assert uncollected(frame, ["time", "flop_fp32", "dram_bytes", "op_tensor_int4"]) == ("flop_fp32", "dram_bytes")
 
 
 def test_key_order_is_keys_optional_counters():

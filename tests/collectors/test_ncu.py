@@ -48,11 +48,7 @@ def put(folder: Path, data: bytes, name: str = "x.csv") -> Path:
 def check(frame: pd.DataFrame, launches: tuple[Launch, ...], tolerance: float = 1e-9) -> None:
     validate(frame)
     assert frame["kernel"].tolist() == [one.kernel for one in launches]
-    for name, metric, factor in (
-        ("time", TIME, 1e-9),
-        ("dram_bytes", BYTES, 1.0),
-        ("occupancy", OCCUPANCY, 0.01),
-    ):
+    for name, metric, factor in (("time", TIME, 1e-9), ("dram_bytes", BYTES, 1.0), ("occupancy", OCCUPANCY, 0.01)):
         expected = [math.nan if one.metrics[metric] is None else one.metrics[metric] * factor for one in launches]
         assert frame[name].tolist() == pytest.approx(expected, rel=tolerance, abs=tolerance, nan_ok=True)
 
@@ -170,11 +166,7 @@ def test_a_word_in_a_counter_names_the_field(tmp_path):
             "outer/case:gemm_fp32",
         ),
         ((("profkit", "S1/ICVXKH"),), "", "S1/ICVXKH"),
-        (
-            (("profkit", "s"), ("profkit", "reference"), ("torch", "aten::mm")),
-            "reference",
-            "s/reference/aten::mm",
-        ),
+        ((("profkit", "s"), ("profkit", "reference"), ("torch", "aten::mm")), "reference", "s/reference/aten::mm"),
     ],
 )
 @pytest.mark.parametrize("coloured", [False, True])
@@ -196,11 +188,7 @@ def test_the_applications_failure_is_a_caveat_when_the_table_is_whole(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message", "fix"),
     [
-        (
-            "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n",
-            "ERR_NVGPUCTRPERM",
-            "CAP_SYS_ADMIN",
-        ),
+        ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n", "ERR_NVGPUCTRPERM", "CAP_SYS_ADMIN"),
         ("==ERROR== The application returned an error code (3).\n", r"error code \(3\)", "without ncu"),
         ("==WARNING== No kernels were profiled.\nAvailable Kernels:\n1. gemm\n", "saw: gemm", "filters"),
         ("==PROF== Connected to process 7 (x)\n", "breaks off before its CSV", "again"),
@@ -323,8 +311,7 @@ def test_files_that_are_not_there(tmp_path):
 
 
 NAMES = st.text(
-    st.characters(codec="utf-8", exclude_characters="\0\n\r\x85\u2028\u2029", exclude_categories=("Cs",)),
-    min_size=1,
+    st.characters(codec="utf-8", exclude_characters="\0\n\r\x85\u2028\u2029", exclude_categories=("Cs",)), min_size=1
 )
 RANGES = st.text(st.sampled_from('abc:/_ <>,é"').filter(lambda char: char != '"'), min_size=1).filter(str.strip)
 VALUES = st.one_of(st.none(), st.integers(0, 10**13).map(float))

@@ -69,10 +69,7 @@ def test_cut_at_every_byte(tmp_path: Path, name: str, step: int):
         at_row_end = size in ends or (dialect.page == "details" and data[size : size + 1] == b",")
         in_output = not data[:size].rsplit(b"\n", 1)[-1].startswith(b'"')
         assert at_row_end or in_output, (size, data[max(0, size - 40) : size])
-        assert is_prefix(part, whole, last_may_lack=dialect.page == "details"), (
-            size,
-            data[max(0, size - 40) : size],
-        )
+        assert is_prefix(part, whole, last_may_lack=dialect.page == "details"), (size, data[max(0, size - 40) : size])
 
 
 @pytest.mark.parametrize("name", DIALECTS)

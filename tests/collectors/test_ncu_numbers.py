@@ -97,11 +97,7 @@ def test_what_is_no_number_is_refused(cell):
         parse(cell, ".")
 
 
-@given(
-    st.integers(0, 10**15),
-    st.sampled_from(["C", "en_US", "de_DE", "fr_FR", "fr_nbsp"]),
-    st.sampled_from([0, 2, 6]),
-)
+@given(st.integers(0, 10**15), st.sampled_from(["C", "en_US", "de_DE", "fr_FR", "fr_nbsp"]), st.sampled_from([0, 2, 6]))
 def test_parse_undoes_every_locale(value, locale, decimals):
     text = number(value / 100, decimals, locale)
     mark = "." if locale in ("C", "en_US") else ","

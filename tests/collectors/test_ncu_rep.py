@@ -18,12 +18,10 @@ needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the public report
 
 LAUNCHES = (
     Launch(
-        "k(int)",
-        {"device__attribute_clock_rate": 1.98e6, "gpu__time_duration.sum": 48640.0, "dram__bytes.sum": 5e8},
+        "k(int)", {"device__attribute_clock_rate": 1.98e6, "gpu__time_duration.sum": 48640.0, "dram__bytes.sum": 5e8}
     ),
     Launch(
-        "l(int)",
-        {"device__attribute_clock_rate": 1.98e6, "gpu__time_duration.sum": 2687008.0, "dram__bytes.sum": 7e8},
+        "l(int)", {"device__attribute_clock_rate": 1.98e6, "gpu__time_duration.sum": 2687008.0, "dram__bytes.sum": 7e8}
     ),
 )
 

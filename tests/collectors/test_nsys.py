@@ -368,11 +368,7 @@ GENERATED = st.builds(
 
 
 @settings(max_examples=25, deadline=None)
-@given(
-    ops=st.lists(GENERATED, min_size=1, max_size=6),
-    version=st.sampled_from(["2022.4", "2023.4"]),
-    data=st.data(),
-)
+@given(ops=st.lists(GENERATED, min_size=1, max_size=6), version=st.sampled_from(["2022.4", "2023.4"]), data=st.data())
 def test_read_of_write_is_the_same_and_no_cut_misreads(tmp_path_factory, ops, version, data):
     path = tmp_path_factory.mktemp("fuzz") / "t.csv"
     text = gpu_trace(ops, version).encode()

@@ -50,22 +50,8 @@ def test_kernels_copies_and_memsets_by_start(tmp_path):
 
 
 def test_ranges_are_half_open_and_nested(tmp_path):
-    ranges = [
-        Nvtx(0, 100, "outer"),
-        Nvtx(10, 20, "a"),
-        Nvtx(20, 30, "b", registered=True),
-        Nvtx(100, 200, "next"),
-    ]
-    calls = {
-        5: "outer",
-        10: "outer/a",
-        19: "outer/a",
-        20: "outer/b",
-        30: "outer",
-        99: "outer",
-        100: "next",
-        200: "",
-    }
+    ranges = [Nvtx(0, 100, "outer"), Nvtx(10, 20, "a"), Nvtx(20, 30, "b", registered=True), Nvtx(100, 200, "next")]
+    calls = {5: "outer", 10: "outer/a", 19: "outer/a", 20: "outer/b", 30: "outer", 99: "outer", 100: "next", 200: ""}
     ops = [Op(1000 + 10 * at, 5, call=call) for at, call in enumerate(calls)]
     frame = read_sqlite(sqlite_export(tmp_path / "r.sqlite", ops, ranges))
     assert frame["range"].tolist() == list(calls.values())
@@ -96,20 +82,13 @@ def test_attribution_goes_by_the_call_not_the_kernel(tmp_path):
 def test_start_end_ranges_count_too(tmp_path):
     ranges = [Nvtx(0, 100, "a", type=60), Nvtx(50, 150, "b", type=60)]
     ops = [Op(1000 + at, 1, call=call) for at, call in enumerate((40, 60, 120))]
-    assert read_sqlite(sqlite_export(tmp_path / "r.sqlite", ops, ranges))["range"].tolist() == [
-        "a",
-        "a/b",
-        "b",
-    ]
+    assert read_sqlite(sqlite_export(tmp_path / "r.sqlite", ops, ranges))["range"].tolist() == ["a", "a/b", "b"]
 
 
 def test_threads_keep_their_own_ranges(tmp_path):
     ranges = [Nvtx(0, 100, "main"), Nvtx(0, 100, "worker", thread=7)]
     ops = [Op(1000, 1, call=10), Op(1001, 1, call=10, thread=7)]
-    assert read_sqlite(sqlite_export(tmp_path / "r.sqlite", ops, ranges))["range"].tolist() == [
-        "main",
-        "worker",
-    ]
+    assert read_sqlite(sqlite_export(tmp_path / "r.sqlite", ops, ranges))["range"].tolist() == ["main", "worker"]
 
 
 def test_backward_threads_have_the_range_open_on_another(tmp_path):

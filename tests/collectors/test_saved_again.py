@@ -71,15 +71,6 @@ def refused(path, match="."):
     assert outcome(path) is None
 
 
-@pytest.mark.parametrize("name", ["nsys trace", "nsys sum", "rocprof 1", "rocprof 3", "rocprof trace"])
-@pytest.mark.parametrize("turned", [lambda row: row[::-1], lambda row: row[1:] + row[:1]], ids=["reversed", "rotated"])
-def test_the_order_of_columns_changes_nothing(tmp_path, name, turned):
-    (tmp_path / "as.csv").write_text(PARTS[name])
-    found = read(saved(tmp_path / "turned.csv", map(turned, cells(name))))
-    whole = read(tmp_path / "as.csv")
-    assert found.equals(whole)
-
-
 @pytest.mark.parametrize("name", [*VALUE])
 @pytest.mark.parametrize(
     ("cell", "means"),
@@ -119,20 +110,6 @@ def test_a_cell_is_a_number_or_none_or_refused(tmp_path, name, cell, means):
     read_as = frame["time"][0] * frame.get("instances", np.ones(len(frame)))[0] / unit + since
     assert means is not None
     np.testing.assert_allclose(read_as, means, equal_nan=True)
-
-
-@pytest.mark.parametrize("name", [*VALUE, "nvprof old"])
-@pytest.mark.parametrize("label", ["Total", "", "in its name"])
-def test_a_row_of_totals_is_no_launch(tmp_path, name, label):
-    header, *rows = cells(name)
-    last = ["" for _ in header]
-    last[header.index("time" if name == "cupti" else "Time" if name == "nvprof old" else VALUE[name])] = "999999"
-    last[
-        next(at for at, one in enumerate(header) if "name" in one.lower())
-        if label == "in its name" and name != "cupti"
-        else 0
-    ] = label
-    refused(saved(tmp_path / "x.csv", [header, *rows, last], quoted=name.startswith("ncu")))
 
 
 def test_blanks_round_cells(tmp_path):

@@ -81,16 +81,10 @@ def test_layer_times_bytes_and_flop(tmp_path):
         ("volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_nn", "tensor_fp16"),
         ("volta_h884cudnn_256x64_ldg8_relu_exp_interior_nhwc_tn_v1", "tensor_fp16"),
         ("ampere_h16816gemm_64x64_ldg8_stages_64x6_nn_v1", "tensor_fp16"),
-        (
-            "sm80_xmma_fprop_implicit_gemm_f16f16_f16f16_f16_nhwckrsc_nhwc_tilesize1_tensor16x8x16",
-            "tensor_fp16",
-        ),
+        ("sm80_xmma_fprop_implicit_gemm_f16f16_f16f16_f16_nhwckrsc_nhwc_tilesize1_tensor16x8x16", "tensor_fp16"),
         ("sm80_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x64x32_tensor16x8x16", "tensor_bf16"),
         ("sm90_xmma_gemm_e4m3e4m3_e4m3f32_f32_tn_n_tilesize128x128_tensor64x128x32", "tensor_fp8"),
-        (
-            "sm75_xmma_fprop_implicit_gemm_interleaved_i8i8_i8i32_f32_nchw_vect_c_32_tensor8x8x16",
-            "tensor_int8",
-        ),
+        ("sm75_xmma_fprop_implicit_gemm_interleaved_i8i8_i8i32_f32_nchw_vect_c_32_tensor8x8x16", "tensor_int8"),
         ("turing_fp16_i8816cudnn_int8_128x128_ldg16_relu_small_nt_v1", "tensor_int8"),
         ("volta_int8x4_icudnn_int8x4_128x32_relu_xregs_medium_c32_nn_v1", ""),
         ("sm70_xmma_fprop_conv1x1_f32f32_f32_f32_nchw_simt_small_batch_bias_relu", "fp32"),
@@ -221,9 +215,7 @@ needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="recorded exports 
 def test_recorded_a100_fp32():
     frame = validate(
         trtexec.read(
-            SHARED / "A100.fp32.profile.json",
-            SHARED / "A100.fp32.graph.json",
-            times=SHARED / "A100.fp32.timing.json",
+            SHARED / "A100.fp32.profile.json", SHARED / "A100.fp32.graph.json", times=SHARED / "A100.fp32.timing.json"
         )
     )
     assert len(frame) == 32

@@ -53,13 +53,7 @@ def _derivations(spec: DeviceSpec) -> Iterator[_Finding]:
             tolerance = 0.025 if name.endswith("fp64") else 0.015
             yield "derive", name, derived.get(name, 0.0) / peak, 1.0, tolerance
     if spec.bus_bits is not None:
-        yield (
-            "derive",
-            "bandwidth",
-            bandwidth_from_clocks(spec.mem_clock, spec.bus_bits) / spec.bandwidth,
-            1.0,
-            0.025,
-        )
+        yield ("derive", "bandwidth", bandwidth_from_clocks(spec.mem_clock, spec.bus_bits) / spec.bandwidth, 1.0, 0.025)
 
 
 def _pairs(spec: DeviceSpec) -> Iterator[_Finding]:

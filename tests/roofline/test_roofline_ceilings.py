@@ -47,8 +47,7 @@ rooflines = st.lists(ceilings(), max_size=12).map(lambda found: Roofline("x").wi
 
 def simple(peak, bandwidth):
     return Roofline(
-        "x",
-        (Ceiling("fp32", "compute", peak, "measured"), Ceiling("dram", "bandwidth", bandwidth, "measured")),
+        "x", (Ceiling("fp32", "compute", peak, "measured"), Ceiling("dram", "bandwidth", bandwidth, "measured"))
     )
 
 
@@ -167,8 +166,5 @@ def test_ncu_ceilings_take_what_is_known():
         "time": 1e-3,
     }
     found = ncu_ceilings(given_, clock=1.755e9)
-    assert [(c.name, c.kind, c.source) for c in found] == [
-        ("fp32", "compute", "ncu"),
-        ("dram", "bandwidth", "ncu"),
-    ]
+    assert [(c.name, c.kind, c.source) for c in found] == [("fp32", "compute", "ncu"), ("dram", "bandwidth", "ncu")]
     assert found[0].clock == 1.755e9

@@ -13,17 +13,7 @@ from roofline.ceilings import Ceiling
 from roofline.device import Device, bandwidth_from_clocks, find_spec
 from roofline.errors import RooflineError
 from roofline.measure.cuda_source import CHAINS, KINDS, chain_name, source
-from roofline.measure.probe import (
-    BURSTS,
-    HEATS,
-    PAUSE,
-    Probe,
-    Timing,
-    believable,
-    best_ceilings,
-    run_probes,
-    with_dram,
-)
+from roofline.measure.probe import BURSTS, HEATS, PAUSE, Probe, Timing, believable, best_ceilings, run_probes, with_dram
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 
@@ -196,9 +186,7 @@ def test_the_gpu_table_has_every_pipe_once_named(monkeypatch):
         bfloat16=torch.bfloat16,
         float16=torch.float16,
         float64=torch.float64,
-        cuda=SimpleNamespace(
-            mem_get_info=lambda: (140 * 2**30, 141 * 2**30),
-        ),
+        cuda=SimpleNamespace(mem_get_info=lambda: (140 * 2**30, 141 * 2**30)),
     )
     monkeypatch.setattr(gpu, "compile_cubin", lambda *_: b"")
     monkeypatch.setattr(gpu, "Module", lambda _: None)

@@ -6,15 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.wording import (
-    cut,
-    digits,
-    percent,
-    roof_name,
-    roof_unit,
-    showable,
-    si,
-)
+from roofline.wording import cut, digits, percent, roof_name, roof_unit, showable, si
 
 
 @pytest.mark.parametrize(
