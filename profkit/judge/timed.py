@@ -23,7 +23,6 @@ from profkit.guest.tensors.fresh import Stock
 from profkit.judge import guests as judge
 from profkit.judge.implementation import Implementation, RemoteImplementation
 from profkit.judge.knowing import Knowing
-from profkit.judge.precision.bits import BORDERS
 from profkit.judge.slopes import Slopes
 from profkit.judge.timing import engine
 from profkit.judge.timing.claims import RemoteCall
@@ -57,9 +56,9 @@ class Plan:
 def _as_exact(
     judged: Callable[[list[Any], Any, Any], Verdict], bits: float, given: list[Any], want: Any, got: Any
 ) -> Verdict:
-    """The verdict on a timed answer, which must be about as precise as in the trials."""
+    """The verdict on a timed answer, which must be about as precise as in the trials, or as the task."""
     verdict = judged(given, want, got)
-    if verdict.status == "ok" and verdict.bits is not None and verdict.bits < min(bits, BORDERS["fp32"]) - _LESS:
+    if verdict.status == "ok" and verdict.bits is not None and verdict.bits < bits - _LESS:
         return Verdict(
             "mismatch", f"right to {verdict.bits:.1f} bits only, {bits:.1f} in the trials", bits=verdict.bits
         )
@@ -247,7 +246,8 @@ class Timed(Knowing):
             data, own = Data(stock, count), None if one is self.reference else one.own
             compared = not probe.random and one is not self.reference
             answer = (lambda given, alive=one.alive: plan.answer(given, alive)) if compared else None
-            judged = functools.partial(_as_exact, plan.judged, one.bits if not plan.of else math.inf)
+            bits = min(math.inf if plan.of else one.bits, probe.precision.required)
+            judged = functools.partial(_as_exact, plan.judged, bits)
             if isinstance(one, RemoteImplementation):
                 call: Any = RemoteCall(one.model, data, answer, judged, plan.of, plan.wanted, not probe.repeatable)
             else:

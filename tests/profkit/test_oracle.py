@@ -14,6 +14,7 @@ from profkit.guest.tensors.compare import Left
 from profkit.judge.precision import probe, twin
 from profkit.judge.precision.bits import Precision
 from profkit.judge.precision.oracle import Oracle
+from profkit.judge.timed import _as_exact
 
 
 @pytest.fixture(autouse=True)
@@ -299,3 +300,9 @@ def test_a_reference_that_draws_or_writes_is_told():
     assert probed(lambda x: x + torch.rand_like(x)).random
     assert probed(lambda x: x.add_(1)).mutates
     assert probed(lambda x: x.nan_to_num()).holes
+
+
+@pytest.mark.parametrize(("bits", "status"), [(6.8, "ok"), (13.0, "mismatch")])
+def test_a_timed_answer_is_about_as_exact_as_the_trials_or_the_task(bits, status):
+    right = compare.Verdict("ok", bits=8.8)
+    assert _as_exact(lambda *_: right, bits, [], None, None).status == status
