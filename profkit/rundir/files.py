@@ -53,19 +53,19 @@ def _machine() -> str:
     return hashlib.sha256(f"{platform.node()} {space}".encode()).hexdigest()[:8]
 
 
+def owner() -> str:
+    """This process, as no other will be: machine, number, and when it began."""
+    return f"{_machine()}-{os.getpid()}-{_began(os.getpid())}"
+
+
 def mark() -> str:
     """This process, as it stands in the names of what it makes for a while."""
-    return f"{_machine()}-{os.getpid()}-"
+    return f"{owner()}-"
 
 
-def owner() -> str:
-    """This process, as no other will be: its mark and when it began."""
-    return f"{mark()}{_began(os.getpid())}"
-
-
-def gone(owner: str) -> bool:
-    """Whether the process of this `owner` has ended; False where it is of another machine."""
-    found = re.fullmatch(rf"{_machine()}-(\d+)-(\d*)", owner)
+def gone(text: str) -> bool:
+    """Whether the process whose mark is in `text` has ended; False where it is of another machine."""
+    found = re.search(rf"{_machine()}-(\d+)-(\d*)(?:-|$)", text)
     return found is not None and _began(int(found[1])) != found[2]
 
 
@@ -78,25 +78,15 @@ def _began(pid: int) -> str:
 
 
 def sweep(found: Iterable[Path]) -> None:
-    """Remove folders among `found` that carry the mark of a process that is gone."""
+    """Remove files and folders among `found` that carry the mark of a process that is gone."""
     for path in found:
-        owner = re.search(rf"{_machine()}-(\d+)-", path.name)
-        if owner and not _alive(int(owner[1])):
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                with contextlib.suppress(OSError):
-                    path.unlink()
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
+        if not gone(path.name):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def temporary(place: Path | None = None) -> tempfile.TemporaryDirectory[str]:
