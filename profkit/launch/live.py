@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import pty
 import signal
 import subprocess
-import termios
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,8 +14,14 @@ from typing import Any
 
 from profkit.launch.waiting import descendants
 
+with contextlib.suppress(ImportError):
+    # On Linux alone; the module is loaded elsewhere as well.
+    import fcntl
+    import pty
+    import termios
+
 _ENDING = (signal.SIGINT, signal.SIGTERM)
-_OTHERS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGTSTP)
+_OTHERS = [getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGTSTP") if hasattr(signal, name)]
 _APART = 1.0
 """Seconds from which a second SIGINT or SIGTERM is another one: `timeout` sends two at once."""
 

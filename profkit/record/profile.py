@@ -19,7 +19,6 @@ from profkit.record.prepare import prepare
 from profkit.record.request import Request
 from profkit.record.session import Session
 from profkit.record.tools.sanitizer import Sanitizer
-from profkit.record.tools.timeline import tracer_of
 from profkit.rundir.directory import Run, create_run, now, planned_run
 from profkit.targets.program import Program
 from profkit.targets.sample import Sample, resolve
@@ -112,11 +111,6 @@ def _record(session: Session) -> dict[str, ProfkitError]:
             trouble[one.name] = error
             if session.request.hot:
                 break
-    if isinstance(session.target, Program) and isinstance(trouble.get("ncu"), CannotProfileError):
-        # ncu was refused and nobody insisted on it.
-        tracer = tracer_of(session.target)
-        if session.request.given.keys().isdisjoint({"counters", "hot", "nsys"}) and tracer:
-            tracer.record(session)
     return trouble
 
 

@@ -323,15 +323,6 @@ def test_a_programs_output_and_exit_code_are_profkits(with_nsys, runs, capfd):
     assert json.loads(capfd.readouterr().out)["exit_code"] == 5
 
 
-def test_when_ncu_is_refused_and_nobody_insists_the_timeline_stands_in(with_ncu, with_nsys, runs):
-    with_nsys()
-    with_ncu("permission")
-    run = profile_program(OK, runs=runs, deep=True)
-    assert run.manifest.status == "done"
-    assert [one.tool for one in run.manifest.captures] == ["nsys"]
-    assert "permission" in run.manifest.counters.why
-
-
 def test_a_program_is_counted_only_where_that_is_asked_for_or_nothing_else_can_tell_of_it(with_ncu, with_nsys, runs):
     with_ncu("ok")
     script, binary = Program.of(OK), Program.of(["true"])
