@@ -60,7 +60,7 @@ class Campaign:
                     yield Done(item, there[item.key])
             todo = [item for item in self.items if item.key not in there]
             count = Count(len(self.items), todo)
-            ledger.note(State(count.done, pid=os.getpid()), at_once=True)
+            ledger.note(State(count.done, pid=os.getpid()))
             events = follow(engine, todo, self._tasks(ledger, device))
             with board(count, say, quiet=quiet) as tell, closing(events):
                 for heard in events:
@@ -69,7 +69,8 @@ class Campaign:
                         # Includes items delivered by a process that died before reporting.
                         heard = replace(heard, kind="end", what="report")
                     count.hear(heard)
-                    ledger.note(State(count.done, count.failed, os.getpid()))
+                    if heard.last:
+                        ledger.note(State(count.done, count.failed, os.getpid()))
                     if heard.answer is not None and heard.answer.full:
                         raise ProfkitError(
                             f"{heard.answer.error}; {count.done} of {count.total} are done and stay",

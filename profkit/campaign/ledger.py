@@ -11,7 +11,6 @@ import contextlib
 import os
 import secrets
 import shutil
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from profkit.campaign.work_item import WorkItem
 
 FOLDER = ".campaigns"
-_EVERY = 0.5
-"""Seconds between two writings of the state."""
 
 
 _Kept = TypeVar("_Kept")
@@ -59,7 +56,6 @@ class Ledger:
     def __init__(self, runs: Path, key: str, command: str, total: int) -> None:
         self.runs, self._command, self._total = runs, command, total
         self.folder = runs / FOLDER / key
-        self._written = 0.0
 
     def __enter__(self) -> Ledger:
         with contextlib.ExitStack() as undo:
@@ -117,12 +113,10 @@ class Ledger:
                         found[wanted[mark]] = path
         return found
 
-    def note(self, state: State, *, at_once: bool = False) -> None:
-        """Keep the state, now and then; a full disk costs it and nothing else."""
-        if at_once or time.monotonic() - self._written > _EVERY:
-            self._written = time.monotonic()
-            with contextlib.suppress(ProfkitError):
-                write_atomic(self.folder / "state.json", msgspec.json.encode(state))
+    def note(self, state: State) -> None:
+        """Keep the state; a full disk costs it and nothing else."""
+        with contextlib.suppress(ProfkitError):
+            write_atomic(self.folder / "state.json", msgspec.json.encode(state))
 
     def remove(self) -> None:
         (self.folder / "campaign.json").unlink()

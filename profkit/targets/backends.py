@@ -56,7 +56,6 @@ def _imports(source: str) -> Iterator[tuple[str, bool]]:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        yield from ((name, False) for name in re.findall(r"^\s*(?:import|from)\s+(\w+)", source, re.M))
         return
     tries = [node for node in ast.walk(tree) if isinstance(node, ast.Try) and any(map(_does_without, node.handlers))]
     tried = {one for node in tries for line in node.body for one in ast.walk(line)}

@@ -189,7 +189,7 @@ def test_a_fault_of_ours_in_a_thread_is_raised_and_nothing_hangs(fake, tmp_path,
 
 def test_a_campaign_is_run_by_one_process_at_a_time(place):
     with Ledger(place, "key", "profkit profile S1", 3) as ledger:
-        ledger.note(State(1, 1, 7), at_once=True)
+        ledger.note(State(1, 1, 7))
         with pytest.raises(ProfkitError, match=r"runs already \(process 7\)"), Ledger(place, "key", "", 3):
             pass
         (seen,) = unfinished(place)

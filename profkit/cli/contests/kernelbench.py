@@ -355,7 +355,5 @@ def book_(file: Path, number: int, output: Path | None) -> int:
         raise click.UsageError(f"{file}: no row {number}")
     pair = kernelbook.adapt(chosen)
     folder = write_new(pair, output or Path(pair.name))
-    for caveat in pair.caveats:
-        click.echo(f"note: {caveat.what}: {caveat.how_much}", err=True)
     click.echo(str(folder))
     return 0

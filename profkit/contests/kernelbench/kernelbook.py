@@ -13,21 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from collectors.caveat import Caveat
 from profkit.contests import json_files
 from profkit.contests.sources import CANDIDATE, Sources, rename_names, used_names
 from profkit.errors import ProfkitError
 
 _NEEDED = ("entry_point", "python_code", "triton_code")
-_CAVEATS = {
-    "torch._inductor": Caveat(
-        "imports torch._inductor", "made with torch 2.5.0: may not load with another torch", code="inductor"
-    ),
-    "extern_kernels": Caveat(
-        "calls extern_kernels", "part of its time is in the library, not in its own kernels", code="extern-kernels"
-    ),
-}
-"""Text in the Triton code -> caveat about running or comparing it."""
 
 
 def read_rows(file: Path) -> Iterator[dict[str, Any]]:
@@ -64,8 +54,7 @@ def adapt(row: dict[str, Any]) -> Sources:
     lacking = {"get_inputs", "get_init_inputs"} - _defined(python)
     if lacking:
         raise ProfkitError(f"{where}: python_code does not define {', '.join(sorted(lacking))}", fix="skip this row")
-    caveats = tuple(caveat for word, caveat in _CAVEATS.items() if word in triton)
-    return Sources(name, reference, {CANDIDATE: candidate}, caveats)
+    return Sources(name, reference, {CANDIDATE: candidate})
 
 
 def _as(wanted: str, name: str, text: str, where: str) -> str:
