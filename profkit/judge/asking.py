@@ -106,12 +106,12 @@ class Asking:
         if facts.context_lost(error):
             self._accuse(self.reference.subject, error, "error")
 
-    def _unknown(self, what: str, error: Exception) -> None:
+    def _unknown(self, what: str, error: Exception, fix: str = "", code: str = "") -> None:
         """Send a caveat about what this error left unknown."""
         self.refuse_lost(error)
         traceback.print_exc(file=sys.stderr)
         why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        self.events.send("caveat", what=what, how_much=why, fix="")
+        self.events.send("caveat", what=what, how_much=why, fix=fix, code=code)
 
     def _fresh(self, seed: int, shape: int | None = None) -> list[Any]:
         """Inputs of this seed; shape: which of get_more_inputs, None for get_inputs."""

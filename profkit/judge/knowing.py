@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
-import traceback
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -23,6 +21,9 @@ from profkit.judge.precision import probe
 from profkit.judge.precision.oracle import Oracle
 from profkit.launch.protocol import PATIENT
 from profkit.torch_tools import work
+
+_CONSTANT_WEIGHTS = "weights that are constant as constructed were not drawn anew"
+_REDRAWN = "give them other values in the reference's constructor"
 
 
 class Knowing(Asking):
@@ -93,10 +94,10 @@ class Knowing(Asking):
             self.live = weights.draw(self.reference.model, ask, seeds[1], self.reference.fixed)
             facts.settle(self.device)
         except Exception as error:
-            traceback.print_exc(file=sys.stderr)
-            self._caveat_weights(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+            self._unknown(_CONSTANT_WEIGHTS, error, _REDRAWN, "weights-constant")
         if self.live.unsteady:
-            self._caveat_weights("other values take the reference's answer out of its range")
+            why = "other values take the reference's answer out of its range"
+            self.events.send("caveat", what=_CONSTANT_WEIGHTS, how_much=why, fix=_REDRAWN, code="weights-constant")
         self._alive = frozenset(self.live.live)
 
     def _remember(self) -> None:
@@ -119,15 +120,6 @@ class Knowing(Asking):
         self._afresh, values = None, self._state.values
         if yes and self._state.tells:
             self._afresh = self.reference.model.register_forward_pre_hook(lambda asked, _: state.put(asked, values))
-
-    def _caveat_weights(self, why: str) -> None:
-        self.events.send(
-            "caveat",
-            what="weights that are constant as constructed were not drawn anew",
-            how_much=why,
-            fix="give them other values in the reference's constructor",
-            code="weights-constant",
-        )
 
     def _probe(self) -> None:
         """Measure the reference's precision and try trivial answers; a failure is a caveat."""
@@ -174,13 +166,8 @@ class Knowing(Asking):
             events.send("work", **work.modelled(reference.model, given, cc, narrow))
             facts.settle(self.device)
         except Exception as error:
-            traceback.print_exc(file=sys.stderr)
-            events.send(
-                "caveat",
-                what="the reference's work could not be modelled",
-                how_much=f"{type(error).__name__}: {error}",
-                fix="declare it: def get_work(): return {'flops': ..., 'bytes': ...}",
-            )
+            fix = "declare it: def get_work(): return {'flops': ..., 'bytes': ...}"
+            self._unknown("the reference's work could not be modelled", error, fix)
 
     def _rounds(self) -> Iterator[tuple[int, int | None]]:
         """(seed, which of get_more_inputs) of every trial; None: get_inputs."""

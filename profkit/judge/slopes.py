@@ -63,11 +63,3 @@ class Slopes:
 
     def _case(self, given: list[Any], wanted: Sequence[str], answer: Any) -> Case:
         return Oracle(Gradients(self._model, wanted), self._precision).case(given, answer)
-
-    def caveats(self) -> list[dict[str, str]]:
-        dead = {
-            "what": f"gradients that are zero for the drawn inputs tell nothing: {', '.join(self.dead)}",
-            "how_much": "a candidate that leaves them out is right there",
-            "fix": "draw inputs on which they depend",
-        }
-        return [dead] if self.dead else []

@@ -136,20 +136,21 @@ class Timed(Knowing):
         """The reference's gradients; None, and a caveat, where it has none to compare with."""
         self.events.phase("work", self.reference.subject.name, factor=2.0)
         self.put(frozenset(self.live.live))
-        why, found = "the reference draws random numbers or changes its inputs", None
-        try:
-            if self.reference.probe.repeatable:
-                found = Slopes(self.reference.model, self.unseen(), self.reference.probe.precision)
-            facts.settle(self.device)
-        except Exception as error:
-            traceback.print_exc(file=sys.stderr)
-            why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        if found is None:
-            what, fix = "gradients were neither compared nor timed", "give a reference that can be differentiated"
+        what, fix = "gradients were neither compared nor timed", "give a reference that can be differentiated"
+        if not self.reference.probe.repeatable:
+            why = "the reference draws random numbers or changes its inputs"
             self.events.send("caveat", what=what, how_much=why, fix=fix, code="no-gradients")
             return None
-        for caveat in found.caveats():
-            self.events.send("caveat", **caveat)
+        try:
+            found = Slopes(self.reference.model, self.unseen(), self.reference.probe.precision)
+            facts.settle(self.device)
+        except Exception as error:
+            self._unknown(what, error, fix, "no-gradients")
+            return None
+        if found.dead:
+            what = f"gradients that are zero for the drawn inputs tell nothing: {', '.join(found.dead)}"
+            less, fix = "a candidate that leaves them out is right there", "draw inputs on which they depend"
+            self.events.send("caveat", what=what, how_much=less, fix=fix)
         return found
 
     def _slope_data(self, slopes: Slopes) -> list[Any]:

@@ -6,7 +6,6 @@ import itertools
 import time
 import traceback
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -36,13 +35,8 @@ _TELLS = 9.0
 """Bits of agreement below which answers count as different."""
 
 
-@dataclass(frozen=True)
-class Others:
-    """Weights unlike the constructed ones, described by `like`; binding: a wrong answer rejects."""
-
-    like: str
-    binding: bool
-    values: dict[str, torch.Tensor]
+Others = tuple[str, bool, dict[str, torch.Tensor]]
+"""Weights unlike the constructed ones: (what they are like, whether a wrong answer rejects, values)."""
 
 
 class WeightChecks:
@@ -52,8 +46,6 @@ class WeightChecks:
         self._session = session
         self._events = session.events
         self._others: list[Others] | None = None
-
-    # Before anything is compared
 
     def give(self, candidate: Implementation) -> None:
         """Give the candidate the drawn weights; unmatched ones stay as constructed on both sides."""
@@ -154,8 +146,6 @@ class WeightChecks:
         finally:
             settings.keep(switches, candidate.subject.name, self._events)
 
-    # After it was timed
-
     def follow(self, sound: list[Implementation]) -> list[Implementation]:
         """Check in-place updates, then other weights; returns the candidates that are still right."""
         session, reference = self._session, self._session.reference
@@ -166,13 +156,12 @@ class WeightChecks:
         left: list[Implementation] = []
         for candidate in sound:
             with session.blame(candidate.subject, "error") as failed:
-                if self._follows(candidate, every, still) and candidate.alive == session.live.live.keys():
-                    failed += self._wrong_with_others(candidate, names, every)
-            if failed:
+                followed = self._follows(candidate, every, still) and candidate.alive == session.live.live.keys()
+                wrong = followed and self._wrong_with_others(candidate, names, every)
+            if failed or wrong:
                 session.forget([candidate])
             elif self._as_before(candidate, every):
                 left.append(candidate)
-        self._others = None
         return left
 
     def _follows(self, candidate: Implementation, every: list[str], still: list[str]) -> bool:
@@ -209,42 +198,41 @@ class WeightChecks:
         finally:
             weights.shift(model, every, still=still, back=True)
 
-    def _wrong_with_others(self, candidate: Implementation, names: list[str], every: list[str]) -> list[str]:
-        """Failures of a following candidate with weights unlike the constructed ones."""
+    def _wrong_with_others(self, candidate: Implementation, names: list[str], every: list[str]) -> bool:
+        """Whether a following candidate is wrong with weights unlike the constructed ones."""
         session, name = self._session, candidate.subject.name
-        for one in self._others_of(names):
+        for like, binding, values in self._others_of(names):
             self._events.phase("check", name)
             held = {w: value for w, value in session.reference.model.state_dict().items() if w in every}
-            candidate.forgive(not one.binding)
+            candidate.forgive(not binding)
             try:
-                candidate.take({**held, **one.values}, every=True)
+                candidate.take({**held, **values}, every=True)
                 arguments = session.unseen()
                 got = candidate.plain(inputs.clone(arguments), 0)
-                with session.weights_as(one.values):
+                with session.weights_as(values):
                     want = session.ask_reference(inputs.clone(arguments))
                     verdict = session.oracle.case(arguments, want).judged(got)
             except (LostCandidateError, ProfkitError):
                 raise
             except Exception as error:
-                if one.binding:
+                if binding:
                     raise
                 verdict = Verdict("error", str(error).partition("\n")[0])
             finally:
                 candidate.forgive(False)
             if verdict.status == "ok":
                 continue
-            where = f"{one.like} ({self._by_layer(one.values)})"
+            where = f"{like} ({self._by_layer(values)})"
             candidate.take(held, every=True)
             if session.usual(candidate, session.live.live.keys()).status != "ok":
                 session.note(name, "weights are folded at the first update")
-                return []
-            if not one.binding:
-                session.fragile(name, f"weights where {where}", verdict.what)
-                continue
-            what = f"right for weights as they are constructed, wrong where {where}: {verdict.what}"
-            self._events.send("impl", name, status="mismatch", reason=what)
-            return ["mismatch"]
-        return []
+                return False
+            if binding:
+                what = f"right for weights as they are constructed, wrong where {where}: {verdict.what}"
+                self._events.send("impl", name, status="mismatch", reason=what)
+                return True
+            session.fragile(name, f"weights where {where}", verdict.what)
+        return False
 
     def _as_before(self, candidate: Implementation, names: list[str]) -> bool:
         """Restore the weights as timed; whether the candidate is right with them."""
@@ -300,7 +288,7 @@ class WeightChecks:
         for like, binding, values in tried:
             answer = self._with(arguments, values) if values and time.thread_time() < end else None
             if answer is not None and weights.steady(before, answer) and not close(answer, before, _TELLS):
-                yield Others(like, binding, values)
+                yield like, binding, values
 
     def _with(self, arguments: list[Any], values: Mapping[str, torch.Tensor]) -> Any:
         """The reference's answer with these weights; None where it fails."""

@@ -2,13 +2,10 @@
 
 python -m profkit.torch_tools.trace OUT.csv [WINDOW... --] SCRIPT ARGS... (or -m MODULE ARGS..., -c CODE ARGS...)
 
-With - for OUT.csv it writes nothing: a tool outside is told by cudaProfilerStart and cudaProfilerStop when the window (see
-runner/window.py) begins and ends. The program sees its own sys.argv, __main__ and exit code. OUT.csv has one row a kernel, copy or fill:
-range, kernel, launch, start [s], time [s], stream, process, kind, device, cc, op and call (collectors.operations). A range is that of
-profkit.annotate, or of torch's record_function, open when the launching call was made. Work of other processes is not
-seen; each rank of torch.distributed writes a file of its own, OUT.rank0.csv, ... As OUT.json it
-is a Chrome trace of the CPU's operators alone. Beside it OUT.host.csv has what the host did: CUDA calls, ranges, and longer operators (collectors.kineto.host_frame),
-on the same clock; the process's own start and end are rows of it.
+OUT.csv has one row a kernel, copy or fill (collectors.cupti), with the range that was open at its launch: of
+profkit.annotate or record_function. OUT.host.csv has CUDA calls, ranges, longer operators and the process itself, on
+the same clock. As OUT.json it is a Chrome trace of the CPU's operators; for - nothing is written, and
+cudaProfilerStart and Stop tell a tool outside of the window. A rank of torch.distributed writes OUT.rank0.csv, ...
 """
 
 from __future__ import annotations
