@@ -51,8 +51,8 @@ def test_a_published_text_without_a_model_is_no_candidate(tmp_path):
 
     sources = (None, "None", "", "class ModelNew:\n    pass\n")
     rows = [
-        {"level_id": 1, "task_id": n, "ref_code": "x", "custom_code": source, "score_default": 1}
+        {"level_id": 4, "task_id": n, "ref_code": "x", "custom_code": source, "score_default": 1}
         for n, source in enumerate(sources, 78)
     ]
     (tmp_path / "h100.json").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    assert [one["candidate"] for one in published_candidates.of_l1(tmp_path / "h100.json")] == ["L1_81_cuda-l1"]
+    assert [one["candidate"] for one in published_candidates.of_l1(tmp_path / "h100.json")] == ["L4_81_cuda-l1"]
