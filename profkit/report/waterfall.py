@@ -11,7 +11,7 @@ from analyzers.causes import CAUSES
 from analyzers.rules.rule import HOST, TIME, Finding
 from analyzers.rules.subjects import WHOLE
 from analyzers.timeline.idle import IDLE
-from analyzers.waterfall import EXCESS, GAPS, KERNELS, LOWER_BOUND, WORDS, WORK
+from analyzers.waterfall import EXCESS, GAPS, KERNELS, LOWER_BOUND, WORDS, WORK, Slice
 from profkit.report import sections, units
 from profkit.report.layout import Column, Table
 from profkit.report.messages import named, of_pair, say
@@ -19,7 +19,7 @@ from profkit.report.names import short_names
 
 if TYPE_CHECKING:
     from analyzers.timeline.budget import Budget
-    from analyzers.waterfall import Slice, Waterfall
+    from analyzers.waterfall import Waterfall
     from profkit.study.study import Study
 
 MOST = 8
@@ -116,21 +116,15 @@ def blocks(study: Study, impl: str, findings: Sequence[Finding] = ()) -> list[Bl
 
 def _steps(fall: Waterfall) -> Iterator[tuple[Slice, int]]:
     """(a slice, of how many kernels) from the top; the shortest kernels of a kind as one."""
+    ranked = sorted((one for one in fall.slices if one.seconds > ROUNDING * fall.time), key=lambda one: -one.seconds)
     for kind in reversed(list(WORDS)):
-        mine = sorted(
-            (one for one in fall.slices if one.kind == kind and one.seconds > ROUNDING * fall.time),
-            key=lambda one: -one.seconds,
-        )
-        named_ = [one for one in mine if one.kernel]
-        shown = named_[:MOST] if len(named_) > MOST + 1 else named_
-        yield from ((one, 1) for one in shown)
-        yield from _rest(named_[len(shown) :])
+        mine = [one for one in ranked if one.kind == kind]
+        own = [one for one in mine if one.kernel]
+        most = MOST if len(own) > MOST + 1 else len(own)
+        yield from ((one, 1) for one in own[:most])
+        if hidden := own[most:]:
+            yield Slice(kind, sum(one.seconds for one in hidden)), len(hidden)
         yield from ((one, 0) for one in mine if not one.kernel)
-
-
-def _rest(hidden: Sequence[Slice]) -> Iterator[tuple[Slice, int]]:
-    if hidden:
-        yield type(hidden[0])(hidden[0].kind, sum(one.seconds for one in hidden)), len(hidden)
 
 
 def _finding(one: Slice, findings: Iterable[Finding]) -> Finding | None:

@@ -34,63 +34,52 @@ def write(runs: Sequence[str | Study]) -> Written:
 
 def snippet(study: Study, *, foreign: bool = False) -> str:
     """Markdown of the answer; `foreign`: the picture is in English although the text is not."""
-    return "\n".join(_lines(study, foreign)).rstrip() + "\n"
-
-
-def _lines(study: Study, foreign: bool) -> Iterator[str]:
     manifest, device = study.manifest, sections.device(study)
-    yield f"## {say('pr_title', sample=manifest.sample.id, device=device)}\n"
-    for line in sections.first_lines(study):
-        yield f"**{line}**  "
-    missing = sections.counters_line(study)
-    if missing:
-        yield f"\n> {missing}{say('stop')}"
-    table = sections.parts_table(study)
-    if table.rows:
-        yield "\n" + pipe_table(table)
-    yield "\n" + say("pr_convention") + "\n" if say("speedup") in table.head else ""
-    yield "<picture>"
-    yield f'  <source media="(prefers-color-scheme: dark)" srcset="{NAME}-dark.png">'
-    yield f'  <img alt="{_alt(study)}" src="{NAME}-light.png" width="800">'
-    yield "</picture>\n"
-    yield from [f"{say('fig_foreign')}\n"] if foreign else []
-    yield from _findings(study)
-    yield f"- {sections.timing_line(study)}"
-    yield from (f"- {line}" for line in (sections.paired_line(study), sections.below_least(study)) if line)
+    missing, table, again = sections.counters_line(study), sections.parts_table(study), sections.again(study)
+    words = say("semicolon").join(sections.first_lines(study))
+    alt = escape(" ".join(say("pr_alt", sample=manifest.sample.id, words=words).split()))
     driver = [f"{say('driver')} {manifest.device['driver']}"] if "driver" in manifest.device else []
     versions = [f"{key} {value}" for key, value in manifest.versions.items() if key != "os"]
-    yield "- " + say("comma").join([device, *driver, *versions, f"profkit {manifest.profkit}"])
-    yield from _caveats(study)
-    again = sections.again(study)
-    yield f"\n```sh\n{again}\n```" if again else ""
+    beside = (sections.timing_line(study), sections.paired_line(study), sections.below_least(study))
+    measured = say("comma").join([device, *driver, *versions, f"profkit {manifest.profkit}"])
+    listed = [*_findings(study), *filter(None, beside), measured, *_caveats(study)]
+    blocks = [
+        f"## {say('pr_title', sample=manifest.sample.id, device=device)}",
+        "\n".join(f"**{line}**  " for line in sections.first_lines(study)),
+        f"> {missing}{say('stop')}" if missing else "",
+        pipe_table(table) if table.rows else "",
+        say("pr_convention") if say("speedup") in table.head else "",
+        f"""<picture>
+  <source media="(prefers-color-scheme: dark)" srcset="{NAME}-dark.png">
+  <img alt="{alt}" src="{NAME}-light.png" width="800">
+</picture>""",
+        say("fig_foreign") if foreign else "",
+        "\n".join(f"- {line}" for line in listed),
+        f"```sh\n{again}\n```" if again else "",
+    ]
+    return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def _caveats(study: Study) -> Iterator[str]:
     """What the answer rests on and is not sure of; the rest is counted."""
     matter, colon = sections.that_matter(study), say("colon")
     for one in matter:
-        yield f"- {say('caveat')}{colon}{one.what}" + (f"{colon}{brief(one.how_much)}" if one.how_much else "")
+        yield say("caveat") + colon + one.what + (f"{colon}{brief(one.how_much)}" if one.how_much else "")
     rest = [one.what for one in sections.all_caveats(study) if one not in matter]
     if rest:
-        yield f"- {say('pr_more_caveats', what=say('semicolon').join(rest))}"
-
-
-def _alt(study: Study) -> str:
-    words = say("semicolon").join(sections.first_lines(study))
-    return escape(" ".join(say("pr_alt", sample=study.manifest.sample.id, words=words).split()))
+        yield say("pr_more_caveats", what=say("semicolon").join(rest))
 
 
 def _findings(study: Study) -> Iterator[str]:
     """The first finding of the best candidate, or of each range."""
-    found = study.findings()
     best = study.best.name if study.best is not None else ""
-    for impl in [name for name in in_order(study) if name == best or not study.manifest.impls]:
-        first = next((one for one in found if one.impl == impl and one.severity == TIME), None)
-        if first is not None:
-            title, then, _ = worded(first, study)
-            said = say("bound_why", bound=title, why=code(short_name(first.kernel))) if first.kernel else title
-            told = say("pr_finding", what=said, gain=gain(first), step=then)
-            yield f"- {impl}{say('colon')}{told}"
+    first = {one.impl: one for one in reversed(study.findings()) if one.severity == TIME}
+    for impl in in_order(study):
+        if impl in first and (impl == best or not study.manifest.impls):
+            one = first[impl]
+            title, then, _ = worded(one, study)
+            said = say("bound_why", bound=title, why=code(short_name(one.kernel))) if one.kernel else title
+            yield impl + say("colon") + say("pr_finding", what=said, gain=gain(one), step=then)
 
 
 DIALECT = Dialect("pr", write, markdown=True)
