@@ -16,7 +16,6 @@ EXEMPT: dict[str, dict[str, str]] = {
     "lines of a file": {},
     "lines of a function": {},
     "parameters": {
-        "profkit/guest/clocks/timing.py:measure": "what a round needs, by keyword",
         "profkit/launch/process.py:run": "options of a child, by keyword",
     },
     "files of a folder": {},

@@ -67,9 +67,9 @@ def compare_timings(a: Callable[[], Any], b: Callable[[], Any], *, budget: float
     import pandas as pd
 
     from analyzers.verdicts import timing as judging
-    from profkit.guest.clocks.timing import Sample, measure
+    from profkit.guest.clocks.timing import Plan, Sample, measure
 
-    samples = measure({"a": a, "b": b}, _clock(), budget=budget, target=target).samples
+    samples = measure({"a": a, "b": b}, _clock(), Plan(budget, target)).samples
     names = [field.name for field in fields(Sample)]
     frame = judging.check(pd.DataFrame([astuple(sample) for sample in samples], columns=names))
     return judging.speedups(judging.choose(frame), "a")["b"]

@@ -68,7 +68,7 @@ def test_every_set_is_compared_sooner_or_later():
         after.choose(name)
 
     with pytest.raises(subject.ChangedResultError):
-        timing.measure(calls, CpuClock(cold=False), budget=5.0, target=0.0, before=before, after=after)
+        timing.measure(calls, CpuClock(cold=False), timing.Plan(5.0, 0.0), before, after)
 
 
 KEPT: list[torch.Tensor] = []

@@ -33,7 +33,7 @@ class FakeClock:
 
 def measured(clock, **options):
     calls = {"reference": lambda: 2e-6, "candidate": lambda: 1e-6}
-    return timing.measure(calls, clock, budget=1.0, target=0.01, **options)
+    return timing.measure(calls, clock, timing.Plan(1.0, 0.01), **options)
 
 
 def test_every_round_visits_everybody_in_varying_order():
@@ -77,7 +77,7 @@ def test_rounds_that_decide_get_more_time_than_others(monkeypatch, seconds, roun
             return super().sample(call)
 
     monkeypatch.setattr(timing.time, "monotonic", lambda: now[0])
-    found = timing.measure({"a": lambda: 1, "b": lambda: 1}, Slow(), budget=1.0, target=0.0, most=12)
+    found = timing.measure({"a": lambda: 1, "b": lambda: 1}, Slow(), timing.Plan(1.0, 0.0, most=12))
     assert found.rounds == rounds
 
 
@@ -134,6 +134,6 @@ def test_what_is_far_apart_in_every_round_needs_fewer(quotient, rounds):
 
     calls = {"reference": lambda: 1e-3 * quotient, "mine": lambda: 1e-3}
     enough = functools.partial(timing.apart, reference="reference", by=0.2)
-    found = timing.measure(calls, Given(), budget=60.0, target=0.0, enough=enough)
+    found = timing.measure(calls, Given(), timing.Plan(60.0, 0.0, enough=enough))
     assert found.rounds == rounds
     assert not timing.apart([], "reference", 0.2)

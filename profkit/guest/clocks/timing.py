@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -87,47 +87,52 @@ class Result:
     reached: float
 
 
+@dataclass(frozen=True)
+class Plan:
+    """How long to time: `budget` [s] or until every median is known to `target` (a share).
+
+    At least `least` and at most `most` rounds of `trials` trials are made, of one trial beyond the budget; after DECIDING
+    rounds no more than are `enough`. seed: of the order.
+    """
+
+    budget: float
+    target: float
+    least: int = MIN_ROUNDS
+    most: int = MAX_ROUNDS
+    trials: int = PER_ROUND
+    seed: int = 0
+    enough: Callable[[list[Sample]], bool] | None = None
+
+
 def measure(
     calls: Mapping[str, Call],
     clock: Clock,
-    *,
-    budget: float,
-    target: float,
+    plan: Plan,
     before: Callable[[str], None] = lambda _: None,
     after: Callable[[str, int], None] = lambda _name, _round: None,
-    least: int = MIN_ROUNDS,
-    most: int = MAX_ROUNDS,
-    trials: int = PER_ROUND,
-    seed: int = 0,
-    enough: Callable[[list[Sample]], bool] = lambda _: False,
 ) -> Result:
-    """Time the calls in interleaved rounds.
-
-    `before(impl)` precedes each sample of it, `after(impl, round)` follows. At least `least` and at most `most`
-    rounds of `trials` trials are made, of one trial beyond the budget;
-    after DECIDING rounds no more than are `enough`.
-    """
+    """Time the calls in interleaved rounds; `before(impl)` precedes each sample of it, `after(impl, round)` follows."""
     order = list(calls)
-    shuffle = random.Random(seed)
+    shuffle = random.Random(plan.seed)
     warmup = 0
     for name in order:
         before(name)
         warmup += clock.warm_up(calls[name])
     samples: list[Sample] = []
-    end = time.monotonic() + budget
-    patience = max(budget, min(_PATIENCE * budget, _MOST_PATIENCE))
+    end = time.monotonic() + plan.budget
+    patience = max(plan.budget, min(_PATIENCE * plan.budget, _MOST_PATIENCE))
     number = 0
-    while number < most and (number < least or time.monotonic() < end):
+    while number < plan.most and (number < plan.least or time.monotonic() < end):
         shuffle.shuffle(order)
         for name in order:
-            some = trials_of(number, trials, end)
-            samples += list(_visit(name, calls[name], clock, number, before, after, some))
+            trials = range(trials_of(number, plan.trials, end))
+            samples += [_sample(name, calls[name], clock, number, trial, before, after) for trial in trials]
         number += 1
-        if number >= DECIDING and enough(samples):
+        if number >= DECIDING and plan.enough and plan.enough(samples):
             break
-        if number >= least and number % 4 == 0 and precision(samples) <= target:
+        if number >= plan.least and number % 4 == 0 and precision(samples) <= plan.target:
             break
-        if number >= 3 and time.monotonic() > end + (budget if number >= DECIDING else patience):
+        if number >= 3 and time.monotonic() > end + (plan.budget if number >= DECIDING else patience):
             break
     return Result(samples, number, warmup, precision(samples))
 
@@ -137,25 +142,24 @@ def trials_of(number: int, trials: int, end: float) -> int:
     return trials if number < 2 or time.monotonic() < end else 1
 
 
-def _visit(
+def _sample(
     name: str,
     call: Call,
     clock: Clock,
     number: int,
+    trial: int,
     before: Callable[[str], None],
     after: Callable[[str, int], None],
-    trials: int = PER_ROUND,
-) -> Iterator[Sample]:
-    for trial in range(trials):
-        for _ in range(1 + RETRIES):
-            # Fresh data for every sample: stale answers are wrong.
-            before(name)
-            seconds, host, sound = clock.sample(call)
-            if sound:
-                break
-        after(name, number)
-        state: dict[str, Any] = dict(clock.state()) if trial == 0 else {}
-        yield Sample(name, clock.method, number, trial, seconds, host, l2=clock.l2, kept=int(sound), **state)
+) -> Sample:
+    for _ in range(1 + RETRIES):
+        # Fresh data for every sample: stale answers are wrong.
+        before(name)
+        seconds, host, sound = clock.sample(call)
+        if sound:
+            break
+    after(name, number)
+    state: dict[str, Any] = dict(clock.state()) if trial == 0 else {}
+    return Sample(name, clock.method, number, trial, seconds, host, l2=clock.l2, kept=int(sound), **state)
 
 
 def apart(samples: list[Sample], reference: str, by: float) -> bool:

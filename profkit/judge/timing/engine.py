@@ -62,7 +62,7 @@ def time_all(
     else:
         reference = next((one.name for one in job.subjects if one.role == "reference"), "")
         apart = functools.partial(timing.apart, reference=reference, by=job.clear)
-        timed.measure(job.budget, job.target, enough=apart if job.clear else None)
+        timed.measure(timing.Plan(job.budget, job.target, enough=apart if job.clear else None))
     timed.write()
     if not job.again:
         timed.best_again()
@@ -117,20 +117,9 @@ class _Timed:
         self._watch.look()
         self.before(name)
 
-    def measure(
-        self, budget: float, target: float, enough: Callable[[list[Sample]], bool] | None = None, **rounds: Any
-    ) -> None:
+    def measure(self, plan: timing.Plan) -> None:
         """Take samples by the clock; all outputs are compared once at the end."""
-        self.result = timing.measure(
-            self._calls,
-            self.clock,
-            budget=budget,
-            target=target,
-            before=self._visit,
-            after=self._after,
-            enough=enough or (lambda _: False),
-            **rounds,
-        )
+        self.result = timing.measure(self._calls, self.clock, plan, self._visit, self._after)
         _say_load(self._watch, self._events)
         for name, call in self._after.compared.items():
             self.before(name)
@@ -144,13 +133,13 @@ class _Timed:
         """Time by event pairs and cross-check them."""
         job = self._job
         few = _FEWER if job.again else _FEW
-        self.measure(_AGREEING * job.budget, max(job.target, _AGREED), **few)
+        self.measure(timing.Plan(_AGREEING * job.budget, max(job.target, _AGREED), **few))
         self.write()
         more = self._cross_checks(clock)
         if any(sample.method == "cupti" for sample in more):
             self._scant = job.again
         else:
-            self.measure((1 - _AGREEING) * job.budget, job.target)
+            self.measure(timing.Plan((1 - _AGREEING) * job.budget, job.target))
         self.samples = [self._less(sample) for sample in self.samples] + more
         self.dropped = sum(not sample.kept for sample in self.samples)
         self.notes |= {"host": HostClock.note, "graph": GraphClock.note, "cupti": cupti.NOTE}
@@ -197,9 +186,7 @@ class _Timed:
     def _side(self, clock: timing.Clock, calls: Mapping[str, TimedCall], budget: float) -> list[Sample]:
         """A few samples by another clock."""
         clock = claims.over(clock, calls)
-        return timing.measure(
-            calls, clock, budget=budget, target=0.0, before=self.before, most=SIDE_ROUNDS, trials=1
-        ).samples
+        return timing.measure(calls, clock, timing.Plan(budget, 0.0, most=SIDE_ROUNDS, trials=1), self.before).samples
 
     def _without(self, error: Exception, what: str, fix: str) -> None:
         """Go on without a clock that failed, with a caveat."""
@@ -231,9 +218,8 @@ class _Timed:
     def _timed_again(self, pair: Mapping[str, TimedCall]) -> list[Sample]:
         """New samples of these calls; none where CUPTI decided and now fails."""
         job, clock = self._job, claims.over(self.own, pair)
-        fresh = timing.measure(
-            pair, clock, budget=job.budget, target=job.target, before=self.before, after=self._after, seed=1
-        ).samples
+        plan = timing.Plan(job.budget, job.target, seed=1)
+        fresh = timing.measure(pair, clock, plan, self.before, self._after).samples
         fresh = [self._less(sample) for sample in timing.drop_slow_rounds(fresh, self._full)]
         if any(sample.method == "cupti" for sample in self.samples) and isinstance(self.own, CudaClock):
             try:
