@@ -1,4 +1,4 @@
-"""Engines of a campaign: every item is built ahead, measured and reported, on this machine or on a Dask cluster.
+"""Engines of a campaign, here or on a Dask cluster: build ahead, measure, report.
 
 An engine, Local or Dask, is a context manager that does single tasks, and ends what runs when it is left; `follow`
 makes the next task of an item when one has ended.
@@ -68,7 +68,7 @@ Ended = Callable[["Answer | BaseException"], None]
 def follow(
     engine: Local | Dask, items: Sequence[WorkItem], task: Callable[[str, WorkItem], Task]
 ) -> Generator[Heard, None, None]:
-    """Do all items; `task`: makes the task of a stage of an item. Raises what an engine cannot go on after."""
+    """Do all items; `task`: makes the task of a stage. Raises what ends the whole campaign."""
     events: queue.SimpleQueue[Heard | BaseException] = queue.SimpleQueue()
 
     def submit(what: str, item: WorkItem) -> None:
@@ -116,7 +116,7 @@ class Local:
     def __init__(self, places: Sequence[Place], jobs: int, log: Path) -> None:
         self._log = log
         reports = -(-len(places) // 2)
-        self._sizes = {
+        self._roles = {
             "build": [(Place(f"build {n}", {}), 0) for n in range(1, jobs + 1)],
             "measure": [(place, 0) for place in places],
             "report": [(Place(f"report {n}", {}), BEHIND) for n in range(1, reports + 1)],
@@ -129,7 +129,7 @@ class Local:
         with contextlib.ExitStack() as stack:
             self._servers = stack.enter_context(warm.servers())
             self._lent = stack.enter_context(contextlib.closing(Lent(self._servers)))
-            self._pools = {what: self._threads(given) for what, given in self._sizes.items()}
+            self._pools = {what: self._threads(given) for what, given in self._roles.items()}
             self._undo = stack.pop_all()
         return self
 

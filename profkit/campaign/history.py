@@ -174,7 +174,10 @@ def _cut(values: NDArray[np.float64], rng: np.random.Generator) -> int | None:
 
 
 def best_cut(apart: NDArray[np.float64]) -> tuple[float, int]:
-    """(the largest energy distance between both sides, weighted by their sizes; its cut). apart: distances of pairs."""
+    """(the largest energy distance between both sides, weighted by their sizes; its cut).
+
+    apart: distances of all pairs.
+    """
     n = len(apart)
     cut = np.arange(SHORTEST, n - SHORTEST + 1)
     left, right = cut, n - cut

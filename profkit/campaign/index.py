@@ -125,7 +125,7 @@ def _load(file: Path) -> dict[str, _Entry]:
 
 
 def _fresh(entry: _Entry | None, stamp: str) -> bool:
-    """Whether an entry still holds; a running run may have been killed, which leaves no trace on the disk."""
+    """Whether an entry still holds; a running run may have been killed without a trace."""
     return entry is not None and entry.stamp == stamp and all(row.status != "running" for row in entry.rows)
 
 

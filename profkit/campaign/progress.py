@@ -23,7 +23,7 @@ def duration(seconds: float) -> str:
 
 
 class Count:
-    """Running, done and failed items, and an estimate of the remaining time. todo: items that are left to do."""
+    """Running, done and failed items, and the remaining time. todo: items that are left."""
 
     def __init__(self, total: int, todo: Sequence[WorkItem], now: Callable[[], float] = time.monotonic) -> None:
         self.total, self.done = total, total - len(todo)

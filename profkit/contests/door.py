@@ -25,9 +25,9 @@ Progress = Callable[[str], None]
 def measure(
     target: Path | Sources, request: Request, progress: Progress = lambda _: None, answer: Answer = lambda _: None
 ) -> Study:
-    """Profile a sample's folder, or sources, as files of the run's directory; `answer`: see record.profile.
+    """Profile a sample's folder, or sources, which then lie in the run's directory.
 
-    Raises ProfkitError when it is no sample, for instance when a candidate does not parse.
+    `answer`: see record.profile. Raises ProfkitError when it is no sample, for instance when a candidate does not parse.
     """
     if isinstance(target, Path):
         return Study(profile(target, request=request, progress=progress, answer=answer))

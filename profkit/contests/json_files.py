@@ -1,4 +1,4 @@
-"""JSON files of other people's tools, and numbers in them; errors name the file and the line."""
+"""JSON files of other people's tools, and numbers in them; errors name file and line."""
 
 from __future__ import annotations
 

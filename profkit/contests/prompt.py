@@ -1,4 +1,4 @@
-"""Prompts of samples: form of an answer, rules, measured evidence, the reference; and code in answers."""
+"""Prompts of samples, with rules, measured evidence and the reference; code in answers."""
 
 from __future__ import annotations
 

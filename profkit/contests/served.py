@@ -1,4 +1,4 @@
-"""Samples of the operations that a program calls, at its shapes and their shares of its calls."""
+"""Samples of a program's operations, at its shapes and their shares of its calls."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _tensor(op: Operation, one: Tensor) -> tuple[Any, ...]:
 
 
 def _number(text: str) -> Any:
-    """A number, a truth or the one number of a list of equal ones; None for what was not recorded."""
+    """A number, a truth or the one number of a list of equal ones; None if not recorded."""
     if text in ("True", "False"):
         return text == "True"
     numbers = set(re.findall(r"-?\d+(?:\.\d*)?(?:e-?\d+)?", text))

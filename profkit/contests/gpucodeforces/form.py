@@ -65,7 +65,7 @@ class Checked:
 
 
 def submissions(folder: Path) -> list[Path]:
-    """The submissions at a path: itself, or those in a season, broken and misnamed ones too; [folder] without any."""
+    """The submissions in a season, broken and misnamed ones too; else the folder itself."""
     if not folder.is_dir() or ID.fullmatch(folder.resolve().name) or _is_submission(folder):
         return [folder]
     inside = [one for one in sorted(folder.iterdir()) if one.is_dir() and not one.name.startswith(".")]

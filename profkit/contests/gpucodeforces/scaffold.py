@@ -132,7 +132,7 @@ def understand(text: str) -> Operation:
 
 
 def _walk(node: ast.expr, operation: Operation) -> tuple[str, str]:
-    """(PyTorch expression, C operand) of a node; emits C statements. Raises ValueError for an unknown one."""
+    """(PyTorch expression, C operand) of a node; emits C statements. Raises ValueError."""
     if isinstance(node, ast.Name):
         if node.id not in operation.inputs:
             operation.inputs.append(node.id)

@@ -214,7 +214,7 @@ def _on_gpu(run: Study) -> bool:
 
 
 def _timed(run: Study | None) -> bool:
-    """Whether a run on a GPU has the time of a right candidate, and with it throughput and bandwidth."""
+    """Whether a run on a GPU timed a right candidate, and so its throughput and bandwidth."""
     if run is None or not _on_gpu(run):
         return False
     rows = run.analysis.rows

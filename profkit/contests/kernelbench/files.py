@@ -54,7 +54,10 @@ class Generated:
 
 
 def problems(root: Path, level: int, ids: Iterable[int] = ()) -> list[Problem]:
-    """The problems of a level with these ids, or all; root: a checkout, its KernelBench or the level folder."""
+    """The problems of a level with these ids, or all.
+
+    root: a checkout, its KernelBench or the level folder. Raises ProfkitError.
+    """
     tried = [root / f"level{level}", root / "KernelBench" / f"level{level}", root]
     folder = next((path for path in tried if path.name == f"level{level}" and path.is_dir()), None)
     if folder is None:
