@@ -156,7 +156,9 @@ def _row(study: Study, impl: str) -> dict[str, float]:
 def comment(found: Sequence[Judged], studies: Sequence[Study], limit: float, picture: str = "") -> str:
     """Comment of a pull request: verdict, a row per implementation, caveats. picture: address."""
     failed = [one for one in found if one.fails]
-    head = f"{len(failed)} of {len(found)} fail" if failed else f"{len(found)} pass"
+    unknown = [one for one in found if one.word in ("inconclusive", "apart") and not one.fails]
+    head = f"{len(failed)} of {len(found)} fail" if failed else f"{len(found) - len(unknown)} pass"
+    head += f", {len(unknown)} inconclusive" if unknown else ""
     table = Table(
         ["sample", "before", "after", "old / new", "x lower bound", "verdict"],
         [

@@ -86,6 +86,7 @@ def compare_(
     with speaking(lang):
         if output is not None:
             _write(done, output, force, limit)
+            click.echo(f"wrote {output}", err=True)
         if not as_json:
             show(done.text())
     if as_json:
@@ -144,5 +145,6 @@ def gate_(before: Path, after: Path, limit: float, output: Path | None, picture:
         made = {"comment.md": text.encode(), "roofline.png": png(gate_scene(studies)), "junit.xml": suite}
         for name, data in made.items():
             write_atomic(output / name, data)
+        click.echo(f"wrote {', '.join(str(output / name) for name in made)}", err=True)
     click.echo(text, nl=False)
     return int(any(one.fails for one in found))

@@ -39,6 +39,7 @@ def ledger_(source: Path, output: Path | None, as_json: bool, force: bool) -> in
     found = open_ledger(source)
     if output is not None:
         output.write_text(found.data if output.suffix == ".json" else report.page(found, source), encoding="utf-8")
+        click.echo(f"wrote {output}", err=True)
     if as_json:
         click.echo(found.data)
     elif output is None:

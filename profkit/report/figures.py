@@ -77,7 +77,7 @@ def _scene(study: Study, theme: str) -> Scene:
     whole = {part.name: _whole(part.row, study) for part in study.parts if part.row is not None}
     start = whole.get(study.analysis.reference)
     arrows = [
-        Arrow(start, end, _gain(study.analysis.impl(name)))
+        Arrow(start, end, _gain(study, name))
         for name, end in whole.items()
         if name != study.analysis.reference and start is not None and end is not None and start.placed and end.placed
     ]
@@ -154,9 +154,14 @@ def _point(row: Mapping[Any, Any], level: str, total: float = math.nan, name: st
     )
 
 
-def _gain(row: Mapping[str, Any]) -> str:
-    value = float(row["speedup"])
-    return f"{value:.3g}x" if math.isfinite(value) else ""
+def _gain(study: Study, name: str) -> str:
+    value, verdict = float(study.analysis.impl(name)["speedup"]), study.verdicts.get(name)
+    return _ratio(f"{value:.3g}x", verdict.word if verdict is not None else "") if math.isfinite(value) else ""
+
+
+def _ratio(told: str, word: str) -> str:
+    """A speed-up that is none for sure says so."""
+    return f"{told} {say('c_inconclusive')}" if word == "inconclusive" else told
 
 
 def _lower_bounds(study: Study) -> tuple[LowerBoundPoint, ...]:
@@ -205,13 +210,18 @@ def _clock(study: Study, before: str) -> str:
 def ladder_scene(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light") -> Scene:
     """Roofline of the first run's device with an arrow a step."""
     rungs = ladder.rungs
-    points = [_call(one.row, rung.label, rung.label) for one, rung in zip(chosen, rungs, strict=True)]
+    labels = [f"{rung.label}, {units.text(rung.time, 's')}" for rung in rungs]
+    points = [_call(one.row, label, rung.label) for one, label, rung in zip(chosen, labels, rungs, strict=True)]
     pairs = zip(pairwise(points), rungs[1:], strict=True)
     with speaking(spoken()):
         return Scene(
             roofline=chosen[0].study.roofline,
             points=tuple(points),
-            arrows=tuple(Arrow(a, b, shown(rung.step, "ratio")) for (a, b), rung in pairs if a.placed and b.placed),
+            arrows=tuple(
+                Arrow(a, b, _ratio(shown(rung.step, "ratio"), rung.verdict))
+                for (a, b), rung in pairs
+                if a.placed and b.placed
+            ),
             order=ladder_order(chosen, ladder),
             winner=min(rungs, key=lambda rung: rung.time).label,
             theme=theme,

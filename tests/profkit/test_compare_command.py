@@ -60,7 +60,7 @@ def test_json_and_picture(runs):
     folder, _ = runs
     picture = folder / "ladder.png"
     done = run_command(f"{folder / 'old'}:reference", folder / "old", folder / "new", "--json", "-o", picture)
-    document = json.loads(done.output)
+    document = json.loads(done.stdout)
     assert [round(row["total"]) for row in document["steps"]] == [1, 2, 3] or len(document["steps"]) == 3
     assert document["gate"] is None
     assert picture.read_bytes().startswith(b"\x89PNG")

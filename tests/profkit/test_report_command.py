@@ -12,6 +12,7 @@ from synthetic_runs import make_run
 
 from profkit.cli.report import report_ as command
 from profkit.errors import ProfkitError
+from profkit.record.importing import import_files
 from profkit.report.dialects import DIALECTS
 from profkit.study.study import open_study
 
@@ -102,6 +103,14 @@ def test_the_command_line_is_built_from_the_dialects():
     for dialect in DIALECTS.values():
         assert all(option in command.params for option in dialect.options)
     assert isinstance(report("r", "--for", "nobody").exception, click.BadParameter)
+
+
+def test_an_import_fills_its_places_for_tensorrt(tmp_path):
+    import_files([RECORDED / "ncu.csv"], tmp_path / "run")
+    shown = report(tmp_path / "run", "--for", "tensorrt", "-o", "-").stdout
+    assert "launches of" in shown
+    assert "| `transpose_kernel` |" in shown
+    assert "uncoalesced global stores" in shown
 
 
 def test_the_terminal_speaks_the_language_that_was_asked_for(tmp_path):

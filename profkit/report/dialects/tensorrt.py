@@ -37,12 +37,13 @@ FIGURES = ("max_abs", "mean_abs", "median_abs", "max_rel", "mean_rel", "median_r
 class Inputs:
     """Sources of a write-up, any of which may be missing.
 
-    others: runs of the same steps on other inputs; notes: the author's words by the gap they fill.
+    program: a run without implementations; others: runs of the same steps on other inputs; notes: the author's words by the gap they fill.
     """
 
     chosen: Sequence[Chosen] = ()
     ladder: Ladder | None = None
     layers: Study | None = None
+    program: Study | None = None
     others: Sequence[Study] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
     figure: str = ""
@@ -59,7 +60,9 @@ def write(
     from profkit.report import figures  # pandas and matplotlib stay out of start-up
     from profkit.study.study import open_study
 
-    chosen = _expanded(runs) if runs else []
+    alone = open_study(runs[0]) if len(runs) == 1 and ":" not in str(runs[0]) else None
+    program = alone if alone is not None and not alone.manifest.impls else None
+    chosen = _expanded(runs) if runs and program is None else []
     ladder = ladder_of(chosen) if len(chosen) > 1 else None
     file = "ladder.png" if language() == "en" else f"ladder.{language()}.png"
     pictures = {file: figures.png(figures.ladder_scene(chosen, ladder))} if ladder is not None else {}
@@ -67,6 +70,7 @@ def write(
         chosen=chosen,
         ladder=ladder,
         layers=open_study(layers) if layers else None,
+        program=program,
         figure=next(iter(pictures), ""),
         foreign=spoken() != language(),
         others=[open_study(name) for name in others],
@@ -112,7 +116,8 @@ def write_up(inputs: Inputs) -> str:
         ("commands", writer.commands),
     ]
     # An engine was built only where its profile says so.
-    title = "title" if inputs.layers is not None or not inputs.chosen else "title_plain"
+    plain = inputs.chosen or inputs.program is not None
+    title = "title" if inputs.layers is not None or not plain else "title_plain"
     lines = [f"# {say(title, sample=writer.sample)}", "", writer.gap("model"), ""]
     for at, (key, section) in enumerate(sections, 1):
         lines += [f"## {at} {say(key)}", "", "\n".join(section()).rstrip("\n"), ""]
@@ -124,7 +129,8 @@ class _Writer:
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
-        self.studies = list({one.study.path.resolve(): one.study for one in inputs.chosen}.values())
+        known = [one.study for one in inputs.chosen] + [one for one in (inputs.program,) if one is not None]
+        self.studies = list({one.path.resolve(): one for one in known}.values())
         self.sample = self.studies[0].manifest.sample.id if self.studies else "…"
 
     def gap(self, key: str, name: str = "") -> str:
@@ -150,7 +156,8 @@ class _Writer:
 
     def baseline(self) -> Iterator[str]:
         if not self.inputs.chosen:
-            yield self.gap("no_baseline")
+            told = sections.first_lines(self.inputs.program) if self.inputs.program is not None else []
+            yield from [f"- {line}" for line in told] or [self.gap("no_baseline")]
             return
         first = self.inputs.chosen[0]
         yield f"- {headline(first.study, first.impl)}"
@@ -170,12 +177,14 @@ class _Writer:
     def findings(self) -> Iterator[str]:
         """The first three of each step; what can be done about several stands once."""
         seen = set[str]()
-        for step in self.inputs.chosen:
-            mine = [one for one in step.study.findings() if one.severity == TIME and one.impl == step.impl]
+        steps = [(step.study, step.impl) for step in self.inputs.chosen]
+        steps += [(study, part.name) for study in self.studies if study is self.inputs.program for part in study.parts]
+        for study, impl in steps:
+            mine = [one for one in study.findings() if one.severity == TIME and one.impl == impl]
             for one in mine[:3]:
-                title, then, expect = worded(one, step.study)
+                title, then, expect = worded(one, study)
                 where = say("bound_why", bound=title, why=code(short_name(one.kernel))) if one.kernel else title
-                yield f"- **{step.impl}**{say('colon')}{where}"
+                yield f"- **{impl}**{say('colon')}{where}" if impl else f"- {where}"
                 because = say("semicolon").join(map(proof, one.evidence))
                 yield f"  - {gain(one)}{say('semicolon')}{self.labelled('because', because)}"
                 if then not in seen:
