@@ -23,7 +23,7 @@ from profkit.campaign.rows import Row
 from profkit.contests.gpucodeforces import score
 from profkit.contests.kernelbench import fastp
 from profkit.errors import ProfkitError
-from profkit.report.messages import in_chinese, in_each, named, speaking
+from profkit.report.messages import in_chinese, in_each, named
 from profkit.rundir.files import unwritable, write_atomic
 from profkit.study.study import open_study
 from profkit.targets import find_samples
@@ -49,11 +49,11 @@ class Made:
     damaged: Sequence[tuple[str, str]]
 
 
-def build(runs: Path, out: Path, *, season: Path | None = None, pages: int = 20, lang: str = "en") -> Made:
+def build(runs: Path, out: Path, *, season: Path | None = None, pages: int = 20) -> Made:
     """Write the site of the runs below `runs` into `out`, over an earlier one.
 
-    season: a folder of samples to restrict to and rank by the contest's rules. pages: number of new pages to make;
-    lang: of those pages. Raises ProfkitError when `out` holds other things or cannot be written.
+    season: a folder of samples to restrict to and rank by the contest's rules. pages: number of new pages to make.
+    Raises ProfkitError when `out` holds other things or cannot be written.
     """
     _free(out)
     index = Index(runs)
@@ -63,7 +63,7 @@ def build(runs: Path, out: Path, *, season: Path | None = None, pages: int = 20,
         ids = {folder.resolve().name for folder in samples}
         rows = [row for row in rows if row.sample in ids]
     best = best_of(rows)
-    there, fresh = _pages(runs, out, rows, best, pages, lang)
+    there, fresh = _pages(runs, out, rows, best, pages)
     values: dict[str, Any] = {
         "scored": _scored(samples, runs, rows),
         "fastp": fast_p(best),
@@ -73,8 +73,8 @@ def build(runs: Path, out: Path, *, season: Path | None = None, pages: int = 20,
     write_atomic(out / MARK, _data(rows, there).encode())
     for file in ("site.js", "site.css"):
         write_atomic(out / file, _template(file).encode())
-    for lang_, file, other in (("en", "index.html", "index.zh.html"), ("zh", "index.zh.html", "index.html")):
-        text = _page(lang_, (season or runs).resolve().name, values | {"other": other})
+    for lang, file, other in (("en", "index.html", "index.zh.html"), ("zh", "index.zh.html", "index.html")):
+        text = _page(lang, (season or runs).resolve().name, values | {"other": other})
         write_atomic(out / file, text.encode())
     return Made(out / "index.html", values["counts"]["runs"], len(there), fresh, damaged)
 
@@ -121,7 +121,7 @@ def _free(out: Path) -> None:
 
 
 def _pages(
-    runs: Path, out: Path, rows: Sequence[Row], best: dict[tuple[str, str], Row], limit: int, lang: str
+    runs: Path, out: Path, rows: Sequence[Row], best: dict[tuple[str, str], Row], limit: int
 ) -> tuple[dict[str, str], int]:
     """(run -> address of its page, how many were made now); other pages are removed."""
     ahead = [row.path for row in sorted(best.values(), key=_merit, reverse=True)]
@@ -130,7 +130,7 @@ def _pages(
     for path in dict.fromkeys((*ahead, *(row.path for row in rows))):
         file = out / "runs" / f"{'run' if path == '.' else path}.html"
         if not _newer(file, runs / path / "metrics.json"):
-            if fresh == limit or not _make(runs / path, file, lang):
+            if fresh == limit or not _make(runs / path, file):
                 continue
             fresh += 1
         there[path] = file.relative_to(out).as_posix()
@@ -147,13 +147,12 @@ def _newer(file: Path, source: Path) -> bool:
         return False
 
 
-def _make(run: Path, file: Path, lang: str) -> bool:
+def _make(run: Path, file: Path) -> bool:
     """Write the page of one run; False when its files do not allow one."""
     from profkit.report.page.run import page
 
     try:
-        with speaking(lang):
-            text = page(open_study(run))
+        text = page(open_study(run))
     except ProfkitError:
         return False
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -241,9 +241,8 @@ def _change(change: Change) -> Iterator[str]:
 @click.option(
     "--pages", default=20, show_default=True, type=click.IntRange(0), help="How many runs' pages to make this time."
 )
-@shared.lang("Of the runs' pages.")
 @shared.json_
-def site_(folder: Path, output: Path, runs: Path, pages: int, lang: str, as_json: bool) -> int:
+def site_(folder: Path, output: Path, runs: Path, pages: int, as_json: bool) -> int:
     """Leaderboard, fast_p and the runs' pages of DIR: a folder of runs, or a season (a folder of samples).
 
     \b
@@ -258,7 +257,7 @@ def site_(folder: Path, output: Path, runs: Path, pages: int, lang: str, as_json
     season = folder if find_samples(folder) else None
     source = folder if season is None else runs
     _demand(source)
-    made = build(source, output, season=season, pages=pages, lang=lang)
+    made = build(source, output, season=season, pages=pages)
     _complain(source, made.damaged)
     if as_json:
         click.echo(msgspec.json.encode(made, enc_hook=str).decode())
