@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SHOWN = 6
 """Findings of an implementation that a terminal shows; JSON and the page hold all."""
 
+_SHARES = ("_fraction", "_share")
 _TIMES = ("time/kernels",)
 """Pieces of evidence that are seconds."""
 
@@ -180,8 +181,10 @@ def gain(one: Finding) -> str:
 
 
 def proof(one: Proof) -> str:
-    """ "dram_fraction = 0.787 (> 0.6)"."""
+    """ "dram_fraction = 78.7% (> 60.0%)"."""
     counter, shown = translated(one.counter), _seconds if one.counter in _TIMES else _number
+    if one.counter.endswith(_SHARES):
+        shown = units.percent
     if math.isnan(one.threshold):
         return f"{counter} = {shown(one.value)}"
     limit, value = shown(one.threshold), shown(one.value)
