@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from analyzers.counts import grouped, known_sums
 from analyzers.timeline.calls import BLOCKING, LOADING, SHORT, matching, named, parts_of_work, slices_of_work
-from analyzers.timeline.holes import Hole
-from analyzers.timeline.idle import IDLE, idle_causes
+from analyzers.timeline.idle import IDLE, Hole, idle_causes
 from analyzers.timeline.intervals import Times, gaps, length, merged, rows
 from analyzers.timeline.steady import Steady, steady_of
 from collectors.caveat import Caveat

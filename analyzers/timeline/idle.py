@@ -7,6 +7,8 @@ compiling), `queued` (asked for, not begun: dependencies, launch latency); all i
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +28,9 @@ from analyzers.timeline.calls import (
     named,
     parts_of_work,
 )
-from analyzers.timeline.holes import CALLING, holes
 from analyzers.timeline.intervals import Times, length, merged, shared, union
+from collectors.kineto import ranges_of
+from collectors.nsys.ranges import Range, by_thread, paths
 
 IDLE = ("away", "host", "waiting", "allocating", "loading", "queued", "unknown")
 AWAY = 1e-3
@@ -38,6 +41,34 @@ MOST_AWAY, MOST_SHARE = 20, 0.1
 (tests/triggers/slow_host)."""
 _FULL = 50e-6
 """Seconds from which on a launching call waits for a place in the queue: ten times what one takes."""
+
+MOST_HOLES = 8
+"""Kinds of holes that are kept, the largest first."""
+CALLING = {"waiting": BLOCKING, "allocating": ALLOCATING, "loading": LOADING}
+"""Causes that are calls of the host."""
+
+
+@dataclass(frozen=True)
+class Hole:
+    """Idle time [s] in `count` gaps of one cause (of Budget), with what the host did.
+
+    `call`: the CUDA call it was in or had just left; `op`: the outermost operator round that; `within`: the path of
+    ranges; each "" where none was recorded. `after`, `before`: the work round most of the time.
+    """
+
+    cause: str
+    seconds: float
+    count: int
+    call: str
+    op: str
+    within: str
+    after: str
+    before: str
+
+    @property
+    def doing(self) -> str:
+        """ "cudaStreamSynchronize, aten::item, step/loss": the innermost first; "" unknown."""
+        return ", ".join(part for part in (self.call, self.op, self.within) if part)
 
 
 def idle_causes(
@@ -60,7 +91,7 @@ def idle_causes(
     queued = np.where(told.known, lengths - told.late, 0.0)
     found["queued"], found["queued_gaps"] = float(queued.sum()), int(np.count_nonzero(queued))
     found |= {name: float(seconds.sum()) for name, seconds in slices.items()}
-    found["named"] = holes(told.described(host, part), slices, host)
+    found["named"] = _holes(told.described(host, part), slices, host)
     engaged = _engaged(calls, pauses, quiet, window) | _pending(calls, part, window)
     # What a wait leaves behind it goes with it, launching included.
     after_wait = told.calls["waiting"][0].astype(bool) & ~told.calls["loading"][0].astype(bool)
@@ -95,8 +126,7 @@ class _Gaps:
         known = ~np.isnan(asked)
         # What the host did after it had asked is not why the GPU waited.
         before = np.column_stack((gaps[:, 0], np.clip(np.where(known, asked, gaps[:, 0]), gaps[:, 0], gaps[:, 1])))
-        kinds = zip(CALLING, (BLOCKING, ALLOCATING, LOADING), strict=True)
-        held = {name: _touched(before, calls[named(calls, kind)]) for name, kind in kinds}
+        held = {name: _touched(before, calls[named(calls, kind)]) for name, kind in CALLING.items()}
         return cls(gaps, next_row, caller, known, before, held)
 
     @property
@@ -128,7 +158,7 @@ class _Gaps:
         }
 
     def described(self, host: pd.DataFrame, part: pd.DataFrame) -> dict[str, Any]:
-        """Arrays of holes.holes: when, on which thread, in which calls, between which work."""
+        """Of each gap when, on which thread (-1 unknown), in which calls, between which work."""
         ends = (part["start"] + part["time"]).to_numpy(dtype="float64")
         order = np.argsort(ends, kind="stable")
         last = np.searchsorted(ends[order], self.gaps[:, 0] + 1e-12, side="right") - 1
@@ -256,3 +286,82 @@ def _touched(gaps: Times, calls: pd.DataFrame) -> tuple[Times, NDArray[np.int64]
         row = np.where(held > most, index[at], row)
         found, most = found + held, np.maximum(most, held)
     return found, row
+
+
+def _holes(gaps: Mapping[str, Any], slices: Mapping[str, Times], host: pd.DataFrame) -> tuple[Hole, ...]:
+    """The idle time of each cause by what the host did, the largest first. gaps: of _Gaps.described; slices: cause -> seconds."""
+    parts = [part for cause, seconds in slices.items() if (part := _of_cause(gaps, cause, seconds, host)) is not None]
+    if not parts:
+        return ()
+    every = pd.concat(parts, ignore_index=True)
+    keys = every[["cause", "call", "place"]].assign(op=_alike(every["op"]), within=_alike(every["within"]))
+    found = []
+    for _, part in every.groupby([keys[name] for name in keys], sort=False):
+        after, before = (str(part.groupby(side)["seconds"].sum().idxmax()) for side in ("after", "before"))
+        op, within = (
+            str(part[name].iloc[0]) if part[name].nunique() == 1 else str(keys.loc[part.index[0], name])
+            for name in ("op", "within")
+        )
+        cause, call = str(part["cause"].iloc[0]), str(part["call"].iloc[0])
+        found.append(Hole(cause, float(part["seconds"].sum()), len(part), call, op, within, after, before))
+    return tuple(sorted(found, key=lambda one: -one.seconds)[:MOST_HOLES])
+
+
+def _alike(names: pd.Series[str]) -> pd.Series[str]:
+    """The names with their numbers left out: "step 10" and "step 20" are of a kind."""
+    told = {name: re.sub(r"\d+", "#", name) for name in names.unique()}
+    return names.map(told)
+
+
+def _of_cause(gaps: Mapping[str, Any], cause: str, seconds: Times, host: pd.DataFrame) -> pd.DataFrame | None:
+    """A row a gap that has time of this cause; None where none has."""
+    at = np.flatnonzero(seconds > 0)
+    if not len(at):
+        return None
+    moment, thread = gaps["middle"][at].copy(), gaps["thread"][at].copy()
+    call = np.full(len(at), "", dtype=object)
+    if cause in CALLING:
+        row = gaps["calls"][cause][at]
+        told = row >= 0
+        call[told] = host["call"].to_numpy(dtype=object)[row[told]]
+        moment[told] = host["start"].to_numpy()[row[told]]
+        thread[told] = host["thread"].to_numpy()[row[told]]
+    elif cause == "host":
+        call = _covering(host[host["kind"] == "call"], thread, moment)
+    spans = host[host["kind"] != "call"]
+    when = np.rint(moment * 1e9).astype(np.int64)
+    within = ranges_of(list(zip(thread.tolist(), when.tolist(), strict=True)), _ranges(spans[spans["kind"] == "range"]))
+    ops = paths(by_thread(_ranges(spans[spans["kind"] == "op"])), thread, when)
+    named = [path.split("/")[0] for path in ops]
+    before = gaps["before"][at]
+    # Where nothing says what the host did, long holes are told apart by what ended them.
+    unnamed = [cause == "away" and not name and not one for name, one in zip(named, call, strict=True)]
+    rows: pd.DataFrame = pd.DataFrame(
+        {
+            "cause": cause,
+            "seconds": seconds[at],
+            "call": call,
+            "op": named,
+            "within": within,
+            "place": np.where(unnamed, before, ""),
+            "after": gaps["after"][at],
+            "before": before,
+        }
+    )
+    return rows
+
+
+def _ranges(spans: pd.DataFrame) -> list[Range]:
+    begin = np.rint(spans["start"].to_numpy(dtype="float64") * 1e9).astype(np.int64)
+    end = begin + np.rint(spans["time"].to_numpy(dtype="float64") * 1e9).astype(np.int64)
+    names: Sequence[str] = [str(name).replace("/", "|") for name in spans["call"]]
+    rows = zip(begin.tolist(), end.tolist(), names, spans["thread"].tolist(), strict=True)
+    return [Range(start, stop, name, thread) for start, stop, name, thread in rows]
+
+
+def _covering(calls: pd.DataFrame, thread: NDArray[np.int64], moment: Times) -> NDArray[Any]:
+    """Call in progress at each moment on each thread; "" for none."""
+    begun = calls.sort_values("start", kind="stable").assign(end=lambda call: call["start"] + call["time"])
+    at = pd.DataFrame({"thread": thread, "start": moment}).reset_index().sort_values("start", kind="stable")
+    last = pd.merge_asof(at, begun[["start", "end", "thread", "call"]], on="start", by="thread").sort_values("index")
+    return last["call"].astype(object).where(last["start"] < last["end"], "").to_numpy(dtype=object)
