@@ -6,19 +6,21 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from statistics import NormalDist
 from typing import Any
 
 import msgspec
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from analyzers.compare import unlike
 from analyzers.errors import AnalyzeError
 from analyzers.records import plain
 from analyzers.timeline.budget import SLICES, Budget
 from analyzers.timeline.intervals import Times, passed, union
-from analyzers.verdicts.statistics import Ratio
-from analyzers.verdicts.unpaired import FEWEST, unpaired
+from analyzers.verdicts.speedup import THRESHOLD, word
+from analyzers.verdicts.statistics import LEVEL, Ratio, positive
 from collectors.caveat import Caveat, unique
 
 SCHEMA = "profkit-compare-steps/1"
@@ -30,6 +32,12 @@ _KINDS = {"repeating": STEPS, "after": STEPS, "range": PASSAGES, "all": RECORD}
 APPEARED, GONE = "appeared", "gone"
 SHARED = 0.5
 """Share of the time of two programs' work that has the same names in two forms of one program; convention."""
+FEWEST = 4
+"""Values a side below which there is no interval: complete separation of 3 from 3 is chance in 1 of 10."""
+SERIAL = 8
+"""Values a side from which the dependence of neighbours can be estimated; simulated in tests/analyzers/test_steps.py."""
+MOST_UNPAIRED = 250
+"""Values a side that are compared pair by pair: 62,500 quotients."""
 UNKNOWN = Ratio()
 
 
@@ -331,3 +339,55 @@ def _said(one: Taken) -> str:
     if one.window == RECORD:
         return "the whole record, in which nothing repeats"
     return f"{one.counted} passages of {one.within}" if one.window == PASSAGES else f"{one.counted} steps"
+
+
+def unpaired(a: ArrayLike, b: ArrayLike) -> Ratio:
+    """The speed-up of b over a where nothing pairs their values, each in order of time.
+
+    `value` is the median of all quotients, the interval the rank-sum test's for as many values as say as much without
+    depending on their neighbours. Below SERIAL values it holds all quotients and more. Simulated with a dependence of 0
+    to 0.7 it misses in 2 to 6 % of the cases from SERIAL on, in at most 5 % below. Raises AnalyzeError on times of 0.
+    """
+    x, y = (_stretches(positive(*side)) for side in ((a, "times before"), (b, "times after")))
+    n = min(int(x.size), int(y.size))
+    if not n:
+        return Ratio()
+    logs = np.sort((np.log(x)[:, None] - np.log(y)[None, :]).ravel())
+    value = math.exp(float(np.median(logs)))
+    if n < FEWEST:
+        return Ratio(value=value, n=n)
+    edges = _all_quotients(x, y, logs) if n < SERIAL else _rank_sum_interval(x, y, logs)
+    low, high = (math.exp(edge) for edge in edges)
+    return Ratio(value, low, high, n, word(low, high, THRESHOLD), 1, (high - low) / 2 / value)
+
+
+def _stretches(x: Times) -> Times:
+    if x.size <= MOST_UNPAIRED:
+        return x
+    return np.array([float(np.median(part)) for part in np.array_split(x, MOST_UNPAIRED)])
+
+
+def _all_quotients(x: Times, y: Times, logs: Times) -> tuple[float, float]:
+    """Range of the sorted `logs` of quotients, widened by the wider side's own width."""
+    width = max(math.log(side.max() / side.min()) for side in (x, y))
+    return float(logs[0]) - width, float(logs[-1]) + width
+
+
+def _rank_sum_interval(x: Times, y: Times, logs: Times) -> tuple[float, float]:
+    """Rank-sum interval of the sorted `logs` of quotients, by normal approximation."""
+    n, m = _own_values(x), _own_values(y)
+    spread = math.sqrt(n * m * (n + m + 1) / 12)
+    inside = max(0, math.floor(n * m / 2 - NormalDist().inv_cdf((1 + LEVEL) / 2) * spread)) / (n * m)
+    at = max(1, math.floor(inside * logs.size)) - 1
+    return (float(logs[at]), float(logs[-1 - at])) if inside else _all_quotients(x, y, logs)
+
+
+def _own_values(x: Times) -> int:
+    """Effective sample size n (1 - r) / (1 + r); r: bias-corrected lag-1 rank correlation."""
+    n = int(x.size)
+    if np.ptp(x) == 0:
+        return n
+    ranks = np.argsort(np.argsort(x, kind="stable"), kind="stable").astype(np.float64)
+    seen = float(np.corrcoef(ranks[:-1], ranks[1:])[0, 1])
+    depend = min(0.95, max(0.0, (n * seen + 1) / (n - 3)))
+    return max(1, math.floor(n * (1 - depend) / (1 + depend)))

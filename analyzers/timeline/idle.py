@@ -364,4 +364,5 @@ def _covering(calls: pd.DataFrame, thread: NDArray[np.int64], moment: Times) -> 
     begun = calls.sort_values("start", kind="stable").assign(end=lambda call: call["start"] + call["time"])
     at = pd.DataFrame({"thread": thread, "start": moment}).reset_index().sort_values("start", kind="stable")
     last = pd.merge_asof(at, begun[["start", "end", "thread", "call"]], on="start", by="thread").sort_values("index")
-    return last["call"].astype(object).where(last["start"] < last["end"], "").to_numpy(dtype=object)
+    inside: pd.Series[str] = last["call"].astype(object).where(last["start"] < last["end"], "")
+    return inside.to_numpy(dtype=object)

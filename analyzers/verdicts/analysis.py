@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -11,14 +11,13 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from analyzers.counts import without_half_moves
+from analyzers.counts import add_up, by_part, column, counted, missing_pipes, without_half_moves
 from analyzers.errors import AnalyzeError
 from analyzers.lower_bound import Work
-from analyzers.placement import LAUNCH_LOWER_BOUND
+from analyzers.placement import LAUNCH_LOWER_BOUND, over_roofs, place
 from analyzers.records import to_frame, to_records
 from analyzers.timeline.call import Recorded, held, reasons, splits
 from analyzers.verdicts import timing
-from analyzers.verdicts.counted import Counted, ranked
 from analyzers.verdicts.implementation import (
     IMPL_COLUMNS,
     LowerBounds,
@@ -81,55 +80,18 @@ class Analysis:
 
     def to_dict(self) -> dict[str, Any]:
         """The document of metrics.json: SI, unrounded, NaN as None."""
-        document = _Document(
-            SCHEMA,
-            self.reference,
-            self.method,
-            THRESHOLD,
-            self.counters_missing,
-            to_records(self.impls),
-            to_records(self.kernels),
-            [work.to_dict() for work in self.works],
-            {name: [one.to_dict() for one in works] for name, works in self.own_works.items()},
-            self.caveats,
-        )
-        plain: dict[str, Any] = msgspec.to_builtins(document)
-        return plain
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Analysis:
-        """Analysis of `to_dict`; unknown fields are ignored. Raises AnalyzeError on another schema."""
-        schema = str(data.get("schema", ""))
-        if schema != SCHEMA:
-            raise AnalyzeError(
-                f"metrics: schema {schema!r}, not {SCHEMA!r}", fix="derive the metrics again from the run"
-            )
-        found = msgspec.convert(data, _Document)
-        return cls(
-            to_frame(found.impls, IMPL_COLUMNS),
-            to_frame(found.kernels),
-            found.caveats,
-            found.reference,
-            found.method,
-            found.counters_missing,
-            tuple(Work.from_dict(row) for row in found.works),
-            {name: tuple(Work.from_dict(row) for row in rows) for name, rows in found.own_works.items()},
-        )
-
-
-class _Document(msgspec.Struct):
-    """metrics.json."""
-
-    schema: str
-    reference: str = "reference"
-    method: str = ""
-    threshold: float = THRESHOLD
-    counters_missing: str = ""
-    impls: list[dict[str, Any]] = []
-    kernels: list[dict[str, Any]] = []
-    works: list[dict[str, Any]] = []
-    own_works: dict[str, list[dict[str, Any]]] = {}
-    caveats: tuple[Caveat, ...] = ()
+        return {
+            "schema": SCHEMA,
+            "reference": self.reference,
+            "method": self.method,
+            "threshold": THRESHOLD,
+            "counters_missing": self.counters_missing,
+            "impls": to_records(self.impls),
+            "kernels": to_records(self.kernels),
+            "works": [work.to_dict() for work in self.works],
+            "own_works": {name: [one.to_dict() for one in works] for name, works in self.own_works.items()},
+            "caveats": msgspec.to_builtins(self.caveats),
+        }
 
 
 @dataclass(frozen=True)
@@ -201,6 +163,79 @@ def unique_works(works: Iterable[Work]) -> tuple[Work, ...]:
 
 
 @dataclass(frozen=True)
+class _Counted:
+    """Launches added up by implementation (`by_name`, with work) and by kernel (placed).
+
+    hottest: kernels over all parts, the longest first; impl is the part, or how many there are.
+    """
+
+    impls: pd.DataFrame
+    kernels: pd.DataFrame
+    hottest: pd.DataFrame
+    caveats: list[Caveat]
+    by_name: Mapping[str, tuple[Mapping[Any, Any], Work | None]]
+
+    @classmethod
+    def of(cls, launches: pd.DataFrame | None, roofline: Roofline, written: Callable[[str], float]) -> _Counted:
+        """written: bytes of the output of a part, NaN unknown."""
+        if launches is None or launches.empty:
+            none = pd.DataFrame({"impl": [], "kernel": []})
+            return cls(pd.DataFrame({"impl": []}), none, none, [], {})
+        caveats = list(launches.attrs.get("caveats", ()))
+        missing = missing_pipes(launches[launches["tool"] != "trtexec"])
+        if missing:
+            caveats.append(
+                Caveat(
+                    "not every arithmetic pipe was counted: FLOP may be too low",
+                    f"without {', '.join(missing)}",
+                    "collect the default counter set",
+                    "pipes-missing",
+                )
+            )
+        caveats += over_roofs(launches, roofline)
+        impls = add_up(by_part(launches), ["impl"])
+        works = zip(impls["impl"], impls.to_dict("records"), counted(impls), strict=True)
+        kernels, hottest = _kernels(launches, roofline, written)
+        return cls(impls, kernels, hottest, caveats, {str(name): (row, work) for name, row, work in works})
+
+
+def _kernels(
+    launches: pd.DataFrame, roofline: Roofline, written: Callable[[str], float]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Kernels by part, the largest share first, and over all parts; each placed once."""
+    own = add_up(launches, ["impl", "kernel"])
+    alone = own.groupby("impl", sort=False)["kernel"].transform("size") == 1
+    own["output"] = [written(str(name)) if one else NAN for name, one in zip(own["impl"], alone, strict=True)]
+    parts = own.groupby("kernel", sort=False)["impl"].agg(["first", "size"])
+    shared = own["kernel"].map(parts["size"]) > 1
+    several = add_up(launches[launches["kernel"].isin(own.loc[shared, "kernel"])], ["kernel"])
+    several["impl"] = [f"{int(parts['size'][name])} ranges" for name in several["kernel"]]
+    every = place(pd.concat([own, several], ignore_index=True) if len(several) else own, roofline).drop(
+        columns="output"
+    )
+    kernels, rest = every.iloc[: len(own)], every.iloc[len(own) :]
+    hottest = pd.concat([kernels[~shared.to_numpy()], rest])
+    if "time" in hottest:
+        hottest = hottest.sort_values("time", ascending=False, kind="stable")
+    time = pd.Series(column(kernels, "time"), index=kernels.index)
+    kernels = kernels.copy()
+    kernels.insert(
+        2, "share", time / time.groupby(kernels["impl"], sort=False).transform(lambda times: times.sum(skipna=False))
+    )
+    return _ranked(kernels), hottest.reset_index(drop=True)
+
+
+def _ranked(kernels: pd.DataFrame) -> pd.DataFrame:
+    """The kernels by part, the largest share of each first."""
+    part = -pd.factorize(kernels["impl"])[0]
+    ordered = kernels.assign(_part=part).sort_values(
+        ["_part", "share"], ascending=False, kind="stable", ignore_index=True
+    )
+    ranked: pd.DataFrame = ordered.drop(columns="_part")
+    return ranked
+
+
+@dataclass(frozen=True)
 class Recording:
     """Recording conditions: `l2_bytes` of the cache, `target` relative half-width of medians.
 
@@ -236,7 +271,7 @@ def analyze(
     if launches is not None and len(launches):
         launches, halves = without_half_moves(launches, declared.by_name)
         caveats += halves
-    counts = Counted.of(launches, roofline, declared.written)
+    counts = _Counted.of(launches, roofline, declared.written)
     caveats += counts.caveats
     rows, kernels, found = _Rows(times, counts, declared, roofline, recording).of(launches, reference)
     judged: list[dict[str, Any]] = []
@@ -246,8 +281,6 @@ def analyze(
         judged.append(
             row | compared(name, row, ratio, reference, judged, clocks) | {"caller": times.caller.get(name, "")}
         )
-    by_name = {row["impl"]: row for row in judged}
-    caveats = [timing.with_precision(one, by_name, reference, roofline) for one in caveats]
     return Analysis(
         to_frame(judged, IMPL_COLUMNS),
         kernels,
@@ -266,7 +299,7 @@ class _Rows:
     """Everything that rows of implementations are made of."""
 
     times: _Timings
-    counts: Counted
+    counts: _Counted
     works: _Declared
     roofline: Roofline
     recording: Recording
@@ -346,4 +379,4 @@ class _Rows:
         shares = [spent[impl].get(kernel, NAN) / whole[impl] if impl in whole else NAN for impl, kernel in pairs]
         told = kernels.assign(call_time=np.array(shares) * kernels["impl"].map(totals).to_numpy(dtype="float64"))
         told["share"] = np.where(np.isnan(shares), kernels["share"], shares)
-        return ranked(told)
+        return _ranked(told)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from analyzers.errors import AnalyzeError
-from analyzers.pipes import keeps
 from analyzers.verdicts.speedup import digits
 from analyzers.verdicts.statistics import (
     MIN_ROUNDS,
@@ -24,7 +22,6 @@ from analyzers.verdicts.statistics import (
     winner_caveat,
 )
 from collectors.caveat import Caveat
-from roofline.ceilings import Roofline
 
 NAN = math.nan
 NEEDED = ("impl", "method", "round", "seconds")
@@ -47,9 +44,6 @@ _MANY = 0.05
 
 _EXCESSIVE = 10.0
 """Speed-up from which work that is left out is likelier than work done better."""
-
-EXCESSIVE, EXPLAINED = "excessive", "excessive-explained"
-"""Codes of the caveat about one, and of one that the peaks of the two precisions allow."""
 
 
 @dataclass(frozen=True)
@@ -330,29 +324,7 @@ def _excessive(name: str, r: Ratio) -> Caveat | None:
         f"{name}: an excessive speed-up",
         f"{r.value:.3g} x, above {_EXCESSIVE:.3g} x",
         "check that it computes everything, on this stream, every time",
-        EXCESSIVE,
-    )
-
-
-def with_precision(caveat: Caveat, rows: Mapping[str, Mapping[str, Any]], reference: str, roofline: Roofline) -> Caveat:
-    """Caveat about an excessive speed-up with what the precision allows of it; others unchanged."""
-    name = caveat.what.partition(": ")[0]
-    if caveat.code != EXCESSIVE or name not in rows or reference not in rows:
-        return caveat
-    ours, theirs = (str(rows[one].get("compute", "")) for one in (name, reference))
-    more = roofline.peak(ours) / roofline.peak(theirs) if ours and theirs else NAN
-    if not keeps(ours) < keeps(theirs) or not more > 1:
-        return caveat
-    peaks = f"the peak of {ours} is {more:.3g} x that of {theirs}"
-    pace = float(rows[name].get("speedup", NAN))
-    if not pace <= more:
-        return Caveat(caveat.what, f"{caveat.how_much}; {peaks}", caveat.fix, caveat.code, caveat.about)
-    return Caveat(
-        f"{name}: a speed-up this large is what its precision allows",
-        f"{pace:.3g} x, above {_EXCESSIVE:.3g} x; {peaks}",
-        "nothing where that precision is allowed; else compare at the same one",
-        EXPLAINED,
-        caveat.about,
+        "excessive",
     )
 
 

@@ -18,14 +18,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import msgspec
 
-from analyzers.verdicts.reasons import in_chinese
 from analyzers.verdicts.speedup import digits
 
 NAN = math.nan
@@ -280,3 +279,60 @@ def _conditions(known: Evidence, *, below: bool) -> tuple[Condition, ...]:
     if known.still:
         found.append(Condition("still", {"what": ", ".join(known.still)}))
     return tuple(found)
+
+
+_ONE_DIMENSION = (", those of one dimension too", "（含一维输入）")
+
+
+@cache
+def _tables() -> Mapping[str, Mapping[str, str]]:
+    found = msgspec.toml.decode(
+        (files("analyzers.verdicts") / "reasons.toml").read_bytes(), type=dict[str, dict[str, str]]
+    )
+    found["inputs"] |= {en + _ONE_DIMENSION[0]: zh + _ONE_DIMENSION[1] for en, zh in found["inputs"].items()}
+    found["words"] = {**found["inputs"], **found["answers"], "NaN": "NaN", "infinite": "无穷大"}
+    return found
+
+
+@cache
+def _listed() -> str:
+    """A pattern for the names of inputs and answers, the longest first."""
+    return "|".join(re.escape(one) for one in sorted(_tables()["words"], key=len, reverse=True))
+
+
+@cache
+def _sentences() -> list[tuple[re.Pattern[str], str]]:
+    tables = _tables()
+    places = {"<listed>": _listed(), "<did>": "|".join(tables["done"]), "<kind>": "|".join(tables["kinds"])}
+    places["<moment>"] = "|".join(tables["moments"])
+
+    def filled(pattern: str) -> str:
+        return re.sub("(?<!P)<(?:listed|did|kind|moment)>", lambda place: places[place[0]], pattern)
+
+    return [(re.compile(filled(pattern), re.DOTALL), words) for pattern, words in tables["sentences"].items()]
+
+
+def in_chinese(said: str) -> str:
+    """The judge's sentence in Chinese, by reasons.toml; any other as it is."""
+    tables = _tables()
+    if said in tables["status"]:
+        return tables["status"][said]
+    parts = said.split("; ")
+    if len(parts) > 1 and all(part.startswith(tuple(tables["inputs"])) for part in parts):
+        return "；".join(map(in_chinese, parts))
+    for pattern, words in _sentences():
+        found = pattern.fullmatch(said)
+        if found:
+            return words.format(**{name: _part(name, text) for name, text in found.groupdict().items()})
+    return said
+
+
+def _part(name: str, text: str) -> str:
+    tables = _tables()
+    if name in ("rest", "more"):
+        return in_chinese(text)
+    if name in ("did", "kind", "moment"):
+        return tables["done"].get(text) or tables["kinds"].get(text) or tables["moments"].get(text, text)
+    if name == "what":
+        return "、".join(tables["words"].get(one, one) for one in re.findall(_listed(), text)) or text
+    return text

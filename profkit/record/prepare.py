@@ -6,8 +6,7 @@ import importlib.util
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from analyzers.kernels.dots import tf32_dots
-from analyzers.kernels.provenance import authored_names
+from analyzers.kernels.provenance import authored_names, tf32_dots
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import gpu, tools
 from profkit.launch.process import demand_linux

@@ -17,7 +17,7 @@ import msgspec
 
 from analyzers.causes import CAUSES
 from analyzers.records import number
-from analyzers.verdicts import reasons
+from analyzers.verdicts import verdict
 from profkit.report import units
 from roofline.wording import has_chinese
 
@@ -150,7 +150,7 @@ def in_chinese(said: str) -> str:
     told = [_known(one) for one in parts]
     if any(told):
         return "；".join(known or part for known, part in zip(told, parts, strict=True))
-    return reasons.in_chinese(said)
+    return verdict.in_chinese(said)
 
 
 class _Template(NamedTuple):

@@ -12,10 +12,21 @@ import pandas as pd
 
 from analyzers.compare import Ladder
 from analyzers.timeline.budget import SLICES
-from analyzers.timeline.compare import APPEARED, GONE, PASSAGES, RECORD, STEPS, Programs, Rung, Taken, compare_steps
+from analyzers.timeline.compare import (
+    APPEARED,
+    FEWEST,
+    GONE,
+    PASSAGES,
+    RECORD,
+    SERIAL,
+    STEPS,
+    Programs,
+    Rung,
+    Taken,
+    compare_steps,
+)
 from analyzers.timeline.idle import IDLE
 from analyzers.verdicts.speedup import shown
-from analyzers.verdicts.unpaired import FEWEST, SERIAL
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.ladder import COLOURS, Chosen, caveat_line, chosen_of, interval, ladder_of, machine, told_apart

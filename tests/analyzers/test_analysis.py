@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
@@ -11,7 +10,7 @@ from synthetic import ICVXKH_BYTES, ICVXKH_FLOP, launches, noisy, samples
 from analyzers.errors import AnalyzeError
 from analyzers.lower_bound import Work
 from analyzers.verdicts import timing
-from analyzers.verdicts.analysis import Analysis, analyze
+from analyzers.verdicts.analysis import analyze
 from analyzers.verdicts.implementation import IMPL_COLUMNS
 from analyzers.verdicts.statistics import Ratio
 from collectors.frame import build
@@ -307,35 +306,6 @@ def test_nothing_measured_is_an_empty_judgement(h200):
     result = analyze(None, None, None, h200)
     assert result.impls.empty
     assert list(result.impls.columns) == list(IMPL_COLUMNS)
-
-
-def plain_texts(frame):
-    """Where pyarrow is installed pandas holds some texts there and some not."""
-    texts = [name for name in frame if pd.api.types.is_string_dtype(frame[name])]
-    return frame.astype(dict.fromkeys(texts, object))
-
-
-def test_document_round_trip(timings, counters, h200):
-    result = analyze(
-        timings, counters, [MODEL, Work({"fp32": 7e7}, ICVXKH_BYTES)], h200, counters_missing="half of them"
-    )
-    text = json.dumps(result.to_dict(), allow_nan=False)
-    back = Analysis.from_dict(json.loads(text))
-    pd.testing.assert_frame_equal(plain_texts(result.impls), plain_texts(back.impls))
-    pd.testing.assert_frame_equal(plain_texts(result.kernels), plain_texts(back.kernels))
-    assert (back.caveats, back.works, back.method, back.reference) == (
-        result.caveats,
-        result.works,
-        "event",
-        "reference",
-    )
-    assert json.loads(text)["schema"] == "profkit-metrics/1"
-    assert json.dumps(back.to_dict(), allow_nan=False) == text
-
-
-def test_another_schema_is_refused():
-    with pytest.raises(AnalyzeError, match="schema"):
-        Analysis.from_dict({"schema": "other/9"})
 
 
 def test_the_callers_time_is_known_whatever_timed_the_device():

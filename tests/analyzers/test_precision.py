@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from synthetic import launches
 
-from analyzers.kernels.dots import tf32_dots
 from analyzers.kernels.names import UNKNOWN, stored_type, tensor_type
 from analyzers.kernels.precision import audit, task_type
+from analyzers.kernels.provenance import tf32_dots
 from analyzers.pipes import keeps
 from collectors import read
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -107,7 +108,8 @@ def test_what_has_no_steps_is_not_told_of_a_step(steady, en, zh):
     """Said before, where nothing repeats: up to 34 % of a step's wall time, 82 launches a step."""
     (one,) = found(replace(QUIET, computing=0.5, host=0.5, short=0.1, steady=steady))
     assert en in one.title
-    english, chinese = in_each(lambda: worded(one)[0] + gain(one))
+    study = SimpleNamespace(manifest=SimpleNamespace(sample=SimpleNamespace(path=""), program=[]))
+    english, chinese = in_each(lambda: worded(one, study)[0] + gain(one))
     assert zh in chinese
     assert "每步" not in chinese
     assert "a step" not in english

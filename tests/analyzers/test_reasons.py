@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzers.verdicts.reasons import in_chinese
-from analyzers.verdicts.verdict import Evidence, decide
+from analyzers.verdicts.verdict import Evidence, decide, in_chinese
 
 PROFKIT = Path(__file__).parent.parent.parent / "profkit"
 

@@ -10,8 +10,7 @@ from test_program_budget import loop
 
 from analyzers.errors import AnalyzeError
 from analyzers.timeline.budget import SLICES, budget
-from analyzers.timeline.compare import Taken, compare_steps, each_step
-from analyzers.verdicts.unpaired import FEWEST, MOST_UNPAIRED, SERIAL, unpaired
+from analyzers.timeline.compare import FEWEST, MOST_UNPAIRED, SERIAL, Taken, compare_steps, each_step, unpaired
 
 
 @pytest.fixture
