@@ -23,7 +23,7 @@ with contextlib.suppress(ImportError):
 
 CPU = "cpu"
 COUNTERS_WAIT = 600.0
-"""Seconds to wait for a device's counters at most: who has them may itself wait for one who is measured under it."""
+"""Seconds to wait for a device's counters at most: their holder may itself wait for a measurement under it."""
 _LOOK = 0.1
 """Seconds between two looks whether the counters are free."""
 

@@ -88,7 +88,7 @@ class Event(msgspec.Struct, omit_defaults=True):
     """One line from the child.
 
     kind: facts, allowed (precisions that the sample names), task (types of inputs, weights and outputs), probe (what would pass by accident), phase (with
-    `limit` seconds until the next event is due), impl, check, checked (who is to be timed), fragile (an unusual input on which an
+    `limit` seconds until the next event is due), impl, check, checked (the names to be timed), fragile (an unusual input on which an
     implementation is wrong), perturbed (seconds by condition), properties (those inputs are tried), timing, shape and pass (what else was timed), work, ceilings, corrupt, caveat,
     done; of a
     judge also seeds, lost (a candidate's process has ended), overdue (it has not answered in time and is to be
@@ -155,7 +155,7 @@ DOING = {
     "sanitize": "sanitizing",
     "wait": "waiting for others on the device",
 }
-"""What a person is told while a phase lasts, before the implementation it is of."""
+"""Progress shown during a phase, before the implementation's name."""
 
 MOMENTS = {
     "start": "the start of its process",

@@ -1,9 +1,9 @@
 """The server of one user that outlives a command: torch stays imported for the next one.
 
-It is the server of profkit.launch.server under a name: an abstract socket, which ends with its process, so that nothing is
-ever left behind. The name holds all that a fork inherits and cannot change; who finds no server of that name starts one and
-has the others leave. Both ends ask the kernel who is there: this user, and nobody behind a candidate's walls, who can gain no
-rights any more (no_new_privs) and whose every descendant cannot either.
+It is profkit.launch.server under a name: an abstract socket, which ends with its process, so nothing is left behind. The
+name holds all that a fork inherits and cannot change; a command that finds no server of its name starts one and has the
+others leave. Both ends ask the kernel for the peer: this user, and no process behind a candidate's walls, which can gain no
+rights any more (no_new_privs), nor can its descendants.
 """
 
 from __future__ import annotations

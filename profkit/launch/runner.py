@@ -356,7 +356,7 @@ class Child(threading.Thread):
         except ProfkitError as error:
             self.error = error
             return
-        # Who leaves quietly was most likely let go; otherwise the judge will say so.
+        # A quiet end was most likely asked for; otherwise the judge reports it.
         if not self.closing.is_set() and (self.ended.code or self.ended.memory):
             self._progress(f"{self.subject.name}: {self._fate(self.ended)[1]}")
 

@@ -2,8 +2,9 @@
 
     python -m profkit.launch.server FD PARENT NAME MODULE...
 
-With a NAME it serves others of this user too, and outlives who started it (profkit.launch.resident). It touches no GPU and starts no thread of its own. A child is a fork with its own session, directory, environment,
-descriptors and output, under a warden, and runs a module as `python -m` does; see profkit.launch.warm, which asks.
+With a NAME it serves this user's other commands too, and outlives its parent (profkit.launch.resident). It touches no GPU
+and starts no thread. A child is a fork under a warden, with its own session, directory, environment, descriptors and
+output, and runs a module as `python -m` does; profkit.launch.warm sends the requests.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _HIGH = 200
 
 
 class _Served:
-    """Who may ask (`controls`), where others come in (`door`), and the lines of the children that run."""
+    """Clients (`controls`), the socket for new ones (`door`), and the lines of running children."""
 
     def __init__(self, control: socket.socket, door: socket.socket | None) -> None:
         self.controls, self.door = {control.fileno(): control}, door
@@ -52,7 +53,7 @@ class _Served:
             self.heard.register(one, select.POLLIN)
 
     def serve(self) -> Request | None:
-        """Fork a child for every message: in a child its request; None when nobody can ask any more."""
+        """Fork a child for every message: in a child its request; None when no client is left."""
         while self.controls or self.lines or self.door is not None:
             idle = not (self.controls or self.lines)
             ready = [descriptor for descriptor, _ in self.heard.poll(resident.IDLE * 1e3 if idle else None)]
@@ -88,7 +89,7 @@ class _Served:
         self.heard.register(line, select.POLLIN)
 
     def _asked(self, control: socket.socket) -> Request | None:
-        """Do what one message says: in a child its request."""
+        """Answer one message: in a child its request."""
         try:
             word, given, _, _ = socket.recv_fds(control, 1, MOST_FDS, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -113,7 +114,7 @@ class _Served:
         try:
             pid = os.fork()
         except OSError:
-            # No room for one more, which who asked hears: what runs here is others'.
+            # No room for one more: the client hears of it, and the others' children go on.
             pid = -1
         if not pid:
             signal.set_wakeup_fd(-1)
@@ -128,7 +129,7 @@ class _Served:
         with contextlib.suppress(OSError):
             line.sendall(NUMBER.pack(pid))
         self.lines[pid] = line
-        # What is said on it is for the child; here, that who asked has ended.
+        # Messages on it are for the child; here only its end counts.
         self.heard.register(line, select.POLLRDHUP)
         return None
 
@@ -206,7 +207,7 @@ def _main(control: str, parent: str, name: str, *preload: str) -> None:
     if door is not None:
         # It outlives the folder that it was started in.
         os.chdir("/")
-    # While it imports it cannot hear that nobody wants it any more; later its parent's threads may come and go.
+    # While it imports it cannot hear that its parent has ended; later its parent's threads may come and go.
     warden.with_parent(signal.SIGKILL)
     if os.getppid() != int(parent):
         os._exit(0)

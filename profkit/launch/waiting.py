@@ -31,11 +31,11 @@ class Excuse:
         self._burnt = seconds_of(process)
 
     def left(self) -> float:
-        """Seconds until somebody should look again."""
+        """Seconds until the next look."""
         return max(0.0, self._end - time.monotonic())
 
     def extend(self, seconds: float) -> None:
-        """What passed because somebody else was let go first is none of its time."""
+        """Add seconds in which the process was stopped for another."""
         self._began += seconds
         self._end += seconds
 

@@ -30,7 +30,7 @@ def with_parent(number: int) -> None:
 def guard(parent: int = 0) -> None:
     """Go on in a child alone: this process stands over it from now on, and ends as it ends.
 
-    parent: who started this process, where the caller knows; it may be gone before this is reached.
+    parent: the process that started this one, where known; it may be gone before this is reached.
     """
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with_parent(signal.SIGTERM)

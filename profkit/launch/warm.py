@@ -41,21 +41,19 @@ PRELOAD = (
     "profkit.judge.session",
     "profkit.guest.candidate",
 )
-"""What every job loads sooner or later and what changes nothing of torch, which a candidate might tell. The rest of
-torch's compiler does: who compiles loads it.
-"""
+"""Modules that every job loads and that change nothing of torch; the rest of torch's compiler does."""
 EARLY = re.compile(
     "ATEN_|CUBLAS|CUDA_|CUDNN_|DNNL_|GLIBC_|GOMP_|KMP_|LANG|LC_|LD_|MALLOC_|MKL_|NUMEXPR_|NUMPY_|NVIDIA_|OMP_|ONEDNN_|"
     "OPENBLAS_|PYTHON|PYTORCH_|TORCH|TZ"
 )
-"""Beginnings of the names of variables that somebody may read while torch is imported."""
+"""Beginnings of the names of variables that may be read while torch is imported."""
 _LATE = ("TORCH_EXTENSIONS_DIR", "TORCH_CUDA_ARCH_LIST", "CUDA_VISIBLE_DEVICES")
-"""Of these, what nobody reads before it builds or starts CUDA, which no server does."""
+"""Of these, the ones first read when building or starting CUDA, which no server does."""
 MOST_FDS = 64
 _MOMENT = 500
 """Milliseconds in which all descriptors of a process that ends are closed, one after the other."""
 _LONGEST = 1 << 18
-"""Bytes of an environment that is asked for, at most: a message of this kind of socket cannot be longer."""
+"""Bytes of a requested environment, at most: a message of this kind of socket cannot be longer."""
 NUMBER = struct.Struct("=i")
 UNMARKED = "0" * 16
 
@@ -138,7 +136,7 @@ class Warm:
                 forked = _fork(lent, msgspec.json.encode(dict(options["env"])), asked, options)
                 if forked is not None:
                     return forked
-                # From now on by servers of one's own, which nobody else can bring down.
+                # From now on by servers of its own, which no other process can bring down.
                 self._lent = None
             server = self._server(options["env"])
             if not (server.served or server.announced):
@@ -146,7 +144,7 @@ class Warm:
                 self.told("importing torch")
             forked = server.fork(asked, options)
             if forked is None and server.served and server.ended:
-                # Somebody killed it. One that had no room for one more process goes on for those that it has.
+                # It was killed. One without room for one more process goes on for those that it has.
                 forked = self._server(options["env"], instead_of=server).fork(asked, options)
             if forked is not None:
                 return forked
