@@ -97,9 +97,7 @@ class Run(Study):
 
 
 def profile(target: str | os.PathLike[str] | Callable[..., Any] | Target, *arguments: Any, **options: Any) -> Run:
-    """Measure a sample's or a task's folder, a callable with its arguments, or a Program; see
-    profkit.record.profile.profile.
-    """
+    """Measure a folder, a callable with its arguments, or a Program; see profkit.record.profile.profile."""
     if isinstance(target, (str, os.PathLike)) and not arguments:
         progress, answer = (options.pop(name, lambda _: None) for name in ("progress", "answer"))
         request = options.pop("request", None) or Request(**options)
@@ -128,10 +126,9 @@ def analyze(run: Study) -> Analysis:
 
 
 def compare(*runs: Study | str | os.PathLike[str], impl: str = "") -> Compared:
-    """Runs as steps: Studies, paths, or "RUN:IMPLEMENTATION"; `impl`: of every run this one, else its fastest right one.
-    Programs are compared by their steady step.
+    """Compare Studies, paths, or "RUN:IMPLEMENTATION" as steps, programs by their steady step.
 
-    Raises ProfkitError for fewer than two, and for a run without such a time.
+    impl: of every run this one, else its fastest right one. Raises ProfkitError for fewer than two, or no such time.
     """
     if len(runs) < 2:
         raise ProfkitError("one run does not compare", fix="name BEFORE and AFTER")
@@ -150,11 +147,8 @@ def draw(run: Study | str | os.PathLike[str], *, theme: str = "light") -> Figure
 
 
 def roofline(*runs: Study | str | os.PathLike[str], **options: Any) -> Figure:
-    """The kernels of one run or several on one roofline; options as `profkit roofline`: levels, dtypes, top,
-    theme.
-    """
-    scene = figures.kernels_scene([open_study(one) for one in runs], **options)
-    figure: Figure = draw_scene(scene)
+    """The kernels of runs on one roofline; options as `profkit roofline`: levels, dtypes, top, theme."""
+    figure: Figure = draw_scene(figures.kernels_scene([open_study(one) for one in runs], **options))
     return figure
 
 

@@ -12,6 +12,7 @@ from profkit.cli import options as shared
 from profkit.cli.terminal import show
 from profkit.report.dialect import Dialect, Written
 from profkit.report.dialects import DIALECTS
+from profkit.report.messages import speaking
 from profkit.rundir.files import is_stream, write_atomic
 
 
@@ -81,7 +82,6 @@ def _own(context: click.Context, dialect: Dialect | None, options: dict[str, Any
 
 def _again(run: str, output: Path | None, force: bool, as_json: bool, lang: str) -> int:
     from profkit.report import derived  # pandas and matplotlib stay out of start-up
-    from profkit.report.messages import speaking
     from profkit.report.writers import markdown, terminal
     from profkit.study.study import open_study
 
