@@ -12,7 +12,7 @@ from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.guest.backward import Gradients
 from profkit.judge.precision.bits import Precision
-from profkit.judge.slopes import Slopes
+from profkit.judge.timed import Slopes
 from profkit.report.derived import document
 from profkit.report.messages import speaking
 from profkit.report.sections import passes_table
