@@ -281,6 +281,8 @@ def analyze(
         judged.append(
             row | compared(name, row, ratio, reference, judged, clocks) | {"caller": times.caller.get(name, "")}
         )
+    by_name = {row["impl"]: row for row in judged}
+    caveats = [timing.explained(one, by_name, reference, roofline) for one in caveats]
     return Analysis(
         to_frame(judged, IMPL_COLUMNS),
         kernels,

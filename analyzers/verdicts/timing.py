@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from analyzers.errors import AnalyzeError
+from analyzers.pipes import keeps
 from analyzers.verdicts.speedup import digits
 from analyzers.verdicts.statistics import (
     MIN_ROUNDS,
@@ -22,6 +24,7 @@ from analyzers.verdicts.statistics import (
     winner_caveat,
 )
 from collectors.caveat import Caveat
+from roofline.ceilings import Roofline
 
 NAN = math.nan
 NEEDED = ("impl", "method", "round", "seconds")
@@ -44,6 +47,9 @@ _MANY = 0.05
 
 _EXCESSIVE = 10.0
 """Speed-up from which work that is left out is likelier than work done better."""
+
+EXCESSIVE = "excessive"
+"""Code of the caveat about one."""
 
 
 @dataclass(frozen=True)
@@ -324,7 +330,26 @@ def _excessive(name: str, r: Ratio) -> Caveat | None:
         f"{name}: an excessive speed-up",
         f"{r.value:.3g} x, above {_EXCESSIVE:.3g} x",
         "check that it computes everything, on this stream, every time",
-        "excessive",
+        EXCESSIVE,
+    )
+
+
+def explained(caveat: Caveat, rows: Mapping[str, Mapping[str, Any]], reference: str, roofline: Roofline) -> Caveat:
+    """Caveat about an excessive speed-up that the peaks of the two precisions allow; others unchanged."""
+    name = caveat.what.partition(": ")[0]
+    if caveat.code != EXCESSIVE or name not in rows or reference not in rows:
+        return caveat
+    ours, theirs = (str(rows[one].get("compute", "")) for one in (name, reference))
+    more = roofline.peak(ours) / roofline.peak(theirs) if ours and theirs else NAN
+    pace = float(rows[name].get("speedup", NAN))
+    if not (keeps(ours) < keeps(theirs) and pace <= more):
+        return caveat
+    return Caveat(
+        f"{name}: a speed-up this large is what its precision allows",
+        f"{pace:.3g} x, above {_EXCESSIVE:.3g} x; the peak of {ours} is {more:.3g} x that of {theirs}",
+        "nothing where that precision is allowed; else compare at the same one",
+        f"{EXCESSIVE}-explained",
+        caveat.about,
     )
 
 

@@ -21,6 +21,7 @@ ASIDE = (
     "lower-bound-without-launch",
     "no-counters",
     "luck-below-lead",
+    "excessive-explained",
 )
 """Caveats that explain a figure beside the answer, or do not reach it: neither right, faster nor the time rests on them."""
 OF_ROOFS = ("datasheet-roofs",)
