@@ -140,12 +140,11 @@ class Rung:
 
 @dataclass(frozen=True)
 class Ladder:
-    """Rungs in order; `convention` of the speed-ups; `apart`: facts that differ and matter."""
+    """Rungs in order; `apart`: facts that differ and matter."""
 
     rungs: tuple[Rung, ...]
     caveats: tuple[Caveat, ...]
     apart: tuple[str, ...]
-    convention: str = "ratio"
 
     def regressions(self, limit: float) -> list[Rung]:
         """Steps slower than the first by more than `limit` (fraction of its time)."""
@@ -156,7 +155,7 @@ class Ladder:
         rows = [plain(asdict(rung)) for rung in self.rungs]
         return {
             "schema": SCHEMA,
-            "convention": {"name": self.convention, "formula": FORMULAS[self.convention]},
+            "convention": {"name": "ratio", "formula": FORMULAS["ratio"]},
             "steps": rows,
             "caveats": msgspec.to_builtins(self.caveats),
             "apart": list(self.apart),

@@ -174,11 +174,11 @@ def pipe_counts(frame: pd.DataFrame) -> pd.DataFrame:
 
 def by_pipe(frame: pd.DataFrame) -> dict[str, Array]:
     """As pipe_counts, an array a pipe."""
-    found, chips = {}, _chips(frame)
+    found = {}
     for pipe, counter in PIPES.items():
         values = column(frame, counter)
         unknown = np.isnan(values)
-        found[pipe] = np.where(_lacks(frame, counter, chips) & unknown, 0.0, values) if unknown.any() else values
+        found[pipe] = np.where(lacks(frame, counter) & unknown, 0.0, values) if unknown.any() else values
     return found
 
 
@@ -280,21 +280,10 @@ def _half_moves(share: float) -> Caveat:
 
 def lacks(frame: pd.DataFrame, counter: str) -> NDArray[np.bool_]:
     """Mask of rows on a chip without a counter."""
-    return _lacks(frame, counter, _chips(frame))
-
-
-def _chips(frame: pd.DataFrame) -> Sequence[object]:
-    """The compute capabilities of a frame, each once; none where it does not say."""
-    return list(frame["cc"].unique()) if "cc" in frame else []
-
-
-def _lacks(frame: pd.DataFrame, counter: str, chips: Sequence[object]) -> NDArray[np.bool_]:
     if "cc" not in frame:
         return np.full(len(frame), not chip_has(counter, ""))
-    verdicts = {cc: not chip_has(counter, str(cc)) for cc in chips}
-    if len(set(verdicts.values())) == 1:
-        return np.full(len(frame), next(iter(verdicts.values())))
-    return np.array([verdicts[cc] for cc in frame["cc"].tolist()], dtype=bool)
+    known = {cc: chip_has(counter, str(cc)) for cc in frame["cc"].unique()}
+    return ~frame["cc"].map(known).to_numpy(dtype=bool)
 
 
 def missing_pipes(frame: pd.DataFrame) -> tuple[str, ...]:

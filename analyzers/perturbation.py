@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from analyzers.placement import LAUNCH_LOWER_BOUND, NEAR
+from analyzers.records import plain
 
 SURE, LIKELY, UNKNOWN = "sure", "likely", "unknown"
 LATENCY = "latency"
@@ -108,9 +109,7 @@ class Inferred(msgspec.Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, NaN as None."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
-        numbers = {name: None if value != value else value for name, value in plain["evidence"].items()}
-        return {**plain, "evidence": numbers}
+        return plain(msgspec.to_builtins(self))
 
 
 def evidence(

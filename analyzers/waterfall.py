@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from analyzers.counts import column, inside
+from analyzers.records import plain
 from analyzers.timeline.call import each_in_call, in_call
 from analyzers.verdicts.analysis import Analysis
 
@@ -58,8 +59,7 @@ class Waterfall(msgspec.Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, NaN as None."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
-        return plain | {"lower_bound": None if math.isnan(self.lower_bound) else self.lower_bound}
+        return plain(msgspec.to_builtins(self))
 
 
 def waterfalls(analysis: Analysis) -> dict[str, Waterfall]:

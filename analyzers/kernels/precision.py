@@ -21,6 +21,7 @@ from analyzers.counts import column, pipe_counts
 from analyzers.kernels.names import stored_type, tensor_type
 from analyzers.kernels.provenance import is_authored
 from analyzers.pipes import PIPES, TENSOR, keeps
+from analyzers.records import plain
 from collectors.caveat import Caveat
 
 MATTERS = 0.01
@@ -75,8 +76,7 @@ class Reduced:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; NaN as None."""
-        row = asdict(self) | {"used": self.used, "kinds": list(self.kinds), "kernels": list(self.kernels)}
-        return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()}
+        return plain(asdict(self) | {"used": self.used})
 
 
 def task_type(task: Mapping[str, Sequence[str]]) -> str:

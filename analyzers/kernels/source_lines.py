@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from analyzers.records import plain
 from analyzers.waterfall import EXCESS, KERNELS, Waterfall
 from collectors.ncu.source import Instruction, Listing
 
@@ -51,8 +52,7 @@ class Line(msgspec.Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, NaN as None."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
-        return {name: None if value != value else value for name, value in plain.items()}
+        return plain(msgspec.to_builtins(self))
 
 
 def lines_of(listings: Iterable[Listing], calls: Mapping[str, Waterfall]) -> list[Line]:

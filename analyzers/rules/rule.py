@@ -230,27 +230,10 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON with the English words, NaN as None."""
+        known = asdict(self)
+        del known["covers"]
         title, then, expect = self.words()
-        return plain(
-            {
-                "rule": self.rule,
-                "kernel": self.kernel,
-                "impl": self.impl,
-                "severity": self.severity,
-                "title": title,
-                "evidence": [asdict(one) for one in self.evidence],
-                "upper_bound": self.upper_bound,
-                "ratio": self.ratio,
-                "next_step": then,
-                "expect": expect,
-                "strength": self.strength,
-                "params": dict(self.params),
-                "variant": self.variant,
-                "win": self.win,
-                "likely": self.likely,
-                "recorded": self.recorded,
-            }
-        )
+        return plain(known | {"title": title, "next_step": then, "expect": expect})
 
 
 def _instead(text: str, spoken: Sequence[tuple[str, str]]) -> str:

@@ -193,6 +193,6 @@ class _Task(NamedTuple):
 def _task(analysis: Analysis, name: str) -> _Task:
     works = analysis.works_of(name)
     flops: Mapping[str, float] = next((work.flops for work in works if work.flops), {})
-    intensity = next((w.total / w.bytes for w in works if w.bytes > 0), NAN)
+    intensity = next((work.intensity for work in works if work.bytes > 0), NAN)
     written = next((work.written for work in works if work.written > 0), NAN)
     return _Task(max(flops, key=lambda pipe: flops[pipe], default=""), intensity, written)

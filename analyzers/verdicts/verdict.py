@@ -25,6 +25,7 @@ from typing import Any
 
 import msgspec
 
+from analyzers.records import plain
 from analyzers.verdicts.speedup import digits
 
 NAN = math.nan
@@ -136,11 +137,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON with the English sentence as `line`; unknown numbers are None."""
-        known = {
-            name: value if math.isfinite(value) else None
-            for name, value in (("speedup", self.speedup), ("low", self.low), ("high", self.high))
-        }
-        return {**msgspec.to_builtins(self), **known, "wins": self.wins, "line": self.text()}
+        return {**plain(msgspec.to_builtins(self)), "wins": self.wins, "line": self.text()}
 
     def text(self, lang: str = "en") -> str:
         """The verdict as a sentence without the implementation's name, conditions included."""
