@@ -153,7 +153,7 @@ INSIDE: dict[str, int] = {
     "profkit.cli.report": 2,
     "profkit.doctor.tools": 3,
     "profkit.torch_tools.ceilings": 2,
-    "profkit.torch_tools.bench": 3,
+    "profkit.torch_tools.bench": 4,
     "profkit.torch_tools.inprocess": 1,
     "profkit.judge.modes": 1,
 }

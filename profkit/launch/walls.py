@@ -30,10 +30,12 @@ NEEDS = {"what it writes": 1, "TCP": 4, "signals to other processes": 6}
 _KEPT = ("mqueue", "hugepages")
 """Folders of /dev that stay shut. In /dev/shm a program makes the semaphores and the memory that its processes share."""
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-_NEVER = ((144, 119), (142, 118), (314, 274), (251, 30), (141, 140))
-"""sched_setscheduler, sched_setparam, sched_setattr, ioprio_set, setpriority: on x86-64, on 64-bit ARM."""
+_NEVER = ((144, 119), (142, 118), (314, 274), (251, 30))
+"""sched_setscheduler, sched_setparam, sched_setattr, ioprio_set: on x86-64, on 64-bit ARM."""
 _ITSELF = ((203, 122), (302, 261))
 """sched_setaffinity, prlimit64: the number 0 means the caller."""
+_PRIORITY = (141, 140)
+"""setpriority: of itself a process may only make less."""
 
 
 def version() -> int:
@@ -92,7 +94,7 @@ def gain_no_rights() -> None:
 
 
 def keep_priorities() -> bool:
-    """Refuse (EPERM) changes of priorities, and of others' cores and limits; False where it cannot."""
+    """Refuse (EPERM) changes of others' priorities, cores and limits; False where it cannot."""
     if platform.machine() not in MACHINES:
         return False
     code = b"".join(struct.pack("=HBBI", *step) for step in _program(*MACHINES[platform.machine()]))
@@ -103,16 +105,17 @@ def keep_priorities() -> bool:
 
 def _program(which: int, arch: int) -> list[tuple[int, int, int, int]]:
     """The filter: (operation, steps to skip if so, if not, value)."""
-    load, equal, done = 0x20, 0x15, 0x06
-    # What a filter sees: the call's number at 0, the architecture at 4, the first argument at 16.
-    number, machine, argument = (load, 0, 0, 0), (load, 0, 0, 4), (load, 0, 0, 16)
+    load, equal, least, done = 0x20, 0x15, 0x35, 0x06
+    # What a filter sees: the call's number at 0, the architecture at 4, arguments from 16.
+    number, machine, *argument = ((load, 0, 0, at) for at in (0, 4, 16, 24, 32))
     refuse, allow = (done, 0, 0, 0x00050000 | errno.EPERM), (done, 0, 0, 0x7FFF0000)
     found = [machine, (equal, 1, 0, arch), allow, number]
     for numbers in _NEVER:
         found += [(equal, 0, 1, numbers[which]), refuse]
     for numbers in _ITSELF:
-        found += [(equal, 0, 4, numbers[which]), argument, (equal, 1, 0, 0), refuse, allow]
-    return [*found, allow]
+        found += [(equal, 0, 4, numbers[which]), argument[0], (equal, 1, 0, 0), refuse, allow]
+    found += [(equal, 0, 7, _PRIORITY[which]), argument[0], (equal, 0, 4, 0), argument[1], (equal, 0, 2, 0)]
+    return [*found, argument[2], (least, 0, 1, 1 << 31), refuse, allow]
 
 
 def _devices() -> Iterator[str]:

@@ -124,7 +124,7 @@ def test_a_context_that_cannot_be_made_for_the_reference_is_said(tmp_path, monke
     assert run.manifest.candidates[0].status == "skipped"
 
 
-@pytest.mark.parametrize("where", ["on", "_settled", "recheck"])
+@pytest.mark.parametrize("where", ["_trial", "_settled", "recheck"])
 def test_a_context_that_the_reference_loses_is_no_candidates_fault(tmp_path, monkeypatch, where):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "ILOST"

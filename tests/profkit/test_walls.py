@@ -106,9 +106,9 @@ def test_nobody_else_is_given_another_priority_other_cores_or_limits():
     said = subprocess.run([sys.executable, "-c", OTHERS], capture_output=True, text=True, check=False)
     found = dict(line.split() for line in said.stdout.splitlines())
     assert found.pop("up") == "True", said.stderr
-    refused = {"other", "group", "user", "higher", "lower", "policy", "cores", "limit"}
+    refused = {"other", "group", "user", "higher", "policy", "cores", "limit"}
     assert {what for what, how in found.items() if how == "PermissionError"} == refused
-    assert {what for what, how in found.items() if how == "done"} == {"own-cores", "own-limit", "child"}
+    assert {what for what, how in found.items() if how == "done"} == {"lower", "own-cores", "own-limit", "child"}
 
 
 ATTACK = """
