@@ -58,10 +58,12 @@ class Weighted:
     conditions: tuple[Condition, ...]
 
 
-def weighted(shapes: Sequence[Shape], shares: Sequence[float], program: float | None) -> dict[str, Weighted]:
+def weighted(
+    shapes: Sequence[Shape], shares: Sequence[float], program: tuple[float, float] | None
+) -> dict[str, Weighted]:
     """Candidate -> time of the reference's calls / of its own, over all shapes by their shares; none unless each was timed.
 
-    program: the share of the program's time that waits for these calls, of which a part is saved (Amdahl).
+    program: shares of the program's time that these calls take, and that it would win without them.
     """
     found: dict[str, Weighted] = {}
     for name in shapes[0].ratios if len(shapes) == len(shares) > 0 else ():
@@ -81,10 +83,15 @@ def weighted(shapes: Sequence[Shape], shares: Sequence[float], program: float | 
             told = {"some": str(len(slower)), "count": str(len(shapes)), "shape": shape, "value": digits(worst)}
             said.append(Condition("slower-at", told))
         if program:
-            saved = {key: f"{program * (1 - 1 / getattr(ratio, key)):.2%}" for key in ("value", "low", "high")}
+            saved = {key: f"{_saved(*program, 1 / getattr(ratio, key)):.2%}" for key in ("value", "low", "high")}
             said.append(Condition("worth", saved))
         found[name] = Weighted(ratio, tuple(said))
     return found
+
+
+def _saved(takes: float, waits: float, length: float) -> float:
+    """Share of a program's time that calls of another length save (Amdahl), where the host or other work hides the rest."""
+    return min(takes * (1 - length), waits) if length <= 1 else min(0.0, takes * (1 - length) + takes - waits)
 
 
 def _mean(ratios: Sequence[Ratio]) -> Ratio:

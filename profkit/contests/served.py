@@ -50,7 +50,7 @@ CALLS = {
     "_scaled_dot_product_cudnn_attention": _HEADS.format(**_PLAIN, causal="a6"),
 }
 """Operation -> the call of it, a0, a1, ... being its arguments by place."""
-_REFERENCE = '''"""{name} as a program called it: {count} of its shapes; {share:.1%} of its time waits for them. Written by `profkit tasks` from {source}."""
+_REFERENCE = '''"""{name} as a program called it: {count} of its shapes; {takes:.1%} of its time. Written by `profkit tasks` from {source}."""
 
 import torch
 import torch.nn as nn
@@ -61,8 +61,8 @@ _CASES = [
 # Of each case its share of the calls, get_inputs() first; the speed-up is weighted by them.
 SHARES = [
 {shares}]
-# Share of the program's time that waits for these calls.
-PROGRAM_SHARE = {share:.6g}
+# Shares of the program's time: what these calls take, and what it would win without them.
+PROGRAM_SHARE = {takes:.6g}, {waits:.6g}
 
 
 class Model(nn.Module):
@@ -157,7 +157,8 @@ def _sources(number: int, call: str, cases: Sequence[_Case], step: float, source
     told = {
         "name": name,
         "count": len(kept),
-        "share": sum(row.gone for row, _ in kept if row.gone == row.gone) / step,
+        "takes": sum(row.own for row, _ in kept) / step,
+        "waits": sum(row.gone for row, _ in kept if row.gone == row.gone) / step,
         "source": source,
         "cases": "".join(f"    {arguments!r},\n" for _, arguments in kept),
         "shares": "".join(f"    {row.calls / calls:.6g},  # {row.shapes}\n" for row, _ in kept),

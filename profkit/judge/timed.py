@@ -127,7 +127,9 @@ class Timed(Knowing):
         count = sum(shape is not None for _, shape in self._rounds()) + 1
         fits = len(shares) == count and min(shares) > 0
         if fits:
-            self.events.send("served", shares=shares, program=getattr(module, "PROGRAM_SHARE", None))
+            program = getattr(module, "PROGRAM_SHARE", None)
+            program = [program, program] if isinstance(program, float | int) else program
+            self.events.send("served", shares=shares, program=program)
         elif shares:
             how, fix = (
                 f"{len(shares)} of {count}",

@@ -247,12 +247,10 @@ class ShapeInfo(msgspec.Struct):
 
 
 class Served(msgspec.Struct):
-    """How a program calls a task: of get_inputs() and each of get_more_inputs() the share of the calls, and the share of the
-    program's time that waits for them all, None unknown.
-    """
+    """How a program calls a task: shares of the calls by shape; `program`: shares of its time, taken and waited for."""
 
     shares: list[float]
-    program: float | None = None
+    program: tuple[float, float] | None = None
 
 
 class PassInfo(msgspec.Struct):

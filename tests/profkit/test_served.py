@@ -70,7 +70,8 @@ def test_the_hottest_shape_is_first_and_shares_are_of_the_calls(tmp_path):
     reference = loaded(folder / "reference.py")
     assert [one.shape for one in reference["get_inputs"]()] == [(999, 8)]
     assert reference["SHARES"] == [0.25, 0.75]
-    assert 0 < reference["PROGRAM_SHARE"] < 1
+    takes, waits = reference["PROGRAM_SHARE"]
+    assert 0 < waits <= takes < 1
 
 
 def test_weights_decide_and_the_program_is_told(tmp_path):
@@ -78,7 +79,7 @@ def test_weights_decide_and_the_program_is_told(tmp_path):
         return Shape((name,), {"reference": time}, {"mine": Ratio(value, value * 0.99, value * 1.01, n=9)})
 
     # 90 calls of 1 s at half the speed, 10 calls of 1 s ten times as fast: slower, whatever the mean of the two says.
-    one = weighted([shape("small", 1.0, 0.5), shape("large", 1.0, 10.0)], [0.9, 0.1], 0.5)["mine"]
+    one = weighted([shape("small", 1.0, 0.5), shape("large", 1.0, 10.0)], [0.9, 0.1], (0.5, 0.5))["mine"]
     assert one.ratio.value == pytest.approx(1 / (0.9 / 0.5 + 0.1 / 10))
     assert one.ratio.low < one.ratio.value < one.ratio.high
     said = decide(
@@ -87,7 +88,14 @@ def test_weights_decide_and_the_program_is_told(tmp_path):
     assert "weighted by calls over 2 shapes" in said
     assert "slower at 1 of 2 shapes: small 0.500x" in said
     assert "worth -40.5" in said
-    assert not weighted([shape("small", 1.0, 0.5)], [0.9, 0.1], 0.5)
+    assert not weighted([shape("small", 1.0, 0.5)], [0.9, 0.1], (0.5, 0.5))
+
+
+@pytest.mark.parametrize(("speedup", "worth"), [(2.0, "25.00%"), (100.0, "30.00%"), (0.5, "-30.00%"), (0.9, "0.00%")])
+def test_a_program_wins_no_more_than_waits_for_its_calls(speedup, worth):
+    shape = Shape(("one",), {"reference": 1.0}, {"mine": Ratio(speedup, speedup, speedup, n=9)})
+    said = weighted([shape], [1.0], (0.5, 0.3))["mine"].conditions
+    assert next(one.values["value"] for one in said if one.code == "worth") == worth
 
 
 @pytest.mark.slow
