@@ -2,7 +2,7 @@
 for (const svg of all("svg.key[data-part]")) svg.replaceWith(key(svg.dataset.part));
 for (const b of all(".stackrow")) b.addEventListener("click", () => {
   all(".stackrow").forEach((other) => other.setAttribute("aria-pressed", String(other === b)));
-  all(".fall").forEach((one) => { one.hidden = one.dataset.part !== b.dataset.part; });
+  all(".fall[data-part]").forEach((one) => { one.hidden = one.dataset.part !== b.dataset.part; });
   on.part.add(b.dataset.part);
   view = null;
   bars();
