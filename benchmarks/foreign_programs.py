@@ -263,7 +263,7 @@ def _command(name: str, asked: argparse.Namespace) -> list[str]:
 
 def check(name: str, asked: argparse.Namespace) -> bool:
     """Print what was found of one program; whether all that is wanted holds."""
-    from profkit.report import sections
+    from profkit.report.sections import answer
     from profkit.study.study import open_study
 
     log = asked.out / f"{name}.log"
@@ -280,7 +280,7 @@ def check(name: str, asked: argparse.Namespace) -> bool:
     budgets = [next(iter(one.budgets.values())) for one in (study, healed)]
     print(f"{name}: first finding: up to {first.ratio:.1%} of a step: {first.title}")
     for how, one in (("as it is", study), ("mended", healed)):
-        print(f"  {how}: {sections.first_lines(one)[0]}")
+        print(f"  {how}: {answer.first_lines(one)[0]}")
     won = 1 - after / before
     left = sum(getattr(budgets[1], part) / budgets[1].window for part in REMOVES[name])
     print(f"  own clock: {1e3 * before:.3f} ms a step, mended {1e3 * after:.3f} ms: {won:.1%} won; ", end="")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from analyzers.timeline.budget import Budget
 from profkit.api import profile
-from profkit.report import sections
+from profkit.report.sections import answer
 from profkit.study.study import open_study
 from profkit.targets.program import Program
 
@@ -74,7 +74,7 @@ def agrees(trace: Path, run: Path) -> bool:
 def main(arguments: Sequence[str]) -> int:
     out = Path(arguments[0])
     study = profile(Program.of(LAUNCH), runs=out / "runs")
-    print("\n".join(sections.first_lines(study)))
+    print("\n".join(answer.first_lines(study)))
     for name, one in study.budgets.items():
         share, hidden = told(one)
         print(f"profiled {name}: {one.steady.steps} steps; NCCL {share:.2%}, hidden {hidden:.2%} of it")

@@ -19,10 +19,11 @@ from profkit.errors import ProfkitError
 from profkit.record.profile import profile as record_target
 from profkit.record.request import Request
 from profkit.report import explain as explaining
-from profkit.report import figures, sections
+from profkit.report import figures
 from profkit.report import ladder as laddering
 from profkit.report.dialects import DIALECTS
 from profkit.report.programs import Compared, compared
+from profkit.report.sections import answer
 from profkit.report.writers import markdown
 from profkit.report.writers import notebook as showing
 from profkit.study.study import Study, open_study
@@ -89,8 +90,8 @@ class Run(Study):
         return roofline(self, **options) if options else draw(self)
 
     def __repr__(self) -> str:
-        said = "; ".join(sections.first_lines(self))
-        return f"<Run {sections.title(self)}: {said} ({self.path.as_posix()})>"
+        said = "; ".join(answer.first_lines(self))
+        return f"<Run {answer.title(self)}: {said} ({self.path.as_posix()})>"
 
     def _repr_html_(self) -> str:
         return showing.html(self)

@@ -21,13 +21,13 @@ from analyzers.timeline.budget import budget
 from collectors.frame import host_of
 from collectors.kineto import read
 from profkit.cli.group import invoke
-from profkit.report import sections
 from profkit.report.dialects import agent, pr
 from profkit.report.explain import gain, headline, in_order
 from profkit.report.explain import text as explained
 from profkit.report.messages import in_each, speaking
 from profkit.report.page.data import shown_of
 from profkit.report.page.run import page
+from profkit.report.sections import answer, caveats, kernels, method, parts
 from profkit.report.waterfall import wall_blocks
 from profkit.report.writers import terminal
 from profkit.report.writers.markdown import report
@@ -44,7 +44,7 @@ TRACES = sorted((DATA / "kineto").glob("*.trace.json.gz"))
 
 
 def first_line(study, impl):
-    return next(line for line in sections.first_lines(study) if line.startswith((f"{impl}: ", f"{impl}：")))
+    return next(line for line in answer.first_lines(study) if line.startswith((f"{impl}: ", f"{impl}：")))
 
 
 def test_a_kernel_as_short_as_a_launch_is_not_hundreds_of_lower_bounds_away():
@@ -184,7 +184,7 @@ def program(tmp_path_factory):
 
 def test_the_first_line_and_the_first_finding_of_a_program_are_of_its_wall_time(program):
     """Said before, of transformers' generate on an H100: 120 us of GPU time, latency; too few blocks: 16 for 132 SMs."""
-    line, *_ = sections.first_lines(program)
+    line, *_ = answer.first_lines(program)
     assert line.startswith("steady state, 5 steps of 27.3 ms as recorded (26.5 to 28.4 ms): GPU idle 95.1%")
     first, *_ = program.findings()
     assert (first.rule, first.variant) == ("gpu-idle", "chain")
@@ -206,19 +206,19 @@ def test_a_programs_times_are_of_one_step_and_its_shares_of_one_whole(resnet):
     assert "719 kernels, 2.25 copies, 17 fills per step" in text
     for wrong in ("75.6 ms", "10.7%", "2878", "2955", "launches of"):
         assert wrong not in text, wrong
-    _, line = sections.first_lines(resnet)
+    _, line = answer.first_lines(resnet)
     head = "a step: 719 kernels (72 different), 2.25 copies, 17 fills; kernels take 18.9 ms; hottest: "
     assert line == f"{head}batch norm backward (cuDNN), 10.8% of that"
     # Range, kernel and wall: the same seconds of the same step.
     step, one = resnet.step, next(iter(resnet.budgets.values()))
     ran = step[step["kind"] == "kernel"]
     assert ran["time"].sum() == pytest.approx(one.computing / one.parts, rel=0.01)
-    (name, count, time, share) = sections.parts_table(resnet).rows[0]
+    (name, count, time, share) = parts.parts_table(resnet).rows[0]
     assert (name, count, time, share) == ("step", "719", "18.9", "100%")
     hot = resnet.hottest.iloc[0]
     assert hot["share"] == pytest.approx(hot["step_time"] / ran["time"].sum())
     assert hot["wall_share"] == pytest.approx(hot["step_time"] / one.step)
-    first = sections.kernels_table(resnet)
+    first = kernels.kernels_table(resnet)
     cells = dict(zip(first.head, first.rows[0], strict=True))
     assert (cells["launches per step"], cells["of kernel time"], cells["of a step"]) == ("11", "10.8%", "2.59%")
     # explain's text and the data for programs too.
@@ -242,12 +242,12 @@ def test_a_reader_of_a_programs_page_finds_each_answer(resnet):
             text = page(resnet)
         top = text[text.index('<dl class="answer">') : text.index("</dl>")]
         assert all(one in top for one in asked), lang
-    (table,) = sections.holes_tables(resnet)
+    (table,) = kernels.holes_tables(resnet)
     assert table.rows[0][0] == "the host did something else"
     assert table.rows[0][1:4] == ["40.7", "51.9%", "1"]
     assert table.rows[1][-1] == "step"
     assert sum(float(row[1]) for row in table.rows) < 57.3
-    assert all(tables[0].head[0] in page(resnet) for tables in in_each(lambda: sections.holes_tables(resnet)))
+    assert all(tables[0].head[0] in page(resnet) for tables in in_each(lambda: kernels.holes_tables(resnet)))
 
 
 def test_what_tma_moves_is_no_traffic_of_the_l1_and_libraries_are_not_told_to_use_what_they_use():
@@ -263,13 +263,13 @@ def test_a_speed_up_that_no_peak_explains_stays_a_caveat():
     study = opened(ROOT / "examples/h200/ICGRMS")
     (one,) = [caveat for caveat in study.analysis.caveats if caveat.code.startswith("excessive")]
     assert (one.code, one.what) == ("excessive", "cuda: an excessive speed-up")
-    assert "excessive" in {said.code for said in sections.that_matter(study)}
+    assert "excessive" in {said.code for said in caveats.that_matter(study)}
 
 
 def test_bytes_below_the_least_are_explained_where_they_stand():
     """Said before: 516 MB counted beside 537 MB at least, without a word."""
     study = opened(ROOT / "examples/h200/ICJTRP")
-    line = sections.below_least(study)
+    line = method.below_least(study)
     assert line.startswith(
         "Counted DRAM bytes are below the 537 MB that must move at least: cuda 516 MB, reference 522 MB; "
     )
@@ -277,20 +277,20 @@ def test_bytes_below_the_least_are_explained_where_they_stand():
     assert line in page(study)
     assert f"{line}." in report(study)
     assert line in pr.snippet(study)
-    assert "留在 L2 里" in in_each(lambda: sections.below_least(study))[1]
+    assert "留在 L2 里" in in_each(lambda: method.below_least(study))[1]
     for name in ("ICAPYS", "ICHTCM"):  # which move more than the least
-        assert "cuda" not in sections.below_least(opened(ROOT / f"examples/h200/{name}"))
+        assert "cuda" not in method.below_least(opened(ROOT / f"examples/h200/{name}"))
 
 
 def test_a_speed_up_that_the_two_times_do_not_give_says_why():
     """Said before: 2.86x beside 462 us and 161 us, which make 2.87."""
     study = opened(ROOT / "examples/h200/ICJTRP")
-    line = sections.paired_line(study)
+    line = method.paired_line(study)
     assert line.endswith("the ratio of the two medians of the table: cuda 2.87x")
     for text in (page(study), report(study), pr.snippet(study), terminal.summary(study)):
         assert line in text
     for sample in SAMPLES:
-        told = sections.paired_line(opened(sample))
+        told = method.paired_line(opened(sample))
         rows = {part.name: part.row for part in opened(sample).parts if part.row is not None}
         for name, row in rows.items():
             if row["verdict"] in ("faster", "slower", "same"):
@@ -319,10 +319,10 @@ def test_implementations_stand_in_one_order_everywhere():
     study = opened(ROOT / "examples/h200/ICJTRP")
     ranked = ["cuda", "reference", "ori"]
     assert [part.name for part in study.ranked] == ranked
-    assert [row[0] for row in sections.parts_table(study).rows] == ranked
-    assert [row[1] for row in sections.kernels_table(study).rows] == ranked
+    assert [row[0] for row in parts.parts_table(study).rows] == ranked
+    assert [row[1] for row in kernels.kernels_table(study).rows] == ranked
     assert in_order(study) == [part.impl for part in shown_of(study)] == ranked
-    assert [line.partition(":")[0] for line in sections.first_lines(study)] == ["cuda", "ori"]
+    assert [line.partition(":")[0] for line in answer.first_lines(study)] == ["cuda", "ori"]
     # Colours are those of the run's pictures, whatever the order.
     assert {part.impl: part.colour for part in shown_of(study)} == places([part.name for part in study.parts])
     best = opened(LADDER / "batch8")
@@ -341,7 +341,7 @@ def test_what_the_callers_clock_timed_is_said_to_be_its(tmp_path):
     assert (before.analysis.method, after.analysis.method) == ("cupti", "host")
     assert "by the caller's clock, launching and waiting included" in after.verdicts["cuda"].text()
     assert "caller" not in before.verdicts["cuda"].text()
-    assert "cold cache" in sections.timing_line(before)
-    assert "flushed before each call" in sections.timing_line(before)
-    assert "warm cache" in sections.timing_line(after)
-    assert "flushed" not in sections.timing_line(after)
+    assert "cold cache" in method.timing_line(before)
+    assert "flushed before each call" in method.timing_line(before)
+    assert "warm cache" in method.timing_line(after)
+    assert "flushed" not in method.timing_line(after)

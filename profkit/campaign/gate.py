@@ -17,9 +17,10 @@ from analyzers.records import number
 from analyzers.timeline.compare import Programs
 from analyzers.timeline.compare import Rung as ProgramRung
 from profkit.errors import ProfkitError
-from profkit.report import sections, units
+from profkit.report import units
 from profkit.report.layout import Table, pipe_table, without_markup, words
 from profkit.report.programs import compared
+from profkit.report.sections import answer, caveats
 from profkit.report.writers.junit import Case
 from profkit.rundir.directory import find_runs
 from profkit.study.study import Part, Study
@@ -171,18 +172,18 @@ def comment(found: Sequence[Judged], studies: Sequence[Study], limit: float, pic
             for one in sorted(found, key=lambda one: not one.fails)
         ],
     )
-    devices = ", ".join(dict.fromkeys(sections.device(study) for study in studies))
-    known = [(study.manifest.sample.id, one) for study in studies for one in sections.all_caveats(study)]
-    caveats = [
-        without_markup(f"- {words(f'{sample}: {one.what}')}") for sample, one in known if one.code not in sections.ASIDE
+    devices = ", ".join(dict.fromkeys(answer.device(study) for study in studies))
+    known = [(study.manifest.sample.id, one) for study in studies for one in caveats.all_caveats(study)]
+    weak = [
+        without_markup(f"- {words(f'{sample}: {one.what}')}") for sample, one in known if one.code not in caveats.ASIDE
     ]
     title = f"### profkit: {head} (limit {limit:.1%}, {devices})"
     parts = [MARK, without_markup(title), without_markup(pipe_table(table, (0, 5)))]
     parts += [f"![roofline]({picture})"] if picture else []
-    if caveats:
-        more = [f"- and {len(caveats) - MOST_CAVEATS} more"] if len(caveats) > MOST_CAVEATS else []
-        told = [*caveats[:MOST_CAVEATS], *more]
-        parts.append("\n".join([f"<details><summary>{len(caveats)} caveats</summary>\n", *told, "\n</details>"]))
+    if weak:
+        more = [f"- and {len(weak) - MOST_CAVEATS} more"] if len(weak) > MOST_CAVEATS else []
+        told = [*weak[:MOST_CAVEATS], *more]
+        parts.append("\n".join([f"<details><summary>{len(weak)} caveats</summary>\n", *told, "\n</details>"]))
     parts.append(
         "<sub>old / new: above 1 is faster; with the interval of 95 %. A row fails when all of it is slower.</sub>"
     )

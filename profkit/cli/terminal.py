@@ -156,7 +156,7 @@ class Answer:
 
     def _lines(self, run: Run) -> list[str]:
         # pandas
-        from profkit.report import sections
+        from profkit.report.sections import answer
         from profkit.report.writers import terminal
         from profkit.study.study import Study
 
@@ -165,12 +165,12 @@ class Answer:
         if not known:
             return []
         study = Study(run)
-        lines = terminal.answer(study, self.told, known)
+        lines = terminal.lines(study, self.told, known)
         if self._before is not None and not self.told:
             # Whom a change is told has read what was measured, and where.
             lines = lines[2:]
         self.study = study
-        self.told |= {name: line for name, line in sections.sentences(study) if name in known}
+        self.told |= {name: line for name, line in answer.sentences(study) if name in known}
         changes = terminal.changes(self._before, study, known) if self._before is not None else []
         lines += [f"  {line}" for line in changes if line not in self._changes]
         self._changes = changes

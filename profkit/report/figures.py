@@ -13,10 +13,11 @@ import pandas as pd
 from analyzers.records import number
 from analyzers.verdicts.speedup import shown
 from profkit.errors import ProfkitError
-from profkit.report import sections, units, waterfall
+from profkit.report import units, waterfall
 from profkit.report.ladder import told_apart
 from profkit.report.messages import language, named, say, speaking, spoken
 from profkit.report.names import short_names
+from profkit.report.sections import answer, caveats, method
 from profkit.study.study import Study
 from roofline.ceilings import Roofline
 from roofline.figure import plot
@@ -58,7 +59,7 @@ def steps_of(study: Study) -> Steps | None:
         amount = f"{units.text(one.seconds, 's')}  {units.percent(one.share(whole.time))}"
         bars.append(Step(one.label(), one.why(), max(0.0, one.top - one.seconds), one.top, amount, one.paint))
     where = {"sample": study.manifest.sample.id, "time": units.text(whole.time, "s"), "impl": whole.name}
-    subtitle = ", ".join(part for part in (sections.device(study), whole.line) if part)
+    subtitle = ", ".join(part for part in (answer.device(study), whole.line) if part)
     return Steps(tuple(bars), say("fall_title", **where), subtitle)
 
 
@@ -185,17 +186,17 @@ def _subtitle(studies: Sequence[Study]) -> str:
 
 
 def _devices(studies: Iterable[Study]) -> list[str]:
-    return list(dict.fromkeys(sections.device(study) for study in studies))
+    return list(dict.fromkeys(answer.device(study) for study in studies))
 
 
 def _caption(study: Study) -> tuple[str, ...]:
     """The least that a picture must say; the method in full is in the run."""
     counters = study.manifest.counters
     if counters.state != "collected":
-        return (sections.counters_line(study),)
+        return (method.counters_line(study),)
     rows = [part.row for part in study.parts if part.row is not None and part.row["n"] > 0]
     least = min((int(row["n"]) for row in rows), default=0)
-    times = [say("fig_times", count=str(least), state=named(sections.cache_of(study)))] if least else []
+    times = [say("fig_times", count=str(least), state=named(method.cache_of(study)))] if least else []
     return (*times, say("fig_counted", version=counters.version) + _clock(study, say("comma")))
 
 
@@ -228,7 +229,7 @@ def ladder_scene(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light")
             lang=language(),
             title=" -> ".join(rung.label for rung in rungs),
             subtitle=", ".join(_devices(one.study for one in chosen)),
-            caption=(say("fig_step"), *(sections.caveat_line(sections.Said.of(one)) for one in ladder.caveats)),
+            caption=(say("fig_step"), *(caveats.caveat_line(caveats.Said.of(one)) for one in ladder.caveats)),
         )
 
 
@@ -324,8 +325,8 @@ def _of_types(kernels: pd.DataFrame, dtypes: Sequence[str]) -> tuple[pd.DataFram
 
 def _tools(study: Study) -> Iterator[str]:
     """A kernel's place follows the tool that counted it, whatever timed the whole."""
-    yield sections.kernel_times_line(study) + _clock(study, say("semicolon"))
-    yield sections.counters_line(study)
+    yield method.kernel_times_line(study) + _clock(study, say("semicolon"))
+    yield method.counters_line(study)
 
 
 def gate_scene(studies: Sequence[Study]) -> Scene:

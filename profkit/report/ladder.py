@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from analyzers.compare import Ladder, Moved, Rung, Step, compare
 from analyzers.verdicts.speedup import shown
 from profkit.errors import ProfkitError
-from profkit.report import sections, units
+from profkit.report import units
 from profkit.report.layout import Column, Table, terminal_table
 from profkit.report.messages import named, say
+from profkit.report.sections import caveats
 
 if TYPE_CHECKING:
     from analyzers.verdicts.statistics import Ratio
@@ -186,9 +187,9 @@ def text(ladder: Ladder) -> str:
     moves = [f"  {rung.label}: {'; '.join(map(moved, rung.moved))}" for rung in ladder.rungs if rung.moved]
     table = terminal_table(ladder_table(ladder), tones=[COLOURS.get(rung.verdict) for rung in ladder.rungs])
     parts = [table, *([f"{say('moved')}:", *moves] if moves else []), say("c_note")]
-    return "\n".join([*parts, *(caveat_line(sections.Said.of(one)) for one in ladder.caveats)])
+    return "\n".join([*parts, *(caveat_line(caveats.Said.of(one)) for one in ladder.caveats)])
 
 
-def caveat_line(one: sections.Said) -> str:
+def caveat_line(one: caveats.Said) -> str:
     """A caveat of a comparison on the terminal."""
-    return say("c_caveat") + sections.caveat_line(one) + (say("c_fix", fix=one.fix) if one.fix else "")
+    return say("c_caveat") + caveats.caveat_line(one) + (say("c_fix", fix=one.fix) if one.fix else "")

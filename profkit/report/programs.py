@@ -28,12 +28,13 @@ from analyzers.timeline.compare import (
 from analyzers.timeline.idle import IDLE
 from analyzers.verdicts.speedup import shown
 from profkit.errors import ProfkitError
-from profkit.report import sections, units
+from profkit.report import units
 from profkit.report.ladder import COLOURS, Chosen, caveat_line, chosen_of, interval, ladder_of, machine, told_apart
 from profkit.report.ladder import text as ladder_text
 from profkit.report.layout import Column, Table, column, terminal_table
 from profkit.report.messages import say
 from profkit.report.names import short_names
+from profkit.report.sections import answer, caveats
 
 if TYPE_CHECKING:
     from analyzers.verdicts.statistics import Ratio
@@ -168,12 +169,12 @@ def sides_table(found: Programs) -> Table:
         [
             Column(say("st_program"), [one.label for one in taken]),
             column(per(found, "st_time"), rows, "time", "s"),
-            Column(say("st_range"), [sections.spread(one.budget) for one in taken], 3),
+            Column(say("st_range"), [answer.spread(one.budget) for one in taken], 3),
             Column(say("c_step"), [ratio_text(one.ratio) for one in found.rungs]),
             Column(say("since"), since if len(since) > 2 else [units.MISSING] * len(since), 4),
             column(say("st_busy"), rows, "share", "%", 2),
             Column(say("st_busy_ratio"), [ratio_text(one.busy) for one in found.rungs], 1),
-            Column(per(found, "st_launched"), [sections.launched(one.budget) for one in taken], 6),
+            Column(per(found, "st_launched"), [answer.launched(one.budget) for one in taken], 6),
             Column(say("st_window"), [window(one) for one in taken], 5),
         ]
     )
@@ -239,13 +240,13 @@ def pieces_table(found: Programs, at: int) -> Table:
 
 def _counts(before: float, after: float) -> str:
     """ "12", or "12 -> 24"."""
-    told = [sections.many(one) for one in (before, after)]
+    told = [answer.many(one) for one in (before, after)]
     return told[0] if told[0] == told[1] else " -> ".join(told)
 
 
-def caveats(studies: Sequence[Study], found: Programs) -> list[sections.Said]:
+def caveats_of(studies: Sequence[Study], found: Programs) -> list[caveats.Said]:
     """Caveats of the comparison, then those of each program."""
-    own = [sections.concerning(study, "") for study in studies]
+    own = [caveats.concerning(study, "") for study in studies]
     shared = [one for one in own[0] if all(one in mine for mine in own)]
     told = [
         replace(one, what=rung.label + say("colon") + one.what)
@@ -253,7 +254,7 @@ def caveats(studies: Sequence[Study], found: Programs) -> list[sections.Said]:
         for one in mine
         if one not in shared
     ]
-    return [*map(sections.Said.of, found.caveats), *shared, *told]
+    return [*map(caveats.Said.of, found.caveats), *shared, *told]
 
 
 def text(studies: Sequence[Study], found: Programs) -> str:
@@ -265,5 +266,5 @@ def text(studies: Sequence[Study], found: Programs) -> str:
         table = pieces_table(found, at)
         blocks += [terminal_table(table)] if table.rows else []
     blocks.append(say("st_note"))
-    blocks += [caveat_line(one) for one in caveats(studies, found)]
+    blocks += [caveat_line(one) for one in caveats_of(studies, found)]
     return "\n".join(blocks)

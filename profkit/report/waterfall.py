@@ -12,10 +12,11 @@ from analyzers.rules.rule import HOST, TIME, Finding
 from analyzers.rules.subjects import WHOLE
 from analyzers.timeline.idle import IDLE
 from analyzers.waterfall import EXCESS, GAPS, KERNELS, LOWER_BOUND, WORDS, WORK, Slice
-from profkit.report import sections, units
+from profkit.report import units
 from profkit.report.layout import Column, Table
 from profkit.report.messages import named, of_pair, say
 from profkit.report.names import short_names
+from profkit.report.sections import answer
 
 if TYPE_CHECKING:
     from analyzers.timeline.budget import Budget
@@ -197,7 +198,7 @@ def shown(study: Study, findings: Sequence[Finding] = (), *, most: int = MOST) -
         name, one = study.first_step
         mine = wall_blocks(one, name or WHOLE, findings, most=most)
         named_ = name or WINDOWS[one.steady.found]
-        return Whole(named_, sections.per(study, "p_one"), one.step, sections.wall_time(study)[0], mine)
+        return Whole(named_, answer.per(study, "p_one"), one.step, answer.wall_time(study)[0], mine)
     falls = study.waterfalls
     best = study.best.name if study.best is not None else max(falls, key=lambda name: falls[name].time, default="")
     if best not in falls:

@@ -10,9 +10,9 @@ import pytest
 
 from profkit.cli.group import invoke
 from profkit.record.importing import import_files
-from profkit.report import sections
 from profkit.report.layout import column
 from profkit.report.messages import in_each
+from profkit.report.sections import answer, method, parts
 from profkit.report.writers import markdown
 from profkit.rundir.directory import open_run
 from profkit.study.study import Study
@@ -39,12 +39,12 @@ def nested(tmp_path):
 
 
 def test_a_kernel_counted_under_every_range_round_it_is_not_added_up(nested):
-    (first,) = sections.first_lines(nested)
+    (first,) = answer.first_lines(nested)
     assert first.startswith("at least 45 launches of 2 kernels, at least 4.10 us of GPU time; hottest: gemm, 97.6%")
-    (chinese,) = in_each(lambda: sections.first_lines(nested))[1]
+    (chinese,) = in_each(lambda: answer.first_lines(nested))[1]
     assert "2 个 kernel 共执行 45 次" in chinese
     assert "GPU 时间至少 4.10 us" in chinese
-    told = {row[0]: row[-1] for row in sections.parts_table(nested).rows}
+    told = {row[0]: row[-1] for row in parts.parts_table(nested).rows}
     assert told == {"loop": "97.6%", "one": "73.2%", "two": "26.8%"}
 
 
@@ -71,7 +71,7 @@ def test_the_share_of_dram_that_ncu_gives_by_itself_places_a_kernel(tmp_path, ca
     (kernel,) = study.kernels.to_dict("records")
     assert kernel["dram_fraction"] == pytest.approx(share / 100)
     assert kernel["bound_by"] == bound
-    (first,) = sections.first_lines(study)
+    (first,) = answer.first_lines(study)
     assert first.endswith(", bound by dram") is (bound == "dram")
     assert invoke(["explain", str(study.path)]) == 0
     said = capsys.readouterr().out
@@ -129,7 +129,7 @@ def test_copies_alone_are_no_program_without_kernels(tmp_path):
     header = KERNEL_HEADER.replace("Instances", "Count").replace("Name", "Operation")
     file.write_text(f"{header}\n100.0,5000,2,2500.0,2500.0,2000,3000,0,[CUDA memcpy Host-to-Device]\n")
     study = Study(import_files([file], tmp_path / "run").run)
-    assert sections.first_lines(study) == ["no kernels in these exports"]
+    assert answer.first_lines(study) == ["no kernels in these exports"]
     assert "roofline.png" not in markdown.report(study)
 
 
@@ -148,7 +148,7 @@ def test_layers_without_times_are_told_of_the_export_that_has_them(tmp_path):
     layer = {"Name": "conv", "LayerType": "Convolution", "Inputs": [], "Outputs": []}
     (tmp_path / "layers.json").write_text(json.dumps({"Layers": [layer], "Bindings": []}))
     study = Study(import_files([tmp_path / "layers.json"], tmp_path / "run").run)
-    assert sections.first_lines(study) == ["1 launch of 1 layer, without a time"]
+    assert answer.first_lines(study) == ["1 launch of 1 layer, without a time"]
     (caveat,) = [one for one in study.analysis.caveats if one.what == "not in this export: time"]
     assert "--exportProfile" in caveat.fix
 
@@ -157,7 +157,7 @@ def test_a_program_that_failed_is_told_in_the_first_line(tmp_path):
     file = basic(tmp_path, 30.0)
     file.write_text("==ERROR== The application returned an error code (11).\n" + file.read_text())
     study = Study(import_files([file], tmp_path / "run").run)
-    (first,) = sections.first_lines(study)
+    (first,) = answer.first_lines(study)
     assert first.endswith("; the program ended with an error")
 
 
@@ -173,7 +173,7 @@ def test_what_does_an_import_again_names_every_file(tmp_path):
     (tmp_path / "profile.json").write_text(json.dumps(times))
     files = [tmp_path / "profile.json", tmp_path / "layers.json"]
     study = Study(import_files(files, tmp_path / "run").run)
-    assert sections.again(study) == "profkit import profile.json layers.json -o NEW"
+    assert method.again(study) == "profkit import profile.json layers.json -o NEW"
 
 
 def test_a_busy_host_excuses_gaps_between_kernels_and_no_kernel():

@@ -18,11 +18,12 @@ from recorded import opened, some_slow
 from synthetic_runs import kernel, make_run
 
 from profkit.cli.group import cli, invoke
-from profkit.report import explain, sections
+from profkit.report import explain
 from profkit.report.dialects import agent
 from profkit.report.layout import cut
 from profkit.report.messages import in_each
 from profkit.report.names import short_name
+from profkit.report.sections import method
 from profkit.rundir.manifest import Impl
 
 ROOT = Path(__file__).parents[2]
@@ -92,7 +93,7 @@ def same_first_step(study, found):
     if missing:
         assert found["not_checked"].endswith(f": {explain.runnable(missing[0].next_step, study)}")
         assert f"    collect: {explain.runnable(missing[0].next_step, study)}" in full
-    assert found["measure"] is None or found["measure"].startswith(sections.again(study))
+    assert found["measure"] is None or found["measure"].startswith(method.again(study))
 
 
 def said_in(short, whole):

@@ -8,8 +8,8 @@ from candidates import write_sample
 from synthetic_runs import kernel, make_run
 
 from profkit.api import profile
-from profkit.report import sections
 from profkit.report.messages import in_each
+from profkit.report.sections import method
 from profkit.rundir.manifest import Perturbed
 from profkit.study.study import open_study
 from profkit.torch_tools import perturb
@@ -29,7 +29,7 @@ def test_a_sample_is_timed_under_other_conditions_and_the_run_keeps_the_seconds(
         assert all(second > 0 for seconds in one.seconds.values() for second in seconds)
         assert 0.4 < one.left["flops"] < 0.6
     assert set(study.inferred) == set(known)
-    assert [line.partition(":")[0] for line in sections.inferred_lines(study)] == ["reference", "honest"]
+    assert [line.partition(":")[0] for line in method.inferred_lines(study)] == ["reference", "honest"]
 
 
 @pytest.mark.slow
@@ -64,10 +64,10 @@ def test_the_run_says_what_it_concludes_and_what_it_rests_on(tmp_path):
     seconds = {"usual": [110e-6], "half_sms": [120e-6], "half_warps": [112e-6], "warm": [109e-6]}
     study.manifest.perturbed.append(Perturbed("cuda", seconds))
     study.manifest.work.append({"source": "declared", "flops": {"fp32": 1e8}, "bytes": 4e8})
-    (line,) = sections.inferred_lines(study)
+    (line,) = method.inferred_lines(study)
     assert line.startswith("cuda: by time alone bound by dram (91% of the dram ceiling by the task's work")
     assert "half of the SMs: 1.09x as long" in line
-    assert "一半 SM" in in_each(lambda: sections.inferred_lines(study))[1][0]
+    assert "一半 SM" in in_each(lambda: method.inferred_lines(study))[1][0]
 
 
 def test_what_takes_up_room_keeps_the_registers_it_has_to():

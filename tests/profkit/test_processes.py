@@ -18,8 +18,8 @@ from profkit.launch.warm import Warm, runners
 from profkit.record import measure
 from profkit.record.profile import plan
 from profkit.record.request import Request
-from profkit.report import sections
 from profkit.report.messages import speaking
+from profkit.report.sections import method
 from profkit.rundir.directory import open_run
 from profkit.rundir.manifest import Impl, Manifest, SampleInfo
 from profkit.study.verdicts import verdicts_of
@@ -85,7 +85,7 @@ def test_the_interval_is_over_processes_and_says_so(run):
     assert row["between"] >= 0
     for lang, words in (("en", "in 3 rounds of fresh processes"), ("zh", "启动 3 轮新进程")):
         with speaking(lang):
-            assert words in sections.timing_line(run)
+            assert words in method.timing_line(run)
 
 
 def test_what_is_wrong_in_a_later_process_is_wrong(run):
@@ -120,8 +120,8 @@ def test_a_trusted_run_says_what_it_leaves_out(tmp_path):
         impl.name: impl.status for impl in together.manifest.impls
     }
     assert [[d.code for d in one.manifest.caveats].count("trusted") for one in (apart, together)] == [0, 1]
-    assert "each candidate in a process of its own" in sections.timing_line(apart)
-    assert "all in one process" in sections.timing_line(together)
+    assert "each candidate in a process of its own" in method.timing_line(apart)
+    assert "all in one process" in method.timing_line(together)
 
 
 @pytest.mark.slow

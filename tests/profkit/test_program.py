@@ -25,8 +25,9 @@ from profkit.record.hot import hottest
 from profkit.record.prepare import prepare
 from profkit.record.profile import plan
 from profkit.record.request import Request
-from profkit.report import explain, sections
+from profkit.report import explain
 from profkit.report.page.run import page
+from profkit.report.sections import answer, kernels, method
 from profkit.rundir.directory import planned_run
 from profkit.study.study import open_study
 from profkit.targets.program import Program, bootstrapped, name_of
@@ -188,7 +189,7 @@ def test_hot_ranks_first_and_counts_only_those(with_nsys, with_ncu, runs, tmp_pa
     assert argv[argv.index("--launch-count") + 1] == "6"
     assert "-k" not in argv
     assert {one.tool for one in run.manifest.captures} == {"nsys", "ncu"}
-    assert sections.again(run).startswith("profkit profile --hot 2 -- ")
+    assert method.again(run).startswith("profkit profile --hot 2 -- ")
     # The recording holds other kernels, which must not go unnoticed.
     assert any("hot kernel not captured" in caveat.what for caveat in run.analysis.caveats)
     assert run.analysis.kernels["tool"].eq("ncu").all()
@@ -301,8 +302,8 @@ def test_without_a_gpu_the_operators_of_a_python_program_are_timed_as_torch_time
         assert own["sum"][name] * 1e6 == pytest.approx(one.self_cpu_time_total, abs=0.1)
     ends = again["start"] + again["time"]
     assert (again["start"].to_numpy()[1:] > ends.to_numpy()[:-1] - 1e-9).all()
-    assert "operators" in sections.first_lines(run)[0]
-    assert any(line.startswith("thread") for line in sections.timeline_lines(run))
+    assert "operators" in answer.first_lines(run)[0]
+    assert any(line.startswith("thread") for line in kernels.timeline_lines(run))
     with pytest.raises(CannotProfileError, match="no CUDA device") as caught:
         profile_program(["true"], runs=runs / "none")
     assert "python train.py" in caught.value.fix
@@ -477,23 +478,23 @@ def test_shares_are_of_the_whole_program_after_hot(with_nsys, with_ncu, runs):
     with_nsys(ops=ops)
     run = profile_program(OK, runs=runs, hot=3)
     assert run.filtered
-    kernels = run.hottest.set_index("kernel")
+    found = run.hottest.set_index("kernel")
     total = 4 * 400 + 4 * 200 + 3600
-    assert kernels.loc[names[1], "share"] == pytest.approx(1600 / total)
-    assert kernels.loc[names[0], "share"] == pytest.approx(800 / total)
-    assert kernels.loc[names[1], "wall_share"] == pytest.approx(1600 / (9000 + 3600 - 1000))
+    assert found.loc[names[1], "share"] == pytest.approx(1600 / total)
+    assert found.loc[names[0], "share"] == pytest.approx(800 / total)
+    assert found.loc[names[1], "wall_share"] == pytest.approx(1600 / (9000 + 3600 - 1000))
     of_kernels = [one for one in run.findings() if one.kernel in names and one.upper_bound > 0]
     step = sum(one.step for one in run.budgets.values())
     assert of_kernels
     for one in of_kernels:
         # No more than the kernel takes of a step, and told of that.
-        assert one.upper_bound <= kernels.loc[one.kernel, "step_time"]
+        assert one.upper_bound <= found.loc[one.kernel, "step_time"]
         assert one.ratio == pytest.approx(one.upper_bound / step)
         assert "as recorded" in explain.gain(one)
-    said = "\n".join(sections.first_lines(run))
+    said = "\n".join(answer.first_lines(run))
     assert "counted: " in said
     assert "of the program's 6.00 us" in said
-    assert "of wall time" in sections.kernels_table(run).head
+    assert "of wall time" in kernels.kernels_table(run).head
     text = html.unescape(page(run))
     top = text[text.index('<dl class="answer">') : text.index("</dl>")]
     assert "of the program's GPU time" in top

@@ -19,7 +19,7 @@ from profkit.record.hot import hottest
 from profkit.record.profile import plan
 from profkit.record.request import Request
 from profkit.record.tools.timeline import CLOCK, FILE, _ranks_together
-from profkit.report import sections
+from profkit.report.sections import answer
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import Capture, SampleInfo
 from profkit.study.study import open_study
@@ -128,7 +128,7 @@ def test_each_rank_has_its_budget_with_what_nccl_takes_and_hides(two):
     assert (first.window, first.computing, first.communicating, first.hidden) == pytest.approx((6, 4, 2, 2))
     assert (second.window, second.computing, second.communicating, second.hidden) == pytest.approx((4, 3, 1, 0))
     assert first.unknown == second.unknown == 0
-    said = "\n".join(sections.wall_time(two))
+    said = "\n".join(answer.wall_time(two))
     assert "rank 0 NVIDIA H200 (0): " in said
     assert "communicating" in said
 

@@ -14,9 +14,9 @@ import pytest
 from synthetic_runs import kernel, make_run
 
 from profkit.record.importing import import_files
-from profkit.report import sections
 from profkit.report.messages import speaking
 from profkit.report.page.run import page
+from profkit.report.sections import caveats
 from profkit.study.study import Study, open_study
 
 ROOT = Path(__file__).parents[2]
@@ -107,15 +107,15 @@ def test_what_is_not_right_says_so_first(tmp_path):
 
 def test_a_caveat_matters_when_the_answer_rests_on_it():
     study = open_study(H200 / "ICFSMX")
-    assert [one.what for one in sections.that_matter(study)] == ["reference: the time drifts during the measurement"]
-    assert {one.code for one in sections.all_caveats(study)} == {"", "work-differs", "fp16-vectors"}
+    assert [one.what for one in caveats.that_matter(study)] == ["reference: the time drifts during the measurement"]
+    assert {one.code for one in caveats.all_caveats(study)} == {"", "work-differs", "fp16-vectors"}
     text = page(study)
     assert "1 caveat that matters" in text
     listed = part_of(text, '<section id="caveats"', "</section>")
     assert listed.index("the time drifts") < listed.index("more, about other implementations")
     # What is said of the distance to the lower bound alone, or of a beaten candidate, is no caveat about the answer.
-    assert sections.all_caveats(open_study(H200 / "ICVXKH"))
-    assert sections.that_matter(open_study(H200 / "ICVXKH")) == []
+    assert caveats.all_caveats(open_study(H200 / "ICVXKH"))
+    assert caveats.that_matter(open_study(H200 / "ICVXKH")) == []
 
 
 def test_findings_of_the_winner_stand_open_and_the_others_behind_a_fold():

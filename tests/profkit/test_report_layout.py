@@ -11,9 +11,10 @@ from synthetic_runs import two_parts
 
 from collectors.caveat import Caveat
 from profkit.cli.group import cli
-from profkit.report import sections, units
+from profkit.report import units
 from profkit.report.layout import Column, Table, terminal_table
 from profkit.report.names import short_name, short_names
+from profkit.report.sections import caveats, parts
 from profkit.report.writers import markdown, terminal
 from roofline.wording import seconds
 
@@ -187,7 +188,7 @@ def row(**values):
     ],
 )
 def test_an_interval_shows_its_ends_or_is_not_there(values, said):
-    assert sections.speedup(row(**values)) == said
+    assert parts.speedup(row(**values)) == said
 
 
 @pytest.fixture
@@ -196,14 +197,14 @@ def study(tmp_path):
 
 
 def test_each_caveat_is_told_once_with_whom_it_concerns(study):
-    caveats = (
+    found = (
         Caveat("cuda: declared and counted bytes disagree", "2 x", "look"),
         Caveat("reference: declared and counted bytes disagree", "3 x", "look"),
         Caveat("too fast", "9 x", "check", about="cuda"),
         Caveat("noise", "1 %"),
     )
-    object.__setattr__(study.analysis, "caveats", caveats)
-    said = [(one.what, one.how_much) for one in sections.all_caveats(study)]
+    object.__setattr__(study.analysis, "caveats", found)
+    said = [(one.what, one.how_much) for one in caveats.all_caveats(study)]
     assert said == [
         ("declared and counted bytes disagree", "cuda 2 x; reference 3 x"),
         ("cuda: too fast", "9 x"),

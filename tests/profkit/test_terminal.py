@@ -17,9 +17,9 @@ from synthetic_runs import two_parts
 from profkit.cli.group import cli
 from profkit.cli.terminal import Drawn, progress
 from profkit.doctor.finding import Finding
-from profkit.report import sections
 from profkit.report.layout import Column, Table, folded, on_screen, terminal_table
 from profkit.report.page.run import page
+from profkit.report.sections import answer, caveats
 from profkit.report.writers import markdown, terminal
 
 LADDER = Path(__file__).parents[2] / "examples/transformer_ladder/runs/batch8"
@@ -94,11 +94,11 @@ def test_what_is_fragile_is_counted_first_and_told_with_the_caveats(study):
     study.manifest.impls[1].fragile = notes
     for name in ("verdicts", "_unjudged", "analysis"):
         study.__dict__.pop(name, None)
-    (first,) = sections.first_lines(study)
+    (first,) = answer.first_lines(study)
     assert first.startswith("cuda: correct, faster: 1.50x")
     assert "fragile: refuses 1 layout" in first
     assert "contiguous" not in first
-    (caveat,) = [one for one in sections.that_matter(study) if one.code == "fragile"]
+    (caveat,) = [one for one in caveats.that_matter(study) if one.code == "fragile"]
     assert caveat.how_much == "; ".join(notes)
 
 
@@ -106,7 +106,7 @@ def test_what_a_candidate_refuses_stands_in_the_report_and_not_in_its_verdict(st
     study.manifest.impls[1].notes = [
         "refuses inputs with gaps between the elements: RuntimeError: x must be contiguous"
     ]
-    assert "gaps" not in sections.first_lines(study)[0]
+    assert "gaps" not in answer.first_lines(study)[0]
     said = "Notes, outside the drawn inputs: cuda: refuses inputs with gaps between the elements: RuntimeError"
     assert said in markdown.report(study)
     assert said in page(study)

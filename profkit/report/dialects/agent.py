@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
 from analyzers.rules.rule import COLLECT, HINT, HOST, TIME, Finding
-from profkit.report import sections
 from profkit.report.dialect import Dialect, Written, the_one
 from profkit.report.explain import proof, runnable, unexplained, worded
 from profkit.report.layout import cut
 from profkit.report.messages import language, named, say, translated
 from profkit.report.names import short_name
+from profkit.report.sections import answer, caveats, method
 from profkit.rundir.directory import RUNS
 from profkit.rundir.files import sha256
 
@@ -122,14 +122,14 @@ def _content(study: Study, findings: Sequence[Finding]) -> dict[str, Any]:
     if not study.manifest.impls:
         told.sort(key=lambda one: (_ORDER.index(one.severity), -one.upper_bound))
     judged = study.verdicts.get(own)
-    again, here = sections.again(study), study.path.as_posix()
+    again, here = method.again(study), study.path.as_posix()
     elsewhere = study.manifest.impls and again and _root(study) != RUNS
     return {
         "schema": SCHEMA,
         "ok": True,
         "sample": study.manifest.sample.id,
-        "device": sections.device(study),
-        "says": [line for _, line in sorted(sections.sentences(study), key=lambda one: one[0] != own)],
+        "device": answer.device(study),
+        "says": [line for _, line in sorted(answer.sentences(study), key=lambda one: one[0] != own)],
         "subject": own,
         "next": _next(study, subject, told, mine),
         "at_lower_bound": None if judged is not None and _no_time_counts(judged) else _at_lower_bound(subject),
@@ -271,7 +271,7 @@ def _next(study: Study, subject: Part | None, told: Sequence[Finding], mine: Seq
         return say("a_stop")
     if told:
         return worded(told[0], study)[1]
-    again = sections.again(study)
+    again = method.again(study)
     if study.manifest.counters.state != "collected" and again:
         how = translated(study.manifest.counters.fix) or again.replace("--events", "--ncu")
         return say("a_collect", how=how)
@@ -289,9 +289,9 @@ def _at_lower_bound(part: Part | None) -> bool | None:
 
 def _caveats(study: Study, own: str) -> list[str]:
     """Those about the subject first, then the run's; the other implementations' are theirs."""
-    every = [one for one in sections.all_caveats(study) if own in one.about or not any(one.about)]
+    every = [one for one in caveats.all_caveats(study) if own in one.about or not any(one.about)]
     every.sort(key=lambda one: not any(one.about))
-    return [sections.caveat_line(one) + (say("a_fix", fix=one.fix) if one.fix else "") for one in every]
+    return [caveats.caveat_line(one) + (say("a_fix", fix=one.fix) if one.fix else "") for one in every]
 
 
 def _not_checked(study: Study, mine: Sequence[Finding]) -> str:

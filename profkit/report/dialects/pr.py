@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from analyzers.rules.rule import TIME
 from analyzers.verdicts.verdict import brief
-from profkit.report import sections
 from profkit.report.dialect import Dialect, Written, the_one
 from profkit.report.explain import gain, in_order, worded
 from profkit.report.layout import code, pipe_table
 from profkit.report.messages import language, say, spoken
 from profkit.report.names import short_name
+from profkit.report.sections import answer, caveats, method, parts
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
@@ -34,18 +34,18 @@ def write(runs: Sequence[str | Study]) -> Written:
 
 def snippet(study: Study, *, foreign: bool = False) -> str:
     """Markdown of the answer; `foreign`: the picture is in English although the text is not."""
-    manifest, device = study.manifest, sections.device(study)
-    missing, table, again = sections.counters_line(study), sections.parts_table(study), sections.again(study)
-    words = say("semicolon").join(sections.first_lines(study))
+    manifest, device = study.manifest, answer.device(study)
+    missing, table, again = method.counters_line(study), parts.parts_table(study), method.again(study)
+    words = say("semicolon").join(answer.first_lines(study))
     alt = escape(" ".join(say("pr_alt", sample=manifest.sample.id, words=words).split()))
     driver = [f"{say('driver')} {manifest.device['driver']}"] if "driver" in manifest.device else []
     versions = [f"{key} {value}" for key, value in manifest.versions.items() if key != "os"]
-    beside = (sections.timing_line(study), sections.paired_line(study), sections.below_least(study))
+    beside = (method.timing_line(study), method.paired_line(study), method.below_least(study))
     measured = say("comma").join([device, *driver, *versions, f"profkit {manifest.profkit}"])
     listed = [*_findings(study), *filter(None, beside), measured, *_caveats(study)]
     blocks = [
         f"## {say('pr_title', sample=manifest.sample.id, device=device)}",
-        "\n".join(f"**{line}**  " for line in sections.first_lines(study)),
+        "\n".join(f"**{line}**  " for line in answer.first_lines(study)),
         f"> {missing}{say('stop')}" if missing else "",
         pipe_table(table) if table.rows else "",
         say("pr_convention") if say("speedup") in table.head else "",
@@ -62,10 +62,10 @@ def snippet(study: Study, *, foreign: bool = False) -> str:
 
 def _caveats(study: Study) -> Iterator[str]:
     """What the answer rests on and is not sure of; the rest is counted."""
-    matter, colon = sections.that_matter(study), say("colon")
+    matter, colon = caveats.that_matter(study), say("colon")
     for one in matter:
         yield say("caveat") + colon + one.what + (f"{colon}{brief(one.how_much)}" if one.how_much else "")
-    rest = [one.what for one in sections.all_caveats(study) if one not in matter]
+    rest = [one.what for one in caveats.all_caveats(study) if one not in matter]
     if rest:
         yield say("pr_more_caveats", what=say("semicolon").join(rest))
 

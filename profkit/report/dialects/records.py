@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number, plain
 from profkit.errors import ProfkitError
-from profkit.report import sections
 from profkit.report.dialect import Dialect, Written, the_one
+from profkit.report.sections import answer
 
 if TYPE_CHECKING:
     from profkit.rundir.manifest import Impl
@@ -71,7 +71,7 @@ def _record(study: Study, task: dict[str, Any], impl: Impl) -> dict[str, Any]:
         "solution": task["solutions"].get(impl.name, impl.name),
         "evaluation": {
             "status": status,
-            "environment": {"hardware": sections.device(study), "libs": dict(manifest.versions)},
+            "environment": {"hardware": answer.device(study), "libs": dict(manifest.versions)},
             "timestamp": manifest.finished or manifest.created,
             "log": f"profkit {manifest.profkit}: {verdict.text()}" + (f"\n{impl.tail}" if impl.tail else ""),
             "correctness": _correctness(study, impl, row) if correct else None,

@@ -17,13 +17,14 @@ from analyzers.compare import Ladder
 from analyzers.rules.rule import TIME
 from analyzers.verdicts.speedup import FORMULAS, shown, speedup
 from profkit.errors import ProfkitError
-from profkit.report import sections, units
+from profkit.report import units
 from profkit.report.dialect import FILE, Dialect, Written
 from profkit.report.explain import gain, headline, proof, worded
 from profkit.report.ladder import Chosen, choose, ladder_of, ladder_table, moved
 from profkit.report.layout import Table, code, pipe_table
 from profkit.report.messages import language, say, spoken, translated
 from profkit.report.names import short_name
+from profkit.report.sections import answer, caveats, kernels, method, parts
 
 if TYPE_CHECKING:
     from profkit.rundir.manifest import Impl
@@ -150,13 +151,13 @@ class _Writer:
             yield self.gap("device")
             return
         wanted = self.head("device", "p_versions", "p_counters")
-        rows = [[name, value] for name, value in sections.facts(self.studies[0]) if name in wanted]
+        rows = [[name, value] for name, value in method.facts(self.studies[0]) if name in wanted]
         rows.append([say("created"), self.studies[0].manifest.created])
         yield pipe_table(Table(self.head("item", "value"), rows))
 
     def baseline(self) -> Iterator[str]:
         if not self.inputs.chosen:
-            told = sections.first_lines(self.inputs.program) if self.inputs.program is not None else []
+            told = answer.first_lines(self.inputs.program) if self.inputs.program is not None else []
             yield from [f"- {line}" for line in told] or [self.gap("no_baseline")]
             return
         first = self.inputs.chosen[0]
@@ -166,12 +167,12 @@ class _Writer:
 
     def hot(self) -> Iterator[str]:
         if (layers := self.inputs.layers) is not None:
-            yield pipe_table(sections.kernels_table(layers, spans=True)) + "\n"
+            yield pipe_table(kernels.kernels_table(layers, spans=True)) + "\n"
             yield say("layers_note")
-            yield from (f"- {sections.caveat_line(caveat)}" for caveat in sections.all_caveats(layers))
+            yield from (f"- {caveats.caveat_line(caveat)}" for caveat in caveats.all_caveats(layers))
             return
         ends = [self.inputs.chosen[at].impl for at in (0, -1)] if self.inputs.chosen else []
-        tables = [sections.kernels_table(study, ends, spans=True) for study in self.studies]
+        tables = [kernels.kernels_table(study, ends, spans=True) for study in self.studies]
         yield "\n\n".join(pipe_table(table) for table in tables if table.rows) or self.gap("no_hot")
 
     def findings(self) -> Iterator[str]:
@@ -214,7 +215,7 @@ class _Writer:
                 names = {"before": code(short_name(before.kernel)), "after": code(short_name(rung.kernel))}
                 yield "\n" + say("other_kernel", **names)
         for caveat in ladder.caveats:
-            yield f"\n- {sections.caveat_line(sections.Said.of(caveat))}"
+            yield f"\n- {caveats.caveat_line(caveats.Said.of(caveat))}"
 
     def accuracy(self) -> Iterator[str]:
         checked = [one for study in self.studies for one in study.manifest.candidates if one.checks]
@@ -236,12 +237,12 @@ class _Writer:
 
     def _checks(self, impl: Impl) -> list[str]:
         cells = [_largest(getattr(check, name) for check in impl.checks) for name in FIGURES]
-        return [impl.name, str(len(impl.checks)), *cells, sections.correctness(impl)]
+        return [impl.name, str(len(impl.checks)), *cells, parts.correctness(impl)]
 
     def performance(self) -> Iterator[str]:
         for study in self.studies:
-            yield pipe_table(sections.parts_table(study)) + "\n"
-            yield f"{sections.timing_line(study)}\n"
+            yield pipe_table(parts.parts_table(study)) + "\n"
+            yield f"{method.timing_line(study)}\n"
         if self.inputs.others:
             steps = list(dict.fromkeys(one.impl for one in self.inputs.chosen))
             runs = sorted([*self.studies, *self.inputs.others], key=elements)
@@ -260,7 +261,7 @@ class _Writer:
 
     def commands(self) -> Iterator[str]:
         yield self.gap("docker")
-        lines = list(map(sections.again, self.studies))
+        lines = list(map(method.again, self.studies))
         if lines:
             yield "\n```sh\n" + "\n".join(dict.fromkeys(lines)) + "\n```"
 

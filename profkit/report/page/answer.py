@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
 from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
-from profkit.report import sections, units
+from profkit.report import units
 from profkit.report.explain import gain, unexplained, worded
 from profkit.report.layout import Column, Table, column, cut
 from profkit.report.messages import bound, language, named, of_roof, say, translated
 from profkit.report.names import short_name
+from profkit.report.sections import answer, caveats, method, parts
 
 if TYPE_CHECKING:
     from analyzers.timeline.budget import Budget
@@ -45,14 +46,14 @@ class Card:
 
 def answer_of(study: Study, found: Sequence[Finding]) -> dict[str, Any]:
     """Content of the first screen."""
-    first, best = sections.sentences(study), study.best
+    first, best = answer.sentences(study), study.best
     (own, lead), *others = sorted(first, key=lambda one: best is not None and one[0] != best.name)
     skipped = [one.name for one in study.manifest.candidates if one.status == "skipped"]
     lines = [line for name, line in others if name not in skipped and not _in_table(study, name)]
-    missing, fix = sections.counters_line(study), translated(study.manifest.counters.fix)
+    missing, fix = method.counters_line(study), translated(study.manifest.counters.fix)
     lines.append(say("p_note_fix", note=missing, fix=fix) if missing and fix else missing)
-    lines.append(sections.uncounted_line(study))
-    notes = [sections.paired_line(study), sections.below_least(study), sections.noted_line(study)]
+    lines.append(method.uncounted_line(study))
+    notes = [method.paired_line(study), method.below_least(study), method.noted_line(study)]
     notes += [line for name, line in others if name in skipped]
     whole = study.first_step
     notes += [_baseline_note(study, whole[1])] if whole is not None else []
@@ -60,7 +61,7 @@ def answer_of(study: Study, found: Sequence[Finding]) -> dict[str, Any]:
         "lead": _lead(study, own) or lead,
         "mood": study.verdicts[best.name].word if best is not None and best.name in study.verdicts else "",
         "cards": _cards(study, found),
-        "table": _parts_table(study) if study.manifest.impls else sections.parts_table(study),
+        "table": _parts_table(study) if study.manifest.impls else parts.parts_table(study),
         "lines": list(filter(None, lines)),
         "notes": list(filter(None, notes)),
     }
@@ -87,8 +88,8 @@ def _parts_table(study: Study) -> Table:
     return Table.of(
         [
             Column("", [part.name for part in study.ranked]),
-            Column(say("correct"), [words.get(one.name) or sections.correctness(one.impl) for one in study.ranked]),
-            Column(say("speedup"), [sections.speedup(part.row) for part in study.ranked]),
+            Column(say("correct"), [words.get(one.name) or parts.correctness(one.impl) for one in study.ranked]),
+            Column(say("speedup"), [parts.speedup(part.row) for part in study.ranked]),
             column(say("time"), rows, "time", "s"),
             column(say("x_lower_bound"), rows, "lower_bound_ratio", ""),
             Column(say("js_frac"), [of_roof(row) for row in rows]),
@@ -144,7 +145,7 @@ def _faster_card(verdict: Verdict | None, row: Mapping[Any, Any]) -> Card:
         return Card(question, say("p_faster_none"), why, kind="bad")
     held = [one for one in verdict.conditions if one.code != "fragile"]  # which is said of being right
     conditions = say("comma").join(one.text(language()) for one in held)
-    ends = sections.speedup(row).partition(" ")[2].strip("[]")
+    ends = parts.speedup(row).partition(" ")[2].strip("[]")
     value = verdict.headline(language())
     count = units.count(number(row, "n"))
     sure = say("p_sure", low_high=ends, count=count) if ends else say("p_sure_narrow", count=count)
@@ -175,7 +176,7 @@ def _bound_card(row: Mapping[Any, Any], question: str) -> Card:
 
 def _trust_card(study: Study, found: Sequence[Finding]) -> Card:
     """How many caveats matter, the first of them, and the checks without their counters."""
-    matter, every = sections.that_matter(study), sections.all_caveats(study)
+    matter, every = caveats.that_matter(study), caveats.all_caveats(study)
     best = study.best.name if study.best is not None else None
     unrun = len({one.rule for one in found if one.severity == COLLECT and best in (None, one.impl)})
     counts = {"p_trust_more": len(matter) - 1, "p_trust_rest": len(every) - len(matter), "p_trust_unrun": unrun}
@@ -225,8 +226,8 @@ def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
 
 def _baseline_note(study: Study, whole: Budget) -> str:
     """What a run after a change is to be held against."""
-    noise = sections.spread(whole)
-    note = sections.per(study, "p_baseline", time=units.text(whole.step, "s"))
+    noise = answer.spread(whole)
+    note = answer.per(study, "p_baseline", time=units.text(whole.step, "s"))
     return note + (say("p_baseline_spread", range=noise) if noise else "")
 
 
@@ -236,7 +237,7 @@ def _hottest_card(study: Study, kernels: Sequence[Mapping[Any, Any]]) -> Card:
         total = float(study.step["time"][study.step["kind"] == "kernel"].sum())
         shares = {"share": units.percent(share), "wall": units.percent(number(kernels[0], "wall_share"))}
         shares["time"] = units.text(total, "s")
-        note = say("p_of_program", **shares) if study.filtered else sections.per(study, "p_of_kernel", **shares)
+        note = say("p_of_program", **shares) if study.filtered else answer.per(study, "p_of_kernel", **shares)
     else:
         total = sum(number(one, "time") for one in kernels)
         note = say("p_of_all", share=units.percent(share), time=units.text(total, "s"))
@@ -245,10 +246,10 @@ def _hottest_card(study: Study, kernels: Sequence[Mapping[Any, Any]]) -> Card:
 
 def _wall_cards(study: Study, one: Budget) -> Iterator[Card]:
     """Time of a step, idle share and distance to the lower bound, of the first device."""
-    known = {"steps": str(one.steady.steps), "range": sections.spread(one), "work": sections.launched(one)}
-    yield Card(sections.per(study, "p_one"), units.text(one.step, "s"), sections.per(study, "p_note", **known))
+    known = {"steps": str(one.steady.steps), "range": answer.spread(one), "work": answer.launched(one)}
+    yield Card(answer.per(study, "p_one"), units.text(one.step, "s"), answer.per(study, "p_note", **known))
     share, gaps = one.idle / one.window, f"{one.gaps / one.parts:.0f}"
-    note = sections.per(study, "p_idle", time=units.text(one.idle / one.parts, "s"), gaps=gaps)
+    note = answer.per(study, "p_idle", time=units.text(one.idle / one.parts, "s"), gaps=gaps)
     yield Card(say("p_idle"), units.percent(share), note, share)
     yield _far_card(study, one)
 
@@ -268,8 +269,8 @@ def _far_card(study: Study, one: Budget) -> Card:
     share = spent / total if total > 0 and not several else 0.0
     note = say("p_allows_counted", share=units.percent(share), **times) if share else say("p_allows_busy", **times)
     ratio, low = units.digits(one.step / least), units.digits(max(one.least, one.busy) / least)
-    answer = say("p_at_least", ratio=ratio) if share < WHOLLY else f"{ratio}x"
-    if sections.slowed(study):
-        answer = say("p_at_least_recorded", ratio=ratio)
+    far = say("p_at_least", ratio=ratio) if share < WHOLLY else f"{ratio}x"
+    if answer.slowed(study):
+        far = say("p_at_least_recorded", ratio=ratio)
         note += say("p_allows_traced", least=low)
-    return Card(say("p_allows"), answer, note, least / one.step)
+    return Card(say("p_allows"), far, note, least / one.step)

@@ -9,7 +9,7 @@ from analyzers.compare import Ladder
 from analyzers.timeline.compare import Programs
 from analyzers.verdicts.speedup import shown
 from profkit._version import __version__
-from profkit.report import figures, programs, sections, units
+from profkit.report import figures, programs, units
 from profkit.report import ladder as view
 from profkit.report.ladder import Chosen
 from profkit.report.messages import named, say
@@ -17,6 +17,8 @@ from profkit.report.page.data import Shown, data_of
 from profkit.report.page.frame import render
 from profkit.report.page.shown import Kernels, falls_of, wall_of
 from profkit.report.programs import Compared
+from profkit.report.sections import answer, caveats
+from profkit.report.sections.parts import correctness
 from roofline.figure.style import places
 
 
@@ -33,7 +35,7 @@ def page_of(done: Compared, limit: float | None = None) -> str:
         said, mood = gate(done, limit)
         return {
             "title": " → ".join(rung.label for rung in found.rungs),
-            "subtitle": "; ".join([*dict.fromkeys(sections.device(one) for one in done.studies), *runs]),
+            "subtitle": "; ".join([*dict.fromkeys(answer.device(one) for one in done.studies), *runs]),
             "mood": verdict if verdict in ("faster", "slower") else "",
             "gate": said,
             "gate_mood": mood,
@@ -76,7 +78,7 @@ def _programs(done: Compared, found: Programs) -> dict[str, Any]:
         "slices": programs.slices_table(found),
         "moved": [],
         "work": [(rung.label, programs.pieces_table(found, at)) for at, rung in enumerate(found.rungs) if rung.pieces],
-        "caveats": programs.caveats(done.studies, found),
+        "caveats": programs.caveats_of(done.studies, found),
     }
 
 
@@ -85,17 +87,17 @@ def _ladder(done: Compared, ladder: Ladder, parts: Sequence[Shown], kernels: Ker
     known = [part for part in parts if part.impl in part.study.waterfalls]
     head = say("p_now" if done.studies[0].manifest.impls else "p_now_gpu")
     impls = [next((one for one in each.study.manifest.impls if one.name == each.impl), None) for each in done.chosen]
-    own = dict.fromkeys(said for one in done.chosen for said in sections.concerning(one.study, one.impl))
+    own = dict.fromkeys(said for one in done.chosen for said in caveats.concerning(one.study, one.impl))
     return {
         "lead": _lead(ladder),
-        "table": view.ladder_table(ladder, list(map(sections.correctness, impls))),
+        "table": view.ladder_table(ladder, list(map(correctness, impls))),
         "note": "",
         "falls": list(falls_of(known, head, kernels, open_=len(known) - 1)),
         "budgets": [],
         "slices": None,
         "moved": [(rung.label, list(map(view.moved, rung.moved))) for rung in ladder.rungs if rung.moved],
         "work": [],
-        "caveats": [*map(sections.Said.of, ladder.caveats), *own],
+        "caveats": [*map(caveats.Said.of, ladder.caveats), *own],
     }
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from profkit.report import sections
 from profkit.report.messages import say
 from profkit.report.page.answer import answer_of
 from profkit.report.page.data import Shown, data_of, samples_of, shown_of, timeline_of
 from profkit.report.page.frame import render
 from profkit.report.page.shown import falls_of, findings_of, shares_of, walls_of
+from profkit.report.sections import answer, caveats, kernels, method
+from profkit.report.sections.parts import echoes
 from profkit.report.waterfall import shown
 
 if TYPE_CHECKING:
@@ -33,37 +34,37 @@ def page(study: Study) -> str:
 
 def _values(study: Study, parts: Sequence[Shown], data: Mapping[str, Any]) -> dict[str, Any]:
     """What the template shows, in the language in force."""
-    echoes, kernels = sections.echoes(study), data["kernels"]
-    found = [one for one in study.findings() if one.impl not in echoes]
-    has_roofline = sections.placed(study)
-    matter = sections.that_matter(study)
+    inside, rows = echoes(study), data["kernels"]
+    found = [one for one in study.findings() if one.impl not in inside]
+    has_roofline = method.placed(study)
+    matter = caveats.that_matter(study)
     whole = shown(study, most=0)
     falls = has_roofline or not study.stepwise
     now = say("p_now" if study.manifest.impls else "p_now_counted" if study.stepwise else "p_now_gpu")
-    again = sections.again(study)
-    facts = sections.facts(study) + ([(say("p_again"), again)] if again else [])
+    again = method.again(study)
+    facts = method.facts(study) + ([(say("p_again"), again)] if again else [])
     return {
-        "title": say("p_on", sample=study.manifest.sample.id, device=sections.device(study)),
+        "title": say("p_on", sample=study.manifest.sample.id, device=answer.device(study)),
         "subtitle": _subtitle(study),
         "answer": answer_of(study, found),
         "shares": shares_of(whole.blocks, whole.time) if whole is not None else [],
-        "falls": list(falls_of(_in_sight(study, parts), now, kernels, found)) if falls else [],
-        "budgets": list(walls_of(study, found, kernels)),
-        "holes": sections.holes_tables(study),
+        "falls": list(falls_of(_in_sight(study, parts), now, rows, found)) if falls else [],
+        "budgets": list(walls_of(study, found, rows)),
+        "holes": kernels.holes_tables(study),
         "has_timeline": data["timeline"] is not None,
-        "timeline": sections.timeline_lines(study) if not study.manifest.impls else [],
+        "timeline": kernels.timeline_lines(study) if not study.manifest.impls else [],
         "told": list(findings_of(study, found)),
         "has_roofline": has_roofline,
         # Without FLOP there is nothing to plot: the page has bars of bandwidth, and says so.
-        "plotted": not kernels or any((one["flops"] or 0) > 0 for one in kernels),
-        "kernel_note": sections.kernel_note(study),
+        "plotted": not rows or any((one["flops"] or 0) > 0 for one in rows),
+        "kernel_note": kernels.kernel_note(study),
         "timed": bool(data["timings"]),
-        "timing": sections.timing_line(study),
+        "timing": method.timing_line(study),
         "impls": bool(study.manifest.impls),
         "facts": facts,
         "facts_fold": say("comma").join(dict.fromkeys(key for key, _ in facts)),
         "matter": matter,
-        "other": [one for one in sections.all_caveats(study) if one not in matter],
+        "other": [one for one in caveats.all_caveats(study) if one not in matter],
         "version": study.manifest.profkit,
     }
 
@@ -77,6 +78,6 @@ def _subtitle(study: Study) -> str:
 
 def _in_sight(study: Study, parts: Sequence[Shown]) -> list[Shown]:
     """Parts with a waterfall: implementations as ranked, of ranges the longest first."""
-    known = [part for part in parts if part.impl in study.waterfalls and part.impl not in sections.echoes(study)]
+    known = [part for part in parts if part.impl in study.waterfalls and part.impl not in echoes(study)]
     ranked = known if study.manifest.impls else sorted(known, key=lambda part: -study.waterfalls[part.impl].time)
     return ranked[:MOST_FALLS]

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from analyzers.rules.rule import COLLECT, TIME, Finding
 from analyzers.rules.subjects import WHOLE
 from analyzers.waterfall import WORDS
-from profkit.report import sections, units
+from profkit.report import units
 from profkit.report.explain import MINOR, gain, headline, in_order, proof, runnable, unexplained, worded
 from profkit.report.layout import cut
 from profkit.report.messages import named, of_pair, say
 from profkit.report.names import short_name
 from profkit.report.page.data import Shown, page_name
+from profkit.report.sections import answer
 from profkit.report.waterfall import Block, blocks, lower_bound_line, wall_blocks
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def wall_of(
 
 def walls_of(study: Study, found: Sequence[Finding], kernels: Kernels) -> Iterator[Values]:
     """The steps of a program, one a process and device."""
-    lines, head = iter(sections.wall_time(study)), sections.per(study, "p_one")
+    lines, head = iter(answer.wall_time(study)), answer.per(study, "p_one")
     for name, one in study.budgets.items():
         if one.window > 0:
             yield wall_of(one, head, next(lines), found, name or WHOLE, kernels)
@@ -125,7 +126,7 @@ def findings_of(study: Study, found: Sequence[Finding]) -> Iterator[Values]:
     """The findings of the parts as these are ranked; of a program all in one."""
     parts = [(name, headline(study, name), [one for one in found if one.impl == name]) for name in in_order(study)]
     if study.best is None:
-        parts = [("", next(iter(sections.wall_time(study)), ""), list(found))]
+        parts = [("", next(iter(answer.wall_time(study)), ""), list(found))]
     ids = _ids(found)
     for at, (name, head, mine) in enumerate(parts):
         every = [one for one in mine if one.severity != COLLECT]

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from analyzers.rules.rule import TIME
 from analyzers.verdicts.verdict import brief
-from profkit.report import lines, sections
+from profkit.report import lines
 from profkit.report.explain import MINOR, gain, worded
 from profkit.report.layout import Column, Table, code, column, pipe_table, without_markup, words
 from profkit.report.messages import say
 from profkit.report.names import short_name
+from profkit.report.sections import answer, caveats, kernels, method, parts
 from profkit.report.waterfall import shown, table
 
 if TYPE_CHECKING:
@@ -33,15 +34,15 @@ def report(study: Study) -> str:
 
 
 def _head(study: Study) -> Iterator[str]:
-    yield f"# {sections.title(study)}"
-    yield "\n".join(f"**{line}**  " for line in sections.first_lines(study)).rstrip()
-    missing, fix = sections.counters_line(study), study.manifest.counters.fix
+    yield f"# {answer.title(study)}"
+    yield "\n".join(f"**{line}**  " for line in answer.first_lines(study)).rstrip()
+    missing, fix = method.counters_line(study), study.manifest.counters.fix
     if missing:
         yield f"> {missing}." + (f" Fix: {fix}." if fix else "")
-    yield _grid(sections.parts_table(study))
-    yield _stopped(sections.paired_line(study))
-    yield sections.uncounted_line(study)
-    yield sections.noted_line(study)
+    yield _grid(parts.parts_table(study))
+    yield _stopped(method.paired_line(study))
+    yield method.uncounted_line(study)
+    yield method.noted_line(study)
 
 
 def _answers(study: Study) -> Iterator[Section]:
@@ -53,8 +54,8 @@ def _answers(study: Study) -> Iterator[Section]:
         head = f"{whole.name}: {whole.head}" if named else whole.head
         note = _stopped(whole.line) if study.first_step is None else ""
         yield say("p_fall_title"), note, [_grid(table(whole.blocks, head, whole.time))]
-    yield say("hole_title"), say("hole_note"), list(map(_grid, sections.holes_tables(study)))
-    placed = sections.placed(study)
+    yield say("hole_title"), say("hole_note"), list(map(_grid, kernels.holes_tables(study)))
+    placed = method.placed(study)
     whose = f" of {study.best.name}" if study.best is not None else ""
     note = f"The largest gains known{whose}: upper bounds, which do not add up. `profkit explain` has all of them."
     yield "What next", say("p_ranked_wall") if study.stepwise and not placed else note, [_listed(_findings(study))]
@@ -77,20 +78,20 @@ def _findings(study: Study) -> Iterator[str]:
 
 def _evidence(study: Study) -> Iterator[Section]:
     """Shapes, passes, source lines, kernels, lower bounds and timelines."""
-    yield say("by_shape"), say("shapes_note"), [_grid(sections.shapes_table(study))]
+    yield say("by_shape"), say("shapes_note"), [_grid(parts.shapes_table(study))]
     by = ", ".join(study.passes[-1][1].inputs) if study.passes else ""
-    yield say("by_pass"), say("passes_note", by=by), [_grid(sections.passes_table(study))]
+    yield say("by_pass"), say("passes_note", by=by), [_grid(parts.passes_table(study))]
     note = "What the sampler saw warps wait for, charged to the line that makes them wait. A bound is a slice of its kernel's."
     yield "Source lines", note, [f"```\n{found}\n```" if (found := lines.text(study.lines)) else ""]
-    kernels = sections.kernels_table(study, spans=True)
-    hidden = len(study.hottest) - len(kernels.rows)
+    longest = kernels.kernels_table(study, spans=True)
+    hidden = len(study.hottest) - len(longest.rows)
     more = f"{hidden} more kernels, and all names in full, are" if hidden else "Names in full are"
-    if kernels.rows:
-        yield "Kernels", sections.kernel_note(study), [_grid(kernels), f"{more} in kernels.csv."]
+    if longest.rows:
+        yield "Kernels", kernels.kernel_note(study), [_grid(longest), f"{more} in kernels.csv."]
     if (far := _lower_bounds(study)).rows:
-        yield "How far from the lower bound", "", [_grid(far), _stopped(sections.below_least(study))]
-    yield "Timeline", "", [_listed(sections.timeline_lines(study))]
-    yield "compute-sanitizer", "", [_listed(line.replace("|", "\\|") for line in sections.sanitizer_lines(study))]
+        yield "How far from the lower bound", "", [_grid(far), _stopped(method.below_least(study))]
+    yield "Timeline", "", [_listed(kernels.timeline_lines(study))]
+    yield "compute-sanitizer", "", [_listed(line.replace("|", "\\|") for line in caveats.sanitizer_lines(study))]
 
 
 def _lower_bounds(study: Study) -> Table:
@@ -114,17 +115,15 @@ def _origin(study: Study) -> Iterator[Section]:
     """How it was measured, what weakens it, what went wrong, and how to do it again."""
     manifest = study.manifest
     right = ", ".join(f"{one.name} {one.exactness}" for one in manifest.candidates if one.exactness)
-    told = [sections.timing_line(study), f"right to: {right}" if right else "", *sections.inferred_lines(study)]
-    told += [f"{name}: {value}" for name, value in sections.facts(study)]
+    told = [method.timing_line(study), f"right to: {right}" if right else "", *method.inferred_lines(study)]
+    told += [f"{name}: {value}" for name, value in method.facts(study)]
     told.append(f"profkit {manifest.profkit}, {manifest.created}")
     yield "How it was measured", "", [_listed(told)]
-    caveats = [
-        sections.caveat_line(one) + (f". Fix: {one.fix}" if one.fix else "") for one in sections.that_matter(study)
-    ]
-    yield "Caveats", "", [_listed(caveats), _stopped(sections.more_caveats(study))]
-    for impl, tail in sections.last_lines(study):
+    weak = [caveats.caveat_line(one) + (f". Fix: {one.fix}" if one.fix else "") for one in caveats.that_matter(study)]
+    yield "Caveats", "", [_listed(weak), _stopped(caveats.more_caveats(study))]
+    for impl, tail in caveats.last_lines(study):
         yield f"{impl.name}: {impl.status}", brief(impl.reason), ["```\n" + tail.replace("```", "'''") + "\n```"]
-    if line := sections.again(study):
+    if line := method.again(study):
         how = "-c constraints.txt -e ." if manifest.sample.path else "."
         yield "Do it again", "", [f"```\npip install {how}    # in a checkout of profkit\n{line}\n```"]
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from profkit.report import figures, sections, units
+from profkit.report import figures, units
 from profkit.report.page.shown import shares_of
+from profkit.report.sections import answer
 from profkit.report.waterfall import shown
 from roofline.figure.style import THEMES
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def html(study: Study) -> str:
     """HTML fragment without scripts, with its picture inline."""
-    lines = [f"<b>{escape(sections.title(study))}</b>", *map(escape, sections.first_lines(study))]
+    lines = [f"<b>{escape(answer.title(study))}</b>", *map(escape, answer.first_lines(study))]
     parts = ["<div>" + "<br>".join(lines), *_bar(study), *_picture(study)]
     return "".join([*parts, f"<small>{escape(study.path.as_posix())}</small></div>"])
 

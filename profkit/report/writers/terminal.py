@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from analyzers.verdicts.verdict import WORDS
-from profkit.report import sections
 from profkit.report.layout import terminal_table
 from profkit.report.messages import language, say
-from profkit.report.sections import tried
+from profkit.report.sections import answer, caveats, kernels, method, parts
 
 if TYPE_CHECKING:
     from analyzers.verdicts.verdict import Verdict
@@ -35,32 +34,32 @@ def tone(word: str) -> str | None:
 def summary(study: Study, told: Mapping[str, str] = MappingProxyType({})) -> str:
     """The whole answer in a screenful, verdicts in colour. told: sentences that were shown before, by candidate."""
     tones = {name: tone(one.word) for name, one in study.verdicts.items()}
-    blocks = [*answer(study, told, [name for name, _ in sections.sentences(study)]), ""]
-    parts = sections.parts_table(study)
-    blocks += [terminal_table(parts, tones=[tones.get(row[0]) for row in parts.rows])] if parts.rows else []
-    for more in (sections.shapes_table(study), sections.passes_table(study)):
+    blocks = [*lines(study, told, [name for name, _ in answer.sentences(study)]), ""]
+    table = parts.parts_table(study)
+    blocks += [terminal_table(table, tones=[tones.get(row[0]) for row in table.rows])] if table.rows else []
+    for more in (parts.shapes_table(study), parts.passes_table(study)):
         blocks += ["", terminal_table(more)] if more.rows else []
     if not study.manifest.impls and len(study.hottest):
-        blocks.append(terminal_table(sections.kernels_table(study)))
-    missing, fix = sections.counters_line(study), study.manifest.counters.fix
-    notes = [sections.timing_line(study), sections.paired_line(study), sections.uncounted_line(study), missing]
+        blocks.append(terminal_table(kernels.kernels_table(study)))
+    missing, fix = method.counters_line(study), study.manifest.counters.fix
+    notes = [method.timing_line(study), method.paired_line(study), method.uncounted_line(study), missing]
     blocks += [note for note in notes if note] + ([f"  fix: {fix}"] if missing and fix else [])
-    blocks += sections.inferred_lines(study)
-    blocks += sections.timeline_lines(study)
-    blocks += _listed("compute-sanitizer:", sections.sanitizer_lines(study))
-    weak = [_caveat(one) for one in sections.that_matter(study)]
-    blocks += _listed(say("t_caveats"), [line for line in (*weak, sections.more_caveats(study)) if line])
-    for impl, tail in sections.last_lines(study):
+    blocks += method.inferred_lines(study)
+    blocks += kernels.timeline_lines(study)
+    blocks += _listed("compute-sanitizer:", caveats.sanitizer_lines(study))
+    weak = [_caveat(one) for one in caveats.that_matter(study)]
+    blocks += _listed(say("t_caveats"), [line for line in (*weak, caveats.more_caveats(study)) if line])
+    for impl, tail in caveats.last_lines(study):
         blocks += [f"last lines of {impl.name}:", *("  | " + line for line in tail.splitlines()[-LAST_LINES:])]
     return "\n".join(blocks)
 
 
-def answer(study: Study, told: Mapping[str, str], names: Collection[str]) -> list[str]:
+def lines(study: Study, told: Mapping[str, str], names: Collection[str]) -> list[str]:
     """First lines about these, in the colours of their verdicts, under the title; of what was told, what is new or amended."""
     tones = {name: tone(one.word) for name, one in study.verdicts.items()}
-    lines = [(name, line) for name, line in sections.sentences(study) if name in names and told.get(name) != line]
-    shown = [(name, say("amended", line=line) if name in told else line) for name, line in lines]
-    head = [] if told else [sections.title(study), ""]
+    new = [(name, line) for name, line in answer.sentences(study) if name in names and told.get(name) != line]
+    shown = [(name, say("amended", line=line) if name in told else line) for name, line in new]
+    head = [] if told else [answer.title(study), ""]
     return head + [click.style(line, fg=tones.get(name), bold=True) for name, line in shown]
 
 
@@ -68,14 +67,16 @@ def _listed(head: str, lines: Sequence[str]) -> list[str]:
     return [head, *(f"  - {line}" for line in lines)] if lines else []
 
 
-def _caveat(one: sections.Said) -> str:
+def _caveat(one: caveats.Said) -> str:
     return one.what + (f": {one.how_much}" if one.how_much else "") + (f" (fix: {one.fix})" if one.fix else "")
 
 
 def overview(studies: Sequence[Study]) -> str:
     """One line a candidate of many runs."""
-    table, missing = sections.overview(studies)
-    tones = [tone(one.verdicts[part.name].word) if part.name in one.verdicts else None for one, part in tried(studies)]
+    table, missing = parts.overview(studies)
+    tones = [
+        tone(one.verdicts[part.name].word) if part.name in one.verdicts else None for one, part in parts.tried(studies)
+    ]
     return "\n".join([terminal_table(table, tones=tones) if table.rows else "nothing was measured", *missing])
 
 
