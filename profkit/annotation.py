@@ -23,6 +23,7 @@ compiled function launches belongs to the range round its call.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import json
@@ -30,14 +31,15 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar, cast
 
 DOMAIN = "profkit"
 VARIABLE = "PROFKIT_ANNOTATIONS"
 Flops = Mapping[str, float] | float | None
+Mirror = Callable[[str], AbstractContextManager[Any]]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -61,9 +63,7 @@ class Annotation:
             _listener.push(self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if _listener is not None and not _compiling():
             _listener.pop(self, completed=kind is None)
 
@@ -78,73 +78,54 @@ class Annotation:
         return cast(F, inside)
 
 
+class _Open(threading.local):
+    """The open ranges of a thread: (path, what leaves the range in the tools)."""
+
+    def __init__(self) -> None:
+        self.stack: list[tuple[str, ExitStack]] = []
+
+
 class Listener:
     """Hands ranges to whoever listens: NVTX, the file of declared work, a mirror (torch's profiler)."""
 
-    def __init__(
-        self,
-        domain: Any = None,
-        file: str = "",
-        mirror: Callable[[str], AbstractContextManager[Any]] | None = None,
-    ) -> None:
-        self._domain = domain
-        self._file = file
-        self._mirror = mirror
-        self._open = threading.local()
-        self._attributes: dict[str, Any] = {}
+    def __init__(self, domain: Any, file: str, mirror: Mirror | None) -> None:
+        self._domain, self._file, self._mirror = domain, file, mirror
+        self._open = _Open()
+        self._attributes = functools.cache(lambda name: domain.get_event_attributes(message=name))
         self._known: dict[tuple[int, str, str], str] = {}
         self._numbers = itertools.count()
 
     def push(self, one: Annotation) -> None:
-        stack = self._stack()
         _check(one)
-        path = f"{stack[-1][0]}/{one.name}" if stack else one.name
-        mirrored = self._mirror(one.name) if self._mirror is not None else None
-        stack.append((path, mirrored, _backward_here()))
-        if mirrored is not None:
-            mirrored.__enter__()
+        stack, leaving = self._open.stack, ExitStack()
+        stack.append((f"{stack[-1][0]}/{one.name}" if stack else one.name, leaving))
+        _backward_here(leaving)
+        if self._mirror is not None:
+            leaving.enter_context(self._mirror(one.name))
         if self._domain is not None:
-            attributes = self._attributes.get(one.name)
-            if attributes is None:
-                attributes = self._domain.get_event_attributes(message=one.name)
-                self._attributes[one.name] = attributes
-            self._domain.push_range(attributes)
+            self._domain.push_range(self._attributes(one.name))
+            leaving.callback(self._domain.pop_range)
 
     def pop(self, one: Annotation, *, completed: bool) -> None:
-        stack = self._stack()
-        if not stack:
+        if not self._open.stack:
             # Entered before anybody listened.
             return
-        path, mirrored, threaded = stack.pop()
-        if self._domain is not None:
-            self._domain.pop_range()
-        if mirrored is not None:
-            mirrored.__exit__(None, None, None)
-        if threaded is not None:
-            threaded()
+        path, leaving = self._open.stack.pop()
+        leaving.close()
         if self._file and completed:
             self._record(path, one)
 
-    def _stack(self) -> list[tuple[str, Any, Callable[[], None] | None]]:
-        found = getattr(self._open, "stack", None)
-        if found is None:
-            found = self._open.stack = []
-        return cast("list[tuple[str, Any, Callable[[], None] | None]]", found)
-
     def _record(self, path: str, one: Annotation) -> None:
-        work = json.dumps(
-            {
-                "flops": dict(one.flops) if isinstance(one.flops, Mapping) else one.flops,
-                "bytes": one.bytes,
-            }
-        )
+        """One write, which the system does not mix with those of other threads and processes."""
+        flops = dict(one.flops) if isinstance(one.flops, Mapping) else one.flops
+        work = {"range": path, "flops": flops, "bytes": one.bytes}
         # A forked child has the parent's table but its own number.
-        key = (os.getpid(), path, work)
-        line = ""
+        key, line = (os.getpid(), path, json.dumps(work)), ""
         if key not in self._known:
             self._known[key] = f"{key[0]}.{next(self._numbers)}"
-            line = json.dumps({"id": self._known[key], "range": path, **json.loads(work)}) + "\n"
-        _append(self._file, line + json.dumps(self._known[key]) + "\n")
+            line = json.dumps({"id": self._known[key], **work}) + "\n"
+        with contextlib.suppress(OSError), open(self._file, "ab", buffering=0) as out:
+            out.write(f"{line}{json.dumps(self._known[key])}\n".encode())
 
 
 def _check(one: Annotation) -> None:
@@ -156,40 +137,23 @@ def _check(one: Annotation) -> None:
             raise ValueError(f"annotate({one.name!r}): work of {number!r}; give a finite number from 0 up")
 
 
-def _append(file: str, text: str) -> None:
-    """One write, which the system does not mix with those of other threads and processes."""
-    try:
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    except OSError:
-        return
-    try:
-        os.write(handle, text.encode())
-    finally:
-        os.close(handle)
-
-
 def _compiling() -> bool:
     """Whether torch.compile is tracing this very call."""
     torch = sys.modules.get("torch")
     return torch is not None and torch.compiler.is_compiling()
 
 
-def _backward_here() -> Callable[[], None] | None:
-    """Make backward run in the calling thread; what undoes it, None where there is nothing to undo."""
-    torch = sys.modules.get("torch")
-    native = getattr(torch, "_C", None)
-    if (
-        native is None
-        or not hasattr(native, "_set_multithreading_enabled")
-        or not native._is_multithreading_enabled()
-        or os.environ.get("PROFKIT_AUTOGRAD") == "threads"
-    ):
-        return None
-    native._set_multithreading_enabled(False)
-    return lambda: native._set_multithreading_enabled(True)
+def _backward_here(leaving: ExitStack) -> None:
+    """Make backward run in the calling thread until `leaving` is closed."""
+    native: Any = getattr(sys.modules.get("torch"), "_C", None)
+    if not hasattr(native, "_set_multithreading_enabled") or os.environ.get("PROFKIT_AUTOGRAD") == "threads":
+        return
+    if native._is_multithreading_enabled():
+        native._set_multithreading_enabled(False)
+        leaving.callback(native._set_multithreading_enabled, True)
 
 
-def listen(mirror: Callable[[str], AbstractContextManager[Any]] | None = None, *, file: str = "") -> Listener | None:
+def listen(mirror: Mirror | None = None, *, file: str = "") -> Listener | None:
     """Look for listeners again, and let `mirror(name)` accompany every range; None when nobody listens.
 
     The first range of a process calls it; call it again when a listener comes later.
@@ -203,9 +167,7 @@ def listen(mirror: Callable[[str], AbstractContextManager[Any]] | None = None, *
 
 
 def _attached() -> Any:
-    """profkit's NVTX domain when a tool is attached to NVTX, else None. NVTX itself knows; no environment
-    variable is common to all tools.
-    """
+    """profkit's NVTX domain when a tool is attached to NVTX, which alone knows, else None."""
     try:
         import nvtx
     except ImportError:
@@ -214,49 +176,40 @@ def _attached() -> Any:
     return None if type(domain).__name__ == "DummyDomain" else domain
 
 
+@dataclass
+class Declared:
+    """What a range declared over all passages, FLOP by pipe ("": unnamed); None where a passage did not say."""
+
+    passages: int = 0
+    flops: dict[str, float] | None = field(default_factory=dict)
+    bytes: float | None = 0.0
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        self.passages += 1
+        flops, moved = row.get("flops"), row.get("bytes")
+        if flops is None or self.flops is None:
+            self.flops = None
+        else:
+            named = flops if isinstance(flops, dict) else {"": flops}
+            self.flops |= {pipe: self.flops.get(pipe, 0.0) + float(count) for pipe, count in named.items()}
+        self.bytes = None if moved is None or self.bytes is None else self.bytes + float(moved)
+
+
 def read_declared(file: Path) -> dict[str, Declared]:
     """The declared work of a file of annotations by range; a last line cut short is passed over.
 
     Empty when there is no file.
     """
-    try:
-        lines = file.read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return {}
     known: dict[str, dict[str, Any]] = {}
     found: dict[str, Declared] = {}
-    for line in lines:
-        try:
+    for line in file.read_text("utf-8", "replace").splitlines() if file.is_file() else ():
+        with contextlib.suppress(ValueError):
             row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict) and "id" in row:
-            known[str(row["id"])] = row
-        elif isinstance(row, str) and row in known:
-            found.setdefault(str(known[row]["range"]), Declared()).add(known[row])
+            if isinstance(row, dict) and "id" in row:
+                known[str(row["id"])] = row
+            elif isinstance(row, str) and row in known:
+                found.setdefault(str(known[row]["range"]), Declared()).add(known[row])
     return found
-
-
-class Declared:
-    """What one range declared over all passages: `passages`, `flops` by pipe ("" where none was named) and
-    `bytes`; None where a passage did not say.
-    """
-
-    def __init__(self) -> None:
-        self.passages = 0
-        self.flops: dict[str, float] | None = {}
-        self.bytes: float | None = 0.0
-
-    def add(self, row: Mapping[str, Any]) -> None:
-        self.passages += 1
-        flops = row.get("flops")
-        if flops is None:
-            self.flops = None
-        elif self.flops is not None:
-            for pipe, count in (flops if isinstance(flops, dict) else {"": flops}).items():
-                self.flops[pipe] = self.flops.get(pipe, 0.0) + float(count)
-        moved = row.get("bytes")
-        self.bytes = None if moved is None or self.bytes is None else self.bytes + float(moved)
 
 
 class _Unasked(Listener):
@@ -268,6 +221,6 @@ class _Unasked(Listener):
             found.push(one)
 
 
-_listener: Listener | None = _Unasked()
+_listener: Listener | None = _Unasked(None, "", None)
 
 annotate = Annotation
