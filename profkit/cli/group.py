@@ -76,7 +76,7 @@ class Verbs(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            close = get_close_matches(args[0], ALL, n=2)
+            close = get_close_matches(args[0], [*ALL, "--version", "--help"], n=2)
             hint = f" Did you mean {' or '.join(close)}?" if close else ""
             raise click.UsageError(f"no verb {args[0]!r}.{hint}", ctx) from error
 

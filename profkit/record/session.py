@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -222,6 +223,12 @@ class Session:
             )
         if not ended.code:
             return None
+        if "No module named 'profkit'" in ended.tail:
+            what, fix = (
+                "the program's Python has no profkit",
+                f"install it there, or run the program by {sys.executable}",
+            )
+            return ProgramFailedError(what, fix=fix)
         how = f"was killed by {ended.signal}" if ended.signal else f"ended with exit code {ended.code}"
         failed = ProgramFailedError(f"the program {how} under {tool}{tail}", fix="run it without a profiler first")
         failed.exit_code = as_shells_do(ended.code)
