@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -131,8 +131,10 @@ _PLACE = re.compile(r"\{(\w+)\}")
 _NUMBERS = frozenset(("n", "k", "s", "us", "x", "y", "z", "share", "count", "ratio", "change", "rounds", "runs"))
 """Places that only a number fills."""
 _NUMBER = r"[-+]?[\d.,]+(?:e[-+]?\d+)?%?|nan|inf"
+_FILLED = {"name": r"\S+", "rest": ".*"} | dict.fromkeys(_NUMBERS, _NUMBER)
+"""What may fill a place; any other one anything."""
 _LEAST = 4
-"""Letters that a template needs beside its places to be sure of itself."""
+"""Letters beside its places by which a template is known whatever fills them."""
 
 
 def translated(text: str) -> str:
@@ -153,44 +155,27 @@ def in_chinese(said: str) -> str:
     return verdict.in_chinese(said)
 
 
-class _Template(NamedTuple):
-    """Pattern of a sentence; `loose`: so few letters that a filled place must be known."""
-
-    pattern: re.Pattern[str]
-    chinese: str
-    loose: bool
-
-
 @cache
-def _patterns() -> Sequence[_Template]:
-    """Templates with places, the most literal text first."""
+def _patterns() -> list[tuple[re.Pattern[str], str, bool]]:
+    """(pattern, Chinese, whether its words alone are enough) of templates with places, the most literal text first."""
     placed = [one for one in catalogue().sentences.items() if _PLACE.search(one[0])]
     placed.sort(key=lambda one: -len(_PLACE.sub("", one[0])))
-    return [_template(*one) for one in placed]
+    return [_pattern(*one) for one in placed]
 
 
-def _template(english: str, chinese: str) -> _Template:
+def _pattern(english: str, chinese: str) -> tuple[re.Pattern[str], str, bool]:
     pieces = _PLACE.split(english)
-    made = [_place(one) if at % 2 else re.escape(one) for at, one in enumerate(pieces)]
-    letters = sum(map(str.isalpha, "".join(pieces[::2])))
-    loose = letters < _LEAST and not {*pieces[1::2]} <= _NUMBERS
-    return _Template(re.compile("".join(made), re.DOTALL), chinese, loose)
-
-
-def _place(name: str) -> str:
-    """What may fill a place: a number, one word, anything; nothing at all in `rest` alone."""
-    kind = _NUMBER if name in _NUMBERS else r"\S+" if name == "name" else ".*" if name == "rest" else ".+?"
-    return f"(?P<{name}>{kind})"
+    made = [f"(?P<{one}>{_FILLED.get(one, '.+?')})" if at % 2 else re.escape(one) for at, one in enumerate(pieces)]
+    sure = sum(map(str.isalpha, "".join(pieces[::2]))) >= _LEAST or {*pieces[1::2]} <= _NUMBERS
+    return re.compile("".join(made), re.DOTALL), chinese, sure
 
 
 def _known(said: str) -> str | None:
     if said in catalogue().sentences:
         return catalogue().sentences[said]
-    for one in _patterns():
-        found = one.pattern.fullmatch(said)
-        if found:
-            filled = found.groupdict()
-            told = {name: in_chinese(text) for name, text in filled.items()}
-            if not one.loose or told != filled:
-                return spaced(one.chinese.format(**told))
+    for pattern, chinese, sure in _patterns():
+        if found := pattern.fullmatch(said):
+            told = {name: in_chinese(text) for name, text in found.groupdict().items()}
+            if sure or told != found.groupdict():
+                return spaced(chinese.format(**told))
     return None
