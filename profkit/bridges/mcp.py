@@ -23,6 +23,8 @@ from profkit.report.programs import compared
 from profkit.study.study import Study, open_study
 
 LIMIT = 12_000
+OPTIONS = ("--ncu", "--events", "--deep", "--lines", "--device", "--candidate", "--budget", "--trials")
+"""What a client may ask of `profkit profile`."""
 HOW = (
     "Measure, read the first finding, change one thing, measure and compare, stop at the lower bound. A speed-up counts only "
     "where `wins` is true. Paths are relative to the first root."
@@ -41,26 +43,16 @@ class Tools:
 
         options: of `profkit profile`, such as "--ncu" or "--device cpu --candidate cuda".
         """
-        allowed = (
-            "--ncu",
-            "--events",
-            "--deep",
-            "--lines",
-            "--device",
-            "--candidate",
-            "--budget",
-            "--trials",
-        )
         words = shlex.split(options)
-        strange = [word for word in words if word.startswith("-") and word.partition("=")[0] not in allowed]
+        strange = [word for word in words if word.startswith("-") and word.partition("=")[0] not in OPTIONS]
         if strange:
-            raise ProfkitError(f"{strange[0]} is not for this tool", fix=f"these are: {', '.join(allowed)}")
+            raise ProfkitError(f"{strange[0]} is not for this tool", fix=f"these are: {', '.join(OPTIONS)}")
         folder = self._inside(path)
         runs = ["--runs", str(self._roots[0] / "profkit-runs"), "--for", "agent", "-q"]
         return self._started(["profile", str(folder), *words, *runs])
 
     def explain(self, run: str, kernel: str = "") -> str:
-        """The findings of a run, or of the newest below a folder, ranked by what they could win at most."""
+        """A run, or the newest below a folder: its findings by what they could win at most, the next step, the gate."""
         study = self._study(run)
         return agent.document(study, study.findings(kernel))
 
@@ -86,13 +78,6 @@ class Tools:
         roof = self._study(run).roofline
         rows = [{"name": one.name, "kind": one.kind, "peak": one.peak, "source": one.source} for one in roof.ceilings]
         return _short({"device": roof.device, "ceilings": rows})
-
-    def next(self, run: str) -> str:
-        """The one next step for a run, the command that measures again, and the gate."""
-        found = json.loads(agent.document(self._study(run)))
-        return _short(
-            {name: found[name] for name in ("schema", "ok", "says", "next", "at_lower_bound", "measure", "gate")}
-        )
 
     def _inside(self, path: str) -> Path:
         """A path below one of the roots. Raises ProfkitError for any other, links followed."""
@@ -159,6 +144,6 @@ def server(roots: Sequence[str | os.PathLike[str]], seconds: float = 600.0) -> A
         ) from error
     tools = Tools([Path(root) for root in roots], seconds)
     made = MCPServer("profkit", instructions=HOW, version=__version__)
-    for one in (tools.profile, tools.explain, tools.compare, tools.lines, tools.ceilings, tools.next):
+    for one in (tools.profile, tools.explain, tools.compare, tools.lines, tools.ceilings):
         made.tool()(_told(one))
     return made

@@ -92,7 +92,6 @@ class Measured:
         call: Callable[..., Any],
         *arguments: Any,
         reference: Callable[..., Any] | None = None,
-        max_ratio: float | None = None,
     ) -> Run:
         """Time call(*arguments); fail the test when it is wrong, or slower than the limit.
 
@@ -103,24 +102,23 @@ class Measured:
         from profkit import api
 
         self._count += 1
-        limit = self._limit if max_ratio is None else max_ratio
         options = {"runs": self._runs, "device": self._device, "budget": self._budget}
         # Where no lock ends with its process nothing is held, and -n is not for measuring.
         with contextlib.nullcontext() if sys.platform == "win32" else alone("pytest"):
             run = api.measure(call, *arguments, reference=reference, **options)
         if reference is not None:
-            self._against_reference(run, limit)
+            self._against_reference(run)
         else:
-            self._against_baseline(run, limit)
+            self._against_baseline(run)
         return run
 
-    def _against_reference(self, run: Run, limit: float) -> None:
+    def _against_reference(self, run: Run) -> None:
         verdict = next(iter(run.verdicts.values()))
         if not verdict.right:
             pytest.fail(f"{verdict.impl}: {verdict.text()}", pytrace=False)
-        _judge(1 / verdict.high, 1 / verdict.low, limit, f"{verdict.impl} over the reference")
+        _judge(1 / verdict.high, 1 / verdict.low, self._limit, f"{verdict.impl} over the reference")
 
-    def _against_baseline(self, run: Run, limit: float) -> None:
+    def _against_baseline(self, run: Run) -> None:
         from profkit import api
 
         kept = self._home / str(self._count)
@@ -135,7 +133,7 @@ class Measured:
                 f"the baseline differs in {', '.join(ladder.apart)}: --profkit-update keeps a new one", pytrace=False
             )
         rung = ladder.rungs[1]
-        _judge(1 / rung.high, 1 / rung.low, limit, f"{rung.impl} over its baseline")
+        _judge(1 / rung.high, 1 / rung.low, self._limit, f"{rung.impl} over its baseline")
 
 
 def _judge(low: float, high: float, limit: float, what: str) -> None:

@@ -139,7 +139,7 @@ def ladder_table(ladder: Ladder, correct: Sequence[str] = ()) -> Table:
             Column(say("measure"), [first or units.MISSING, *(one or say("c_same_file") for one in others)], 5),
             Column(say("correct"), correct or [units.MISSING] * len(rungs), 5),
             Column(f"{say('time')} [{unit}]", times),
-            Column(say("c_step"), [step_text(rung) for rung in rungs]),
+            Column(say("c_step"), [ratio_text(rung.step, rung) for rung in rungs]),
             Column(say("since"), [shown(rung.total, "ratio") for rung in rungs], 3),
             Column(say("attainable"), [units.percent(rung.attainable_fraction) for rung in rungs], 4),
             Column(say("x_lower_bound"), [units.digits(rung.lower_bound_ratio) for rung in rungs], 4),
@@ -148,12 +148,12 @@ def ladder_table(ladder: Ladder, correct: Sequence[str] = ()) -> Table:
     )
 
 
-def step_text(rung: Rung) -> str:
-    """ "1.35x [1.3, 1.41] faster" than the step before."""
-    if math.isnan(rung.step):
+def ratio_text(value: float, one: Rung | Ratio) -> str:
+    """ "1.35x [1.3, 1.41] faster"; a dash where nothing is compared."""
+    if math.isnan(value):
         return units.MISSING
-    inside = f" {interval(rung)}" if units.digits(rung.low) != units.digits(rung.high) else ""
-    return f"{shown(rung.step, 'ratio')}{inside} {say(f'c_{rung.verdict}')}"
+    inside = f" {interval(one)}" if units.digits(one.low) != units.digits(one.high) else ""
+    return f"{shown(value, 'ratio')}{inside} {say(f'c_{one.verdict}')}"
 
 
 def interval(one: Rung | Ratio) -> str:

@@ -29,7 +29,17 @@ from analyzers.timeline.idle import IDLE
 from analyzers.verdicts.speedup import shown
 from profkit.errors import ProfkitError
 from profkit.report import units
-from profkit.report.ladder import COLOURS, Chosen, caveat_line, chosen_of, interval, ladder_of, machine, told_apart
+from profkit.report.ladder import (
+    COLOURS,
+    Chosen,
+    caveat_line,
+    chosen_of,
+    interval,
+    ladder_of,
+    machine,
+    ratio_text,
+    told_apart,
+)
 from profkit.report.ladder import text as ladder_text
 from profkit.report.layout import Column, Table, column, terminal_table
 from profkit.report.messages import say
@@ -37,7 +47,6 @@ from profkit.report.names import short_names
 from profkit.report.sections import answer, caveats
 
 if TYPE_CHECKING:
-    from analyzers.verdicts.statistics import Ratio
     from profkit.study.study import Study
 
 MOST_PIECES, LEAST = 14, 5e-4
@@ -164,28 +173,20 @@ def sides_table(found: Programs) -> Table:
     """One row a program: window, time of a step, GPU work, launches, speed-up."""
     taken = [one.taken for one in found.rungs]
     rows = [{"time": one.budget.step, "share": one.budget.busy / one.budget.step} for one in taken]
-    since = [ratio_text(one.since) for one in found.rungs]
+    since = [ratio_text(one.since.value, one.since) for one in found.rungs]
     return Table.of(
         [
             Column(say("st_program"), [one.label for one in taken]),
             column(per(found, "st_time"), rows, "time", "s"),
             Column(say("st_range"), [answer.spread(one.budget) for one in taken], 3),
-            Column(say("c_step"), [ratio_text(one.ratio) for one in found.rungs]),
+            Column(say("c_step"), [ratio_text(one.ratio.value, one.ratio) for one in found.rungs]),
             Column(say("since"), since if len(since) > 2 else [units.MISSING] * len(since), 4),
             column(say("st_busy"), rows, "share", "%", 2),
-            Column(say("st_busy_ratio"), [ratio_text(one.busy) for one in found.rungs], 1),
+            Column(say("st_busy_ratio"), [ratio_text(one.busy.value, one.busy) for one in found.rungs], 1),
             Column(per(found, "st_launched"), [answer.launched(one.budget) for one in taken], 6),
             Column(say("st_window"), [window(one) for one in taken], 5),
         ]
     )
-
-
-def ratio_text(ratio: Ratio) -> str:
-    """ "1.36x [1.3, 1.41] faster"; a dash where nothing is compared."""
-    if math.isnan(ratio.value):
-        return units.MISSING
-    inside = f" {interval(ratio)}" if ratio.low == ratio.low else ""
-    return f"{shown(ratio.value, 'ratio')}{inside} {say(f'c_{ratio.verdict}')}"
 
 
 def slices(found: Programs) -> list[tuple[str, list[float]]]:

@@ -39,19 +39,17 @@ def test_a_client_sees_few_tools_and_gets_documents():
         ("explain", {"run": run}),
         ("compare", {"before": run, "after": run}),
         ("ceilings", {"run": run}),
-        ("next", {"run": run}),
         ("explain", {"run": "nowhere"}),
         ("lines", {"run": run}),
     )
-    assert listed == ["profile", "explain", "compare", "lines", "ceilings", "next"]
+    assert listed == ["profile", "explain", "compare", "lines", "ceilings"]
     found = [json.loads(answer) for answer in answers]
     assert found[0]["subject"] == "cuda"
     assert len(answers[0]) <= 3000
     assert [step["impl"] for step in found[1]["steps"]] == ["cuda", "cuda"]
     assert {"dram", "fp32"} <= {one["name"] for one in found[2]["ceilings"]}
-    assert found[3]["next"] == found[0]["next"]
-    assert (found[4]["ok"], found[5]["ok"]) == (False, False)
-    assert "no source lines" in found[5]["error"]["message"]
+    assert (found[3]["ok"], found[4]["ok"]) == (False, False)
+    assert "no source lines" in found[4]["error"]["message"]
 
 
 def test_lines_where_they_were_recorded(tmp_path):

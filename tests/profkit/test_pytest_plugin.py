@@ -28,8 +28,9 @@ def wait(seconds):
 def double(x):
     return x * 2
 
+@pytest.mark.profkit(max_ratio=1000)
 def test_right(profkit):
-    run = profkit.measure(double, X, reference=lambda x: x + x, max_ratio=1000)
+    run = profkit.measure(double, X, reference=lambda x: x + x)
     assert run.verdicts["double"].right
 
 def test_wrong(profkit):
