@@ -50,7 +50,7 @@ class Worker:
 
     def __init__(self, log: Path, extra: Mapping[str, str], lent: int, nice: int = 0) -> None:
         self._log, self._extra, self._lent, self._nice = log, dict(extra), lent, nice
-        self._process: process.Child | None = None
+        self._process: subprocess.Popen[bytes] | None = None
 
     def ask(self, task: Task, say: Callable[[str], None]) -> Answer:
         """Have a task done. Raises WorkerDiedError."""
@@ -71,7 +71,7 @@ class Worker:
         self.close()
         raise WorkerDiedError(how) from problem
 
-    def _started(self) -> process.Child:
+    def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
             self.close()
             with self._log.open("ab") as log:
@@ -98,7 +98,7 @@ class Worker:
                 pipe.close()
 
 
-def _end(running: process.Child) -> str:
+def _end(running: subprocess.Popen[bytes]) -> str:
     """How a process ended; "" if it still runs after a while."""
     until = time.monotonic() + _FAREWELL
     while (code := running.poll()) is None:
@@ -108,11 +108,10 @@ def _end(running: process.Child) -> str:
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
-def _pipes(running: process.Child) -> tuple[IO[bytes], IO[bytes]]:
-    into, out = getattr(running, "stdin", None), running.stdout
-    if into is None or out is None:
-        raise ValueError("no pipe to the worker")
-    return into, out
+def _pipes(running: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    assert running.stdin is not None
+    assert running.stdout is not None
+    return running.stdin, running.stdout
 
 
 def main() -> int:

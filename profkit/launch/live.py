@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -27,34 +26,36 @@ _APART = 1.0
 
 
 class Live:
-    """Streams of one start of a program: output goes to the descriptors `out` and `err` too.
+    """Streams of one start of a program: output goes to the descriptors `out` and `err` too, -1 for nowhere.
 
-    `signalled`: whether it was told to end meanwhile. stdin: a file in the place of ours.
+    `outputs`: the descriptors to read, and where each goes to; `theirs`: the program's ends. `signalled`: whether it was told
+    to end meanwhile. stdin: a file in the place of ours.
     """
 
     def __init__(self, out: int, err: int, stdin: Any = None) -> None:
         self.signalled = False
         self._stdin = stdin
-        one = _pair(out)
+        ours, theirs = _pair(out)
+        self.outputs, self.theirs = {ours: out}, [os.fdopen(theirs, "wb", 0)]
         # What goes to one place keeps its order.
-        other = one if os.path.sameopenfile(out, err) else _pair(err)
-        self._ends = {one: out, other: err}
-        self._theirs = (one[1], other[1])
+        if out != err and not os.path.sameopenfile(out, err):
+            ours, theirs = _pair(err)
+            self.outputs[ours] = err
+            self.theirs.append(os.fdopen(theirs, "wb", 0))
 
     def options(self) -> Mapping[str, Any]:
         """Options of Popen."""
-        return {"stdin": self._stdin, "stdout": self._theirs[0], "stderr": self._theirs[1]}
+        return {"stdin": self._stdin, "stdout": self.theirs[0], "stderr": self.theirs[-1]}
 
-    def outputs(self) -> dict[int, int]:
-        """The descriptors to read, and where each goes to; the program has its own from now on."""
-        for descriptor in set(self._theirs):
-            os.close(descriptor)
-        return {ours: goes for (ours, _), goes in self._ends.items()}
+    def close(self) -> None:
+        """Read no more."""
+        for output in self.outputs:
+            os.close(output)
 
     @contextlib.contextmanager
     def signals(self, leader: int) -> Iterator[None]:
         """Signals to this process go to what the leader guards; a second SIGINT or SIGTERM is for this process."""
-        if threading.current_thread() is not threading.main_thread():
+        if -1 in self.outputs.values() or threading.current_thread() is not threading.main_thread():
             yield
             return
         before = {one: signal.getsignal(one) for one in (*_ENDING, *_OTHERS)}
@@ -90,7 +91,7 @@ class Live:
                 os.killpg(leader, signal.SIGCONT)
                 return
             if number == signal.SIGWINCH:
-                for (ours, _), goes in self._ends.items():
+                for ours, goes in self.outputs.items():
                     _as_wide(ours, goes)
             if number not in (signal.SIGINT, signal.SIGWINCH):
                 # The guard would end everything; and a terminal sends these to no group.
@@ -100,7 +101,7 @@ class Live:
 
 def _pair(like: int) -> tuple[int, int]:
     """(to read, to write): a terminal where `like` is one, else a pipe."""
-    if not os.isatty(like):
+    if like < 0 or not os.isatty(like):
         return os.pipe()
     ours, theirs = pty.openpty()
     modes = termios.tcgetattr(theirs)
@@ -113,7 +114,3 @@ def _pair(like: int) -> tuple[int, int]:
 def _as_wide(ours: int, like: int) -> None:
     with contextlib.suppress(OSError):
         fcntl.ioctl(ours, termios.TIOCSWINSZ, fcntl.ioctl(like, termios.TIOCGWINSZ, bytes(8)))
-
-
-PLAIN: Mapping[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-"""Options of Popen for a process whose output goes to its log alone."""

@@ -15,13 +15,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 import psutil
 
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import waiting
-from profkit.launch.live import PLAIN, Live
+from profkit.launch.live import Live
 from profkit.launch.protocol import LIMITS
 from profkit.rundir.files import unwritable
 
@@ -42,8 +42,6 @@ class Child(Protocol):
     pid: int
     returncode: int | Any
 
-    @property
-    def stdout(self) -> IO[bytes] | None: ...
     def poll(self) -> int | None: ...
     def wait(self) -> int: ...
 
@@ -64,7 +62,7 @@ def demand_linux() -> None:
         )
 
 
-def guarded(argv: Sequence[str], **options: Any) -> Child:
+def guarded(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
     """A process under its own warden, which adopts what it leaves behind; options are Popen's."""
     return subprocess.Popen([sys.executable, "-I", "-S", str(_WARDEN), str(os.getpid()), *argv], **options)
 
@@ -133,13 +131,15 @@ class Spool:
         return "\n".join(line[:300] for line in text.strip().splitlines()[-count:])
 
 
+Limit = float | Callable[[float], float | None] | None
+
+
 def run(
     argv: Sequence[str],
     *,
     log: Path,
     env: Mapping[str, str],
-    watch: Callable[[float], float | None] | None = None,
-    limit: float | None = None,
+    limit: Limit = None,
     cwd: Path | None = None,
     memory: int = 0,
     hand_over: Sequence[Given] = (),
@@ -147,71 +147,50 @@ def run(
 ) -> Exit:
     """Start `argv`, copy its output to `log`, wait for its end.
 
-    `watch(seconds since start)` is called many times a second; it returns the moment (same clock) after
-    which the child counts as hung, or None for no limit. `limit` is a plain limit in seconds. A hung
-    child is killed with everything it started. KeyboardInterrupt kills it too and is raised again. `memory`:
-    bytes of host memory it and what it started may have together, 0 for no limit; files that are mapped, such as
-    libraries, do not count. `hand_over`: files and sockets that go to the child and are closed here. `live`: a program's
-    own streams and signals; its KeyboardInterrupt is the second. A FAMILY of its own in `env`: 16 letters by which the
-    child and what it starts are known, drawn unless given.
-    Raises CannotProfileError on other systems than Linux.
+    `limit`: seconds, or a function that is called many times a second with those since the start; it returns the moment (same
+    clock) after which the child counts as hung unless a compiler is at work, None for no limit. A hung child is killed with
+    everything it started. KeyboardInterrupt kills it too and is raised again. `memory`: bytes of host memory it and what it
+    started may have together, 0 for no limit; files that are mapped, such as libraries, do not count. `hand_over`: files and
+    sockets that go to the child and are closed here. `live`: a program's own streams and signals, closed here; its
+    KeyboardInterrupt is the second. A FAMILY of its own in `env`: 16 letters by which the child and what it starts are known,
+    drawn unless given. Raises CannotProfileError on other systems than Linux.
     """
     demand_linux()
     began = time.monotonic()
     # What this process inherited is the mark of its own family.
     mark = env.get(FAMILY, "")
     mark = secrets.token_hex(8) if mark in ("", os.environ.get(FAMILY)) else mark
-    streams = PLAIN if live is None else live.options()
-    child, spool = _started(argv, log, {**env, FAMILY: mark}, cwd, hand_over, streams)
-    outputs = live.outputs() if live is not None else {child.stdout.fileno(): -1} if child.stdout is not None else {}
-    meter = Meter(child.pid, memory)
-    try:
-        with live.signals(child.pid) if live is not None else contextlib.nullcontext():
-            hung = _follow(child, outputs, spool, watch, limit, began, meter)
-    finally:
-        # Everything of the session goes, also what a well-behaved child left running; nobody waits for that.
-        kill_session(child.pid, grace=_GRACE if child.poll() is None and not meter.over else 0.0, mark=mark)
-        child.wait()
-        for output in outputs:
-            while data := _read(output):
-                _fed(data, spool, outputs[output])
-            os.close(output) if child.stdout is None else child.stdout.close()
-        spool.close()
+    with contextlib.ExitStack() as after:
+        streams = after.enter_context(contextlib.closing(live or Live(-1, -1, subprocess.DEVNULL)))
+        with contextlib.ExitStack() as theirs:
+            for one in (*hand_over, *streams.theirs):
+                theirs.callback(one.close)
+            spool = after.enter_context(contextlib.closing(Spool(log)))
+            fds = tuple(one.fileno() for one in hand_over)
+            child = _started(argv, {**env, FAMILY: mark}, **streams.options(), cwd=cwd, pass_fds=fds)
+        meter = Meter(child.pid, memory)
+        try:
+            with streams.signals(child.pid):
+                hung = _follow(child, streams.outputs, spool, limit, began, meter)
+        finally:
+            # Everything of the session goes, also what a well-behaved child left running; nobody waits for that.
+            kill_session(child.pid, grace=_GRACE if child.poll() is None and not meter.over else 0.0, mark=mark)
+            child.wait()
+            for output, copy in streams.outputs.items():
+                while data := _read(output):
+                    _fed(data, spool, copy)
     wall = time.monotonic() - began
     return Exit(child.returncode, wall, spool.last_lines(), hung, meter.over)
 
 
-def _started(
-    argv: Sequence[str],
-    log: Path,
-    env: Mapping[str, str],
-    cwd: Path | None,
-    hand_over: Sequence[Given],
-    streams: Mapping[str, Any],
-) -> tuple[Child, Spool]:
-    """The process, and where its output goes. Raises ProfkitError."""
+def _started(argv: Sequence[str], env: Mapping[str, str], **options: Any) -> Child:
+    fix = "is it installed and executable?"
+    if shutil.which(argv[0], path=env.get("PATH")) is None:
+        raise ProfkitError(f"cannot start {argv[0]}: {_why_not(argv[0])}", fix=fix)
     try:
-        spool = Spool(log)
-        if shutil.which(argv[0], path=env.get("PATH")) is None:
-            spool.close()
-            raise ProfkitError(f"cannot start {argv[0]}: {_why_not(argv[0])}", fix="is it installed and executable?")
-        child = start(
-            argv,
-            **streams,
-            env=env,
-            cwd=cwd,
-            start_new_session=True,
-            pass_fds=tuple(one.fileno() for one in hand_over),
-        )
+        return start(argv, env=env, start_new_session=True, **options)
     except OSError as error:
-        spool.close()
-        raise ProfkitError(
-            f"cannot start {argv[0]}: {error.strerror}", fix="is it installed and executable?"
-        ) from error
-    finally:
-        for given in hand_over:
-            given.close()
-    return child, spool
+        raise ProfkitError(f"cannot start {argv[0]}: {error.strerror}", fix=fix) from error
 
 
 def _why_not(program: str) -> str:
@@ -220,10 +199,9 @@ def _why_not(program: str) -> str:
 
 def _follow(
     child: Child,
-    outputs: dict[int, int],
+    outputs: Mapping[int, int],
     spool: Spool,
-    watch: Callable[[float], float | None] | None,
-    limit: float | None,
+    limit: Limit,
     began: float,
     meter: Meter,
 ) -> bool:
@@ -246,8 +224,8 @@ def _follow(
             if meter.exceeded():
                 return False
             elapsed = time.monotonic() - began
-            deadline = watch(elapsed) if watch else None
-            if limit is not None and elapsed > limit:
+            deadline = limit(elapsed) if callable(limit) else None
+            if isinstance(limit, (int, float)) and elapsed > limit:
                 break
             if deadline is not None and deadline != due:
                 worker = next(iter(waiting.descendants(child.pid)), child.pid)

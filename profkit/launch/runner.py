@@ -233,7 +233,7 @@ def _sparing(job: Job, spared: Sequence[Event]) -> Job:
 
 def _ran(argv: list[str], files: _Files, follower: Follower, outcome: Outcome, **options: Any) -> process.Exit:
     """How the process ended that writes events; options: those of process.run."""
-    ended = process.run(argv, log=files.of("log"), watch=follower, **options)
+    ended = process.run(argv, log=files.of("log"), limit=follower, **options)
     follower(ended.wall)
     outcome.exits.append((argv, ended, files.of("log")))
     return ended
@@ -349,7 +349,7 @@ class Child(threading.Thread):
                 self.argv,
                 log=self.log,
                 env={**_environment(self._scratch), process.FAMILY: self.mark},
-                watch=self._deadline,
+                limit=self._deadline,
                 memory=self._job.memory,
                 hand_over=[self._line],
             )

@@ -25,7 +25,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
@@ -71,8 +71,8 @@ class Request(msgspec.Struct):
 class Forked:
     """A server's child in the form of subprocess.Popen. Not for two threads."""
 
-    def __init__(self, pid: int, line: socket.socket, stdout: IO[bytes]) -> None:
-        self.pid, self.stdout = pid, stdout
+    def __init__(self, pid: int, line: socket.socket) -> None:
+        self.pid = pid
         self.returncode: int | None = None
         self._line = line
 
@@ -292,13 +292,9 @@ def _fork(control: socket.socket, asks: bytes, argv: Sequence[str], options: Map
     """A child of the server behind `control`, requested through `asks`, or None."""
     given = tuple(options.get("pass_fds", ()))
     ours, theirs = socket.socketpair()
-    out, into = os.pipe()
     try:
-        try:
-            socket.send_fds(control, [asks], [theirs.fileno(), into, *given])
-        finally:
-            theirs.close()
-            os.close(into)
+        with theirs:
+            socket.send_fds(control, [asks], [theirs.fileno(), options["stdout"].fileno(), *given])
         ours.settimeout(LIMITS["start"])
         pid = _received(ours)
         if pid is None:
@@ -309,11 +305,10 @@ def _fork(control: socket.socket, asks: bytes, argv: Sequence[str], options: Map
     except BaseException as error:
         # A child that was forked already hears that its line has ended, and ends.
         ours.close()
-        os.close(out)
         if isinstance(error, OSError):
             return None
         raise
-    return Forked(pid, ours, os.fdopen(out, "rb", 0))
+    return Forked(pid, ours)
 
 
 @contextlib.contextmanager
