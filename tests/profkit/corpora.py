@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,38 +10,6 @@ from pathlib import Path
 from profkit.study.study import Study
 
 DATA = Path(__file__).parent.parent / "data"
-_HEADER = re.compile(r"^# (\w+): (.*)$", re.M)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A candidate of a corpus. `expect`: "no win", "status NAME words of the reason" or "caveat NAME"; `runs`: cpu, gpu, ..."""
-
-    file: Path
-    expect: str
-    runs: str
-
-    @property
-    def name(self) -> str:
-        return self.file.stem
-
-
-def entries(folder: Path, runs: str) -> list[Entry]:
-    """The candidates of a folder that run there, by the comments on top of each file."""
-    found = []
-    for file in sorted(folder.glob("*.py")):
-        head = dict(_HEADER.findall(file.read_text().partition('"""')[0]))
-        if head.get("runs") == runs:
-            found.append(Entry(file, head.get("expect", ""), head["runs"]))
-    return found
-
-
-def as_sample(folder: Path, chosen: Iterable[Entry], into: Path) -> Path:
-    """A sample folder with the corpus's reference and these candidates."""
-    into.mkdir(parents=True)
-    for file in (folder / "reference.py", *(entry.file for entry in chosen)):
-        shutil.copy(file, into / file.name)
-    return into
 
 
 @dataclass(frozen=True)
@@ -93,6 +60,11 @@ _BENCHMARKS = frozenset(
 """Tasks that the benchmark alone judges: what had to be mended for theirs has tests of its own, and other tasks have all of their kinds."""
 _CPUS = frozenset({"process", "tricks", "schemes", "blocks", "bytes"})
 """Tasks whose candidates do what makes no sense on a GPU, end more than themselves, or multiply whole numbers, which torch cannot there."""
+_GPUS = frozenset(
+    {("plain", one) for one in ("side_stream", "side_stream_late", "side_stream_when_timed")}
+    | {("dense", one) for one in ("compiled", "cuda_epilogue", "graph_replay", "joined_stream", "triton_epilogue")}
+)
+"""What needs a GPU."""
 _UNTOLD = frozenset(
     {("images", "gelu_by_tanh"), ("mbconv", "running_variance_as_it_is"), ("runs", "commonest_by_counting")}
 )
@@ -103,7 +75,9 @@ smallest where torch gives any on a GPU.
 
 def tells(part: Part, device: str) -> bool:
     """Whether what a candidate is called on this device says anything."""
-    return device == "cpu" or not (
+    if device == "cpu":
+        return (part.task, part.name) not in _GPUS
+    return not (
         part.task in _CPUS
         or (part.task, part.name) in _UNTOLD
         or "threading" in part.source
@@ -120,6 +94,10 @@ MENDED = {
     "chosen": ("by_kind_of_layer",),
     "consts": ("folded_in_the_constructor", "names_of_its_own", "turned_in_its_constructor"),
     "csr": ("row_by_search", "row_of_each_entry"),
+    "dense": ("guarded_build", "own_buffer", "transposed_once", "two_threads"),
+    "heads": ("large_negative", "without_maximum"),
+    "norms": ("as_it_is", "folded_at_call", "folded_on_first_use"),
+    "parts": ("one_pass", "stepwise_mean", "tree_mean"),
     "folded": (
         "folded_in_the_constructor_and_let_go",
         "folded_once_and_says_so",
@@ -166,7 +144,7 @@ def some(every: Iterable[Part]) -> list[Part]:
     """Of all candidates the honest ones of MENDED, and in each task that tests judge a cheat of every kind that it has."""
     found: dict[object, Part] = {}
     for part in every:
-        if part.task in _BENCHMARKS:
+        if part.task in _BENCHMARKS or not tells(part, "cpu"):
             continue
         if part.role == "cheat":
             found.setdefault((part.task, part.kind), part)

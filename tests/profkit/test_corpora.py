@@ -6,16 +6,13 @@ Here of every kind a cheat in each task, and honest ones that the judge was mend
 from __future__ import annotations
 
 import pytest
-from corpora import DATA, MENDED, RUN, STURDY, TASKS, TORCHS, Part, entries, held, parts, some, tells, wins, written
+from corpora import MENDED, RUN, STURDY, TASKS, TORCHS, Part, held, parts, some, tells, wins, written
 
 from profkit.api import profile
 from profkit.launch import gpu
 
-OLDER = {
-    "cheat": [DATA / "cheats", DATA / "cheats/weights"],
-    "honest": [DATA / "honest" / task for task in ("dense", "attention", "mixed", "weights")],
-}
-EVERY = {role: [part for task in TASKS for part in parts(task) if part.role == role] for role in OLDER}
+ROLES = ("cheat", "honest")
+EVERY = {role: [part for task in TASKS for part in parts(task) if part.role == role] for role in ROLES}
 SOME = some(part for role in EVERY for part in EVERY[role])
 
 
@@ -45,20 +42,13 @@ def told(run, chosen):
     return {part.name: wrong for part in chosen if (wrong := wrongly_called(run, part))}
 
 
-def number(role):
-    older = {
-        entry.file for folder in OLDER[role] for runs in ("cpu", "cpu alone", "gpu") for entry in entries(folder, runs)
-    }
-    return len(EVERY[role]) + len(older)
-
-
 def test_the_corpora_are_large_enough():
-    assert number("cheat") >= 280
-    assert number("honest") >= 215
+    assert len(EVERY["cheat"]) >= 280
+    assert len(EVERY["honest"]) >= 215
     assert len({part.kind for part in EVERY["cheat"]}) >= 30
     names = [(part.task, part.name) for role in EVERY for part in EVERY[role]]
     assert len(set(names)) == len(names)
-    assert {part.kind for part in SOME} == {part.kind for role in EVERY for part in EVERY[role]}
+    assert {part.kind for part in SOME} >= {part.kind for role in EVERY for part in EVERY[role] if tells(part, "cpu")}
     assert {(part.task, part.name) for part in SOME} >= {(task, name) for task in MENDED for name in MENDED[task]}
 
 
@@ -68,6 +58,20 @@ def test_no_cheat_of_any_kind_wins_and_no_honest_one_is_accused(tmp_path, task):
     chosen = [part for part in SOME if part.task == task]
     run = run_of(task, chosen, tmp_path)
     assert run.manifest.reference.ok
+    assert told(run, chosen) == {}
+    if task in ("dense", "heads", "parts"):
+        assert run.manifest.probe["passing"] == run.manifest.probe["precision"]["noise"] == []
+    if task == "plain":
+        # In a process of its own there is no reference to call, and to end it is no pass.
+        ended = ("calls_the_reference", "exits", "exits_politely")
+        assert not [impl.name for impl in run.manifest.candidates if impl.name in ended and impl.ok]
+
+
+@pytest.mark.slow
+def test_a_cheat_in_the_process_of_its_judge_does_not_win(tmp_path):
+    names = ("cached_by_address", "cached_by_contents", "cached_when_timed", "works_in_a_thread", "unwritten", "exits")
+    chosen = [part for part in parts("plain") if part.name in names]
+    run = run_of("plain", chosen, tmp_path, trust=True)
     assert told(run, chosen) == {}
 
 

@@ -1,9 +1,0 @@
-# expect: status load-error
-# runs: cpu
-"""Is the reference."""
-
-from reference import Model
-
-
-class ModelNew(Model):
-    pass
