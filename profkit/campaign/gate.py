@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 from analyzers.compare import Ladder, Rung
 from analyzers.records import number
@@ -21,7 +22,6 @@ from profkit.report import units
 from profkit.report.layout import Table, pipe_table, without_markup, words
 from profkit.report.programs import compared
 from profkit.report.sections import answer, caveats
-from profkit.report.writers.junit import Case
 from profkit.rundir.directory import find_runs
 from profkit.study.study import Part, Study
 
@@ -200,15 +200,22 @@ def _interval(one: Judged) -> str:
     return f"{one.ratio:.3g}x [{one.low:.3g}, {one.high:.3g}]"
 
 
-def cases(found: Sequence[Judged]) -> list[Case]:
-    return [
-        Case(
-            one.sample,
-            one.impl,
-            one.after,
-            failure=one.why if one.fails else "",
-            skipped=one.why if one.word in ("new", "apart") else "",
-            says=f"{one.word} {_interval(one)}",
-        )
-        for one in found
-    ]
+def junit(found: Sequence[Judged]) -> bytes:
+    """JUnit's XML, as CI systems read it; times are the measured ones, not the duration of measuring."""
+    root = ElementTree.Element("testsuite", name="profkit", tests=str(len(found)), errors="0")
+    for one in found:
+        case = ElementTree.SubElement(root, "testcase", classname=_legal(one.sample), name=_legal(one.impl))
+        if one.after == one.after:
+            case.set("time", f"{one.after:.9f}")
+        tag = "failure" if one.fails else "skipped" if one.word in ("new", "apart") else ""
+        if tag:
+            ElementTree.SubElement(case, tag, message=_legal(one.why))
+        ElementTree.SubElement(case, "system-out").text = _legal(f"{one.word} {_interval(one)}")
+    root.set("failures", str(len(root.findall("*/failure"))))
+    root.set("skipped", str(len(root.findall("*/skipped"))))
+    return bytes(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True))
+
+
+def _legal(text: str) -> str:
+    """Without the letters that XML has no way to write."""
+    return "".join(letter for letter in text if letter in "\t\n" or " " <= letter < "\ufffe" or letter > "\uffff")

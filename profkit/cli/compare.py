@@ -14,7 +14,6 @@ from profkit.cli.options import PATH, Verb
 from profkit.cli.terminal import show
 from profkit.report import ladder as view
 from profkit.report.messages import speaking
-from profkit.report.writers.junit import document
 from profkit.rundir.files import write_atomic
 
 PAGES = (".html", ".htm")
@@ -134,14 +133,14 @@ def gate_(before: Path, after: Path, limit: float, output: Path | None, picture:
 
     Exit code 1 when something is wrong, gone, or slower for sure; 2 when there is nothing to compare. Needs no GPU.
     """
-    from profkit.campaign.gate import cases, comment, judge
+    from profkit.campaign.gate import comment, judge, junit
     from profkit.report.figures import gate_scene, png
 
     found, studies = judge(before, after, limit, **how)
     text = comment(found, studies, limit, picture)
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
-        suite = document("profkit", cases(found))
+        suite = junit(found)
         made = {"comment.md": text.encode(), "roofline.png": png(gate_scene(studies)), "junit.xml": suite}
         for name, data in made.items():
             write_atomic(output / name, data)

@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from profkit.campaign.gate import Judged, junit
 from profkit.cli.group import invoke
 from profkit.report.figures import gate_scene
-from profkit.report.writers.junit import Case, document
 from profkit.rundir.directory import find_runs
 from profkit.study.study import Study
 
@@ -140,7 +140,7 @@ def test_other_devices_are_told_apart(before, tmp_path, capsys):
 
 
 def test_junit_of_odd_names_is_xml():
-    root = ElementTree.fromstring(document("s", [Case("a<b", "k(int*) & \x1b[0m", float("nan"), failure="\x00<>")]))
+    root = ElementTree.fromstring(junit([Judged("a<b", "k(int*) & \x1b[0m", "wrong", why="\x00<>", fails=True)]))
     assert root[0].get("name") == "k(int*) & [0m"
     assert root[0].get("time") is None
 
