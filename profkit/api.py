@@ -148,7 +148,7 @@ def draw(run: Study | str | os.PathLike[str], *, theme: str = "light") -> Figure
 
 
 def roofline(*runs: Study | str | os.PathLike[str], **options: Any) -> Figure:
-    """The kernels of runs on one roofline; options as `profkit roofline`: levels, dtypes, top, theme."""
+    """The kernels of runs on one roofline; options as `profkit roofline`: levels, top, theme."""
     figure: Figure = draw_scene(figures.kernels_scene([open_study(one) for one in runs], **options))
     return figure
 

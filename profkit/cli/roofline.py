@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,6 @@ import click
 
 from profkit.cli import options as shared
 from profkit.errors import ProfkitError
-
-
-def _words(*known: str) -> Callable[[click.Context, click.Parameter, str], tuple[str, ...]]:
-    return lambda _context, option, text: shared.words_of(text, known, f"words of {option.opts[0]}")
 
 
 @click.command("roofline")
@@ -24,15 +19,8 @@ def _words(*known: str) -> Callable[[click.Context, click.Parameter, str], tuple
     "levels",
     default="dram",
     show_default=True,
-    callback=_words("dram", "l2", "l1"),
+    callback=lambda _context, _option, text: shared.words_of(text, ("dram", "l2", "l1"), "levels"),
     help="Memory levels, a point of every kernel each: dram,l2,l1.",
-)
-@click.option(
-    "--dtype",
-    "dtypes",
-    default="",
-    callback=_words("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8"),
-    help="Only kernels that compute mainly in these types, and their ceilings.",
 )
 @click.option("--top", default=12, show_default=True, type=click.IntRange(1), help="How many kernels, by time.")
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
@@ -42,7 +30,7 @@ def roofline_(runs: tuple[Path, ...], output: Path, force: bool, **options: Any)
 
     \b
     profkit roofline RUN -o roofline.svg --level dram,l2 --top 20
-    profkit roofline BEFORE AFTER --dtype bf16 --theme dark
+    profkit roofline BEFORE AFTER --theme dark
     """
     from profkit.report.figures import kernels_scene  # pandas and matplotlib stay out of start-up
     from profkit.study.study import open_study

@@ -31,16 +31,6 @@ if TYPE_CHECKING:
     from profkit.report.ladder import Chosen
 
 TOP_KERNELS = 12
-ROOFS = {
-    "fp64": ("fp64", "tensor_fp64"),
-    "fp32": ("fp32", "tensor_tf32"),
-    "tf32": ("tensor_tf32",),
-    "bf16": ("tensor_bf16",),
-    "fp16": ("tensor_fp16", "fp16"),
-    "fp8": ("tensor_fp8",),
-    "int8": ("tensor_int8",),
-}
-"""The compute ceilings of a type, as --dtype names it."""
 
 
 def draw(study: Study, *, theme: str = "light") -> Figure:
@@ -247,15 +237,14 @@ def kernels_scene(
     studies: Sequence[Study],
     *,
     levels: Sequence[str] = ("dram",),
-    dtypes: Sequence[str] = (),
     top: int = TOP_KERNELS,
     theme: str = "light",
     references: bool = True,
 ) -> Scene:
     """The `top` longest kernels of the runs under the ceilings of their device.
 
-    levels: memory ceilings, a point each. dtypes: keys of ROOFS, only kernels whose busiest compute unit is of
-    these. references: those of the references, too. Raises ProfkitError where devices differ or nothing is left to draw.
+    levels: memory ceilings, a point each. references: the kernels of the references, too. Raises ProfkitError where
+    devices differ or nothing is left to draw.
     """
     if not studies:
         raise ProfkitError("no runs to draw", fix="name run directories")
@@ -268,14 +257,13 @@ def kernels_scene(
     samples = [study.manifest.sample.id for study in studies]
     labels = told_apart(studies, samples) if len(studies) > 1 else [""]
     kernels = pd.concat([_labelled(study, name, references) for study, name in zip(studies, labels, strict=True)])
-    kernels, others = _of_types(kernels.reset_index(drop=True), dtypes)
+    kernels = kernels.reset_index(drop=True)
     shown_ = kernels.sort_values("time", ascending=False, kind="stable").head(top) if len(kernels) else kernels
     total = float(kernels["time"].sum()) or math.nan if "time" in kernels else math.nan
     rows = shown_.to_dict("records")
     short = short_names(str(row["kernel"]) for row in rows)
     hidden = len(kernels) - len(rows)
     captions = dict.fromkeys(line for study in studies for line in _tools(study) if line)
-    captions |= {f"{others} kernels of other types are left out (--dtype {','.join(dtypes)}).": None} if others else {}
     captions |= {say("fig_hidden", count=str(hidden)): None} if hidden else {}
     return Scene(
         roofline=roof,
@@ -286,7 +274,6 @@ def kernels_scene(
         theme=theme,
         lang=language(),
         levels=tuple(levels),
-        roofs=tuple(name for dtype in dtypes for name in ROOFS[dtype] if roof.get(name)),
         caption=tuple(captions),
     )
 
@@ -306,21 +293,6 @@ def _labelled(study: Study, label: str, references: bool) -> pd.DataFrame:
     own = own.where(own != "", "" if label else "kernels")
     labelled: pd.DataFrame = kernels.assign(impl=[": ".join(filter(None, (label, name))) for name in own])
     return labelled
-
-
-def _of_types(kernels: pd.DataFrame, dtypes: Sequence[str]) -> tuple[pd.DataFrame, int]:
-    """(kernels that compute mainly in these types, how many others there are)."""
-    if not dtypes:
-        return kernels, 0
-    compute = kernels["compute"] if "compute" in kernels else pd.Series("", kernels.index)
-    left = kernels[compute.isin([name for dtype in dtypes for name in ROOFS[dtype]])]
-    if not len(left):
-        there = ", ".join(sorted({str(name) for name in compute if name})) or "nothing that was counted"
-        raise ProfkitError(
-            f"no kernel computes in {', '.join(dtypes)}; these do in {there}",
-            fix="leave --dtype out to see them all",
-        )
-    return left, len(kernels) - len(left)
 
 
 def _tools(study: Study) -> Iterator[str]:

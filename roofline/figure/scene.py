@@ -67,8 +67,8 @@ class Scene:
     """Everything in one figure.
 
     `order`: implementations in the order of their colours; others follow. `winner`: labelled first and in front, "" for
-    none. `levels`: memory ceilings, by default those of the points; `roofs`: further compute ceilings; `caption`: lines
-    below; `lang`: en or zh.
+    none. `levels`: memory ceilings, by default those of the points; `caption`: lines below;
+    `lang`: en or zh.
     """
 
     roofline: Roofline
@@ -80,7 +80,6 @@ class Scene:
     caption: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()
-    roofs: tuple[str, ...] = ()
     theme: str = "light"
     winner: str = ""
     lang: str = "en"
@@ -93,7 +92,7 @@ def impls(scene: Scene) -> tuple[str, ...]:
 
 def compute_names(scene: Scene) -> tuple[str, ...]:
     """Compute ceilings to draw: those in use, or every known one when nothing is."""
-    used = [p.compute for p in scene.points if p.placed] + [f.compute for f in scene.lower_bounds] + list(scene.roofs)
+    used = [p.compute for p in scene.points if p.placed] + [f.compute for f in scene.lower_bounds]
     if not used and not any(p.copies for p in scene.points):
         used = [c.name for c in scene.roofline.ceilings if c.kind == "compute"]
     return tuple(dict.fromkeys(used))

@@ -16,7 +16,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "collectors"))
 from nsys_exports import Op, sqlite_export
 
 from profkit.cli.group import invoke
-from profkit.errors import ProfkitError
 from profkit.record.importing import import_files
 from profkit.report.figures import kernels_scene
 from profkit.rundir.directory import create_run
@@ -50,14 +49,6 @@ def test_every_level_gets_a_point_at_its_own_intensity(run):
     assert any("shorter kernels are not drawn" in line for line in scene.caption)
 
 
-def test_a_type_keeps_its_own_kernels(run):
-    scene = kernels_scene([run], dtypes=("bf16",))
-    assert {point.compute for point in scene.points} == {"tensor_bf16"}
-    assert any("other types are left out" in line for line in scene.caption)
-    with pytest.raises(ProfkitError, match="int8"):
-        kernels_scene([run], dtypes=("int8",))
-
-
 def test_runs_are_merged_and_told_apart(run, tmp_path):
     other = Study(import_files([NCU], tmp_path / "two").run)
     scene = kernels_scene([run, other], top=100)
@@ -82,7 +73,7 @@ def test_times_alone_are_no_roofline(tmp_path, capsys):
     assert "times alone" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("line", [["--level", "dram,l9"], ["--dtype", "bf17"], ["-o", "r.txt"]])
+@pytest.mark.parametrize("line", [["--level", "dram,l9"], ["-o", "r.txt"]])
 def test_what_is_not_known_is_usage(run, line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert invoke(["roofline", str(run.path), *line]) == 2
