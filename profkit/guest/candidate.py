@@ -259,7 +259,7 @@ class Guest:
         self._call.wanted = wanted
         seconds, host, sound = self._clock(method).sample(self._call)
         facts.settle(self._device)
-        return {"seconds": _number(seconds), "host": _number(host), "sound": sound}
+        return {"seconds": seconds, "host": host, "sound": sound}
 
     def note(self, method: str) -> dict[str, Any]:
         return {"note": self._clock(method).note}
@@ -281,7 +281,7 @@ class Guest:
     def records(self) -> dict[str, Any]:
         samples, activities = self._recording.end()
         return {
-            "samples": [{k: _number(v) for k, v in asdict(sample).items()} for sample in samples],
+            "samples": [asdict(sample) for sample in samples],
             "activities": {name: [asdict(a) for a in rows] for name, rows in activities.items()},
         }
 
@@ -328,10 +328,4 @@ def _element(leaves: list[Any], leaf: int, index: int) -> float | None:
     found = leaves[leaf] if leaf < len(leaves) else None
     if not isinstance(found, torch.Tensor) or index >= found.numel():
         return None
-    value = float(found[place(index, found.shape)])
-    return None if value != value else value
-
-
-def _number(value: Any) -> Any:
-    """A float for JSON: null for NaN."""
-    return None if isinstance(value, float) and value != value else value
+    return float(found[place(index, found.shape)])

@@ -16,20 +16,13 @@ _LINE = 64
 _LINES = 1 << 14
 
 
-def _shift() -> None:
-    """Allocate a random offset: forks share addresses, and times may depend on them."""
-    malloc = ctypes.CDLL(None).malloc
-    malloc.argtypes, malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
-    malloc(_LINE * (1 + secrets.randbelow(_LINES)))
-
-
 def keep() -> bool:
     """Serve every block from the heap and never shrink it; False without such a C library."""
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallopt"):
         return False
     wanted = {_MMAP_MAX: 0, _TRIM_THRESHOLD: _NEVER, _TOP_PAD: _PAD}
-    kept: bool = sum(mallopt(parameter, value) for parameter, value in wanted.items()) == len(wanted)
-    _shift()
+    kept = all(library.mallopt(parameter, value) for parameter, value in wanted.items())
+    # A random offset: forks share addresses, and times may depend on them.
+    library.malloc(ctypes.c_size_t(_LINE * (1 + secrets.randbelow(_LINES))))
     return kept

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy
 import torch
 
 from profkit.guest import facts
@@ -175,11 +176,7 @@ def batch(call: TimedCall, count: int, hold: float, device: torch.device) -> Non
 
 def place(index: int, shape: torch.Size) -> tuple[int, ...]:
     """The multi-dimensional index of element number `index`."""
-    found: list[int] = []
-    for size in reversed(shape):
-        index, at = divmod(index, size)
-        found.append(at)
-    return tuple(reversed(found))
+    return tuple(int(at) for at in numpy.unravel_index(index, shape))
 
 
 def recheck(

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 
 from profkit.guest.channel import Channel, EndedError, OverdueError
@@ -200,8 +201,10 @@ class Remote:
     def meet(self, process: int) -> None:
         """Note the process id, if the process was started for this candidate."""
         if self._is_mine(process):
-            warden = waiting.parent_of(process)
-            self.process, self._above = process, warden if self._is_mine(warden) else process
+            self.process = self._above = process
+            with contextlib.suppress(psutil.Error):
+                warden = psutil.Process(process).ppid()
+                self._above = warden if self._is_mine(warden) else process
 
     def _is_mine(self, process: int) -> bool:
         """Whether it was started with the candidate's mark."""

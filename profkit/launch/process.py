@@ -320,10 +320,7 @@ def _signal(pid: int, number: signal.Signals) -> bool:
 
 
 def _running(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
-    except psutil.Error:
-        return False
+    return waiting.state_of(pid) not in ("", psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 def _family(leader: int) -> set[int]:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import time
-from pathlib import Path
 
 import psutil
 
@@ -52,12 +51,16 @@ class Excuse:
         return False
 
     def _starved(self, waited: float) -> bool:
-        return state_of(self._process) == "R" and seconds_of(self._process) - self._burnt < _STARVED * waited
+        return (
+            state_of(self._process) == psutil.STATUS_RUNNING
+            and seconds_of(self._process) - self._burnt < _STARVED * waited
+        )
 
 
 def compiling(process: int) -> bool:
     """Whether some descendant of the process is a compiler that runs, or waits for its disk."""
-    return any(_is_compiler(pid) and state_of(pid) in "RD" for pid in descendants(process)) if process else False
+    busy = psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP
+    return bool(process) and any(_is_compiler(pid) and state_of(pid) in busy for pid in descendants(process))
 
 
 def descendants(process: int) -> list[int]:
@@ -75,13 +78,10 @@ def _is_compiler(pid: int) -> bool:
 
 
 def state_of(pid: int) -> str:
-    """R, S, D, Z, ... of a process; " " when it is gone."""
-    return (_stat(pid) or " ")[0]
-
-
-def parent_of(pid: int) -> int:
-    """0 when it is gone."""
-    return int((_stat(pid) or "? 0").split()[1])
+    """What psutil calls its state; "" when it is gone."""
+    with contextlib.suppress(psutil.Error):
+        return str(psutil.Process(pid).status())
+    return ""
 
 
 def seconds_of(pid: int) -> float:
@@ -89,11 +89,3 @@ def seconds_of(pid: int) -> float:
     with contextlib.suppress(psutil.Error):
         return float(sum(psutil.Process(pid).cpu_times()[:2]))
     return 0.0
-
-
-def _stat(pid: int) -> str:
-    """What the kernel says of a process after its name; "" when it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(") ")[2]
-    except OSError:
-        return ""

@@ -99,7 +99,7 @@ def test_span_and_busy_of_each_call():
         ("spin_kernel", 300, 301),
     )
     plan = [("reference", 0, 0), ("candidate", 0, 0)]
-    samples, calls = cupti._attributed(cupti._calls(plan, record), "cold")
+    samples, calls = cupti._attributed(plan, record, "cold")
     one, two = samples
     assert (one.impl, one.method, one.l2, one.kept) == ("reference", "cupti", "cold", 1)
     assert one.seconds == pytest.approx(20e-6)
@@ -111,14 +111,14 @@ def test_span_and_busy_of_each_call():
 
 def test_a_call_without_work_is_dropped_not_zero():
     record = activities(("spin_kernel", 0, 10), ("spin_kernel", 30, 31))
-    (sample,), _ = cupti._attributed(cupti._calls([("reference", 0, 0)], record), "cold")
+    (sample,), _ = cupti._attributed([("reference", 0, 0)], record, "cold")
     assert sample.kept == 0
     assert sample.seconds != sample.seconds
 
 
 def test_missing_records_are_an_error():
     with pytest.raises(cupti.CuptiError, match="1 of 2 marks"):
-        cupti._attributed(cupti._calls([("reference", 0, 0)], activities(("spin_kernel", 0, 10))), "cold")
+        cupti._attributed([("reference", 0, 0)], activities(("spin_kernel", 0, 10)), "cold")
 
 
 @pytest.mark.parametrize(("noise", "rounds"), [(0.0, cupti.LEAST), (0.5, cupti.ROUNDS)])

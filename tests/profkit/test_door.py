@@ -278,7 +278,7 @@ def test_who_waits_for_a_compiler_stands_still_and_lets_others_time(monkeypatch,
 
         def step_aside(self):
             # It stands once it has heard of the signal.
-            wait_for(lambda: waiting.state_of(counts.pid) == "T")
+            wait_for(lambda: waiting.state_of(counts.pid) == "stopped")
             states.append("T")
 
     mine, theirs = socket.socketpair()
@@ -291,7 +291,7 @@ def test_who_waits_for_a_compiler_stands_still_and_lets_others_time(monkeypatch,
             threading.Timer(0.5, theirs.sendall, [b'{"fine": true}\n']).start()
             assert one._received(30.0) == {"fine": True}
             assert bool(states) is compiling
-        wait_for(lambda: waiting.state_of(counts.pid) == "R")
+        wait_for(lambda: waiting.state_of(counts.pid) == "running")
     finally:
         counts.kill()
         counts.wait()

@@ -97,11 +97,11 @@ def test_a_process_that_is_not_asked_stands_still(tmp_path):
         line.remote.phase = "time"
         line.say({}, {})
         line.remote.ask("run")
-        wait_for(lambda: {waiting.state_of(pid) for pid in both} == {"T"})
-        assert waiting.state_of(child.pid) != "T"
+        wait_for(lambda: {waiting.state_of(pid) for pid in both} == {"stopped"})
+        assert waiting.state_of(child.pid) != "stopped"
         line.remote.phase = "build"
         line.remote.ask("output")
-        wait_for(lambda: {waiting.state_of(pid) for pid in both} == {"R"})
+        wait_for(lambda: {waiting.state_of(pid) for pid in both} == {"running"})
     finally:
         os.kill(child.pid, signal.SIGTERM)
         child.wait()

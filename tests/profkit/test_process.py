@@ -137,7 +137,7 @@ def test_a_hang_waits_while_a_compiler_is_at_work(tmp_path):
 def test_a_child_that_others_keep_from_running_gets_more_time(tmp_path, monkeypatch):
     said = []
     whole = waiting.Excuse.more
-    monkeypatch.setattr(waiting, "state_of", lambda pid: "R")
+    monkeypatch.setattr(waiting, "state_of", lambda pid: "running")
     monkeypatch.setattr(waiting, "seconds_of", lambda pid: 0.0)
     monkeypatch.setattr(waiting.Excuse, "more", lambda self: said.append(whole(self)) or said[-1])
     ended = process.run(

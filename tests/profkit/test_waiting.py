@@ -16,7 +16,7 @@ def test_a_process_that_sleeps_has_no_excuse():
     code = "import time; print(flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
         child.stdout.readline()
-        while waiting.state_of(child.pid) != "S":
+        while waiting.state_of(child.pid) != "sleeping":
             time.sleep(0.01)
         excuse = waiting.Excuse(child.pid, 0.05, 10.0)
         time.sleep(0.3)
@@ -40,7 +40,7 @@ def test_a_compiler_of_it_excuses_up_to_the_limit_of_a_build():
 
 
 def test_a_process_that_spins_is_late_by_itself(monkeypatch):
-    monkeypatch.setattr(waiting, "state_of", lambda pid: "R")
+    monkeypatch.setattr(waiting, "state_of", lambda pid: "running")
     burnt = iter([1.0, 1.9, 1.0, 1.1])
     monkeypatch.setattr(waiting, "seconds_of", lambda pid: next(burnt))
     assert not waiting.Excuse(1, 0.1, 1.0)._starved(1.0)

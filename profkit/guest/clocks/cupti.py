@@ -77,8 +77,7 @@ class Recording:
         torch.cuda.synchronize()
         profiler = self._profiler
         self.close()
-        calls = _calls(self._plan, activities_of(profiler))
-        return _attributed(calls, self._clock.l2)
+        return _attributed(self._plan, activities_of(profiler), self._clock.l2)
 
     def close(self) -> None:
         open_, self._profiler = self._profiler, None
@@ -195,49 +194,30 @@ def activities_of(profiler: Any) -> list[Activity]:
         if event.device_type() == torch.autograd.DeviceType.CUDA and kind_of(event)
     ]
     origin = min((event.start_ns() for event in events), default=0)
-    found = [_activity(event, event.start_ns() - origin) for event in events]
+    found = []
+    for event in events:
+        start = event.start_ns() - origin
+        end = start + event.duration_ns()
+        found.append(Activity(event.name(), start * 1e-9, end * 1e-9, event.device_resource_id()))
     return sorted(found, key=lambda activity: activity.start)
 
 
-def _activity(event: Any, start: int) -> Activity:
-    end = start + event.duration_ns()
-    return Activity(event.name(), start * 1e-9, end * 1e-9, event.device_resource_id())
-
-
-@dataclass(frozen=True)
-class _Recorded:
-    """A planned call, and the device activities between its marks, in order of start."""
-
-    name: str
-    number: int
-    trial: int
-    work: list[Activity]
-
-
-def _calls(plan: Sequence[tuple[str, int, int]], activities: Sequence[Activity]) -> list[_Recorded]:
-    """The activities put back to the calls they belong to. Raises CuptiError when marks are missing."""
+def _attributed(
+    plan: Sequence[tuple[str, int, int]], activities: Sequence[Activity], l2: str
+) -> tuple[list[Sample], dict[str, list[Activity]]]:
+    """The activities put back to the planned calls between whose marks they lie. Raises CuptiError when marks are missing."""
     marks = [activity for activity in activities if MARK in activity.name]
     if len(marks) != 2 * len(plan):
         raise CuptiError(f"{len(marks)} of {2 * len(plan)} marks in the record")
     work = [activity for activity in activities if MARK not in activity.name]
     starts = [activity.start for activity in work]
-    found = []
-    for one, opening, closing in zip(plan, marks[::2], marks[1::2], strict=True):
-        mine = work[bisect.bisect_left(starts, opening.start) : bisect.bisect_left(starts, closing.start)]
-        found.append(_Recorded(*one, mine))
-    return found
-
-
-def _attributed(recorded: Sequence[_Recorded], l2: str) -> tuple[list[Sample], dict[str, list[Activity]]]:
     samples: list[Sample] = []
     calls: dict[str, list[tuple[float, list[Activity]]]] = {}
-    for one in recorded:
-        mine = one.work
+    for (name, number, trial), opening, closing in zip(plan, marks[::2], marks[1::2], strict=True):
+        mine = work[bisect.bisect_left(starts, opening.start) : bisect.bisect_left(starts, closing.start)]
         span = max(a.end for a in mine) - mine[0].start if mine else float("nan")
-        samples.append(
-            Sample(one.name, "cupti", one.number, one.trial, span, l2=l2, kept=int(bool(mine)), busy=union(mine))
-        )
-        calls.setdefault(one.name, []).append((span, mine))
+        samples.append(Sample(name, "cupti", number, trial, span, l2=l2, kept=int(bool(mine)), busy=union(mine)))
+        calls.setdefault(name, []).append((span, mine))
     middle = {name: sorted(rows, key=lambda row: row[0])[len(rows) // 2][1] for name, rows in calls.items()}
     return samples, middle
 

@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import psutil
 import torch
 
 from profkit.guest import facts
 from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import tensors
-from profkit.launch import waiting
 
 _LIES = "__lies_at__"
 _ALIGNED = 512
@@ -131,7 +131,7 @@ def give_back(free: Callable[[torch.Tensor], None]) -> int:
     freed = 0
     for _ in range(len(_left)):
         process, stretches = _left.popleft()
-        if waiting.state_of(process).strip():
+        if psutil.pid_exists(process):
             _left.append((process, stretches))
             continue
         for stretch in stretches:

@@ -356,16 +356,12 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def padded(model: Any) -> list[str]:
-    """Names of embedding tables with a zero row for padding, which training does not change."""
-    return tables(model, lambda one: one.padding_idx is not None and not one.weight[one.padding_idx].any())
-
-
-def tables(model: Any, wanted: Callable[[Any], bool] = lambda one: True) -> list[str]:
-    """Names, aliases included, of the wanted embedding tables of a model."""
+    """Names, aliases included, of embedding tables with a zero row for padding, which training does not change."""
     if not isinstance(model, torch.nn.Module):
         return []
     kinds = torch.nn.Embedding, torch.nn.EmbeddingBag
-    held = [one.weight for one in model.modules() if isinstance(one, kinds) and wanted(one)]
+    padding = (one for one in model.modules() if isinstance(one, kinds) and one.padding_idx is not None)
+    held = [one.weight for one in padding if not one.weight[one.padding_idx].any()]
     every = model.named_parameters(remove_duplicate=False)
     return [name for name, weight in every if any(weight is one for one in held)]
 
