@@ -1,4 +1,4 @@
-"""The one table of counters: logical name -> the metrics of each vendor's tool, per chip.
+"""The table of counters: logical name -> metrics of each vendor's tool, per chip.
 
 The `--metrics` list of a recording, the columns of the launches frame and the documentation follow from COUNTERS.
 The first recipe that fits the chip is asked for; those with ask=False serve recordings of other people.

@@ -1,4 +1,4 @@
-"""The error tree: every exception of profkit is a ProfkitError, which the user can mend; each house has its own kind.
+"""The error tree: ProfkitError and one subclass per house.
 
 CollectError here, RooflineError, AnalyzeError, and profkit.errors.
 """

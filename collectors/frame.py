@@ -171,7 +171,7 @@ def _typed(name: str, value: Any, rows: int, coded: bool) -> Any:
 
 
 def _texts(name: str, value: Any, rows: int, coded: bool) -> Any:
-    """A text column; what is asked of its texts is asked once of each distinct one."""
+    """Map a text column, calling the function once per distinct value."""
     given = value.array if isinstance(value, pd.Series) else value
     if not _is_column(given):
         codes, texts = np.zeros(rows, dtype=np.int8), pd.Index([given])

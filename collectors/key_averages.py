@@ -74,7 +74,7 @@ def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame
 
 
 def _tables(path: Path, lines: list[str]) -> Iterator[tuple[int, pd.DataFrame]]:
-    """The line and the rows of each table, from its ruler to the next ruler or blank line: _COLUMNS, in s and percent."""
+    """(line, rows) of each table, from its ruler to the next ruler or blank line."""
     for at, line in enumerate(lines):
         if not (_HEADER.match(line) and at + 1 < len(lines) and (ends := ruler(lines[at + 1]))):
             continue

@@ -1,4 +1,4 @@
-"""torch.profiler's Chrome trace (Kineto JSON, plain or gzipped) -> the launches frame; of a CPU's, the operators.
+"""torch.profiler's Chrome trace (Kineto JSON, plain or gzipped) -> launches or operators.
 
 A launch has the path of the user's ranges (`record_function`, Optimizer.step#...) that were open on the thread that
 made its call, taken by the call's correlation id. Echoes of ranges on the GPU's track are passed over.
@@ -53,7 +53,7 @@ def sniff(head: str, path: Path) -> bool:
 
 
 def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:
-    """The launches frame, of a trace without a GPU's work that of its operators; raises CollectError for a damaged file."""
+    """The launches frame, or operators of a CPU trace; raises CollectError for a damaged file."""
     file = Path(path)
     trace = _loaded(file)
     try:
@@ -189,7 +189,7 @@ def _operators(events: Sequence[dict[str, Any]]) -> pd.DataFrame:
 def _askers(
     work: Sequence[dict[str, Any]], made: Sequence[dict[str, Any] | None], operations: Mapping[Any, dict[str, Any]]
 ) -> list[Any]:
-    """External id of the operation that launched each piece of work; of old torches the innermost one round its call."""
+    """External id of the operation that launched each piece of GPU work."""
     ids = [one["args"].get("External id") for one in work]
     if any(number != one["args"].get("correlation") for number, one in zip(ids, work, strict=True)):
         return ids

@@ -72,7 +72,7 @@ class Evidence:
 
 @lru_cache(maxsize=65536)
 def classify(cell: str) -> str | None:
-    """The decimal mark that a cell proves: "" none, "?" where it could be read two ways, None where it is no number."""
+    """Decimal mark of a cell: "" none, "?" ambiguous, None if it is no number."""
     found = _SHAPE.fullmatch(_main(cell))
     if not found:
         return None

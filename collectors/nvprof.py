@@ -103,7 +103,7 @@ def _one_result(path: Path, lines: Sequence[str], at: int, *, traced: bool) -> N
 
 
 def _delimited(path: Path, lines: Sequence[str], at: int) -> pd.DataFrame:
-    """The rows of a CSV, up to a table of another kind (API calls, Unified Memory), units behind their numbers."""
+    """Rows of a CSV up to the next table (API calls, Unified Memory)."""
     names = [cell.strip().lower() for cell in lines[at].replace('"', "").split(",")]
     rows: list[tuple[int, list[str]]] = []
     units: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""The operation that launched a kernel, as torch.profiler records it with shapes: a name and its arguments.
+"""The operation that launched a kernel: name and arguments, as torch.profiler records it.
 
 In a launches frame it is a text (`op`, the JSON of `Operation`) and a number (`call`, of that one call): kernels of one call
 have both in common.
@@ -44,7 +44,7 @@ class Tensor(NamedTuple):
 
 
 class Operation(msgspec.Struct, frozen=True, array_like=True):
-    """One call's name and arguments by place: sizes (of a list a list of sizes), types, strides, concrete values.
+    """A call: name, and by argument sizes, types, strides and concrete values.
 
     No `types`: shapes were not recorded.
     """
@@ -92,7 +92,7 @@ def parsed(text: str) -> Operation:
 
 
 def told(name: str, dims: Any, types: Any, strides: Any, values: Iterable[Any]) -> str:
-    """`op` of a call's arguments as the profiler gives them in a trace or, with values not yet texts, in its process."""
+    """Encode a call's arguments as the text `op`."""
     known = ["" if one is None else str(one) for one in values or ()]
     # Before torch 2.3 a trace had "Input type" without anything else.
     return msgspec.json.encode(Operation(name, dims or [], types if dims else [], strides or [], known)).decode()
@@ -104,7 +104,7 @@ def of_launches(
     operations: Mapping[Any, Mapping[str, Any]],
     askers: Sequence[Any],
 ) -> tuple[list[str], list[int]]:
-    """`op` and `call` of each piece of work in order of start, "" and -1 where the trace does not tell.
+    """(`op`, `call`) of each piece of work by start; "" and -1 unknown.
 
     calls: the host's calls in order of start. operations: external id -> its event; askers: the id of each
     piece of work. A launch of a CUDA graph gets the

@@ -1,4 +1,4 @@
-"""How a counter follows from the metrics of a tool: weighted sums of products, per chip; families of ncu's metrics.
+"""Recipes of counters: weighted sums of products of a tool's metrics, per chip.
 
 Metrics are named as the tool names them and hold SI base units (s, B, Hz); a percentage stays a percentage. Which name of
 ncu's exists on which chip was asked of NVIDIA's perf host libraries of CUDA 12.8 and 13.5. Tensor counters count

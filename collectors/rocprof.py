@@ -123,7 +123,7 @@ def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame
 def _frame(
     columns: Mapping[str, Any], items: Sequence[Any], block: Sequence[Any], facts: Mapping[str, Any], counted: Any
 ) -> pd.DataFrame:
-    """The launches frame; a grid has `items` work-items. facts and counters without a value are left out."""
+    """The launches frame, without facts and counters that have no value."""
     measured = {**facts, **evaluate_columns(counted, "", vendor="amd")}
     frame = build(
         {

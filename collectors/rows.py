@@ -1,4 +1,4 @@
-"""Tables of text as rows of cells: CSV, and printed ones with a ruler of dashes below their titles."""
+"""Text tables as rows of cells: CSV, and printed tables with a ruler of dashes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NUMBER = r"^([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)([a-zA-Z%]*)$"
 
 
 def whole_text(path: Path, partial: bool, closes: str = r"\n\Z") -> tuple[str, list[Caveat]]:
-    """The text of a file up to its last whole row; a cut one is refused, or a caveat with `partial`.
+    """Text of a file up to its last whole row; a cut file raises, or is a caveat with `partial`.
 
     closes: the end of a file that lost nothing.
     """
@@ -40,7 +40,7 @@ def whole_text(path: Path, partial: bool, closes: str = r"\n\Z") -> tuple[str, l
 
 
 def records(path: Path, text: str, line: int = 1, width: int = 0) -> Iterator[tuple[int, list[str]]]:
-    """The rows of CSV with the lines they begin at, `line` the first; raises CollectError on a broken one.
+    """(first line, cells) of each CSV row; raises CollectError on a broken one.
 
     width: fields of a row, 0 for those of the first.
     """
@@ -66,7 +66,7 @@ def table(rows: Iterable[tuple[int, Sequence[str]]], names: Sequence[str]) -> pd
 
 
 def numbers(path: Path, column: pd.Series[Any], units: Mapping[str, float] = {"": 1.0}) -> NDArray[np.float64]:
-    """The cells of a `table` times the factor of their unit, NaN of an empty one; raises CollectError naming the line."""
+    """Cells in SI units, NaN if empty; raises CollectError naming the line."""
     parts = column.astype(str).str.extract(_NUMBER)
     values = parts[0].astype(float) * parts[1].map(dict(units)).astype(float)
     wrong = (column != "").to_numpy() & ~np.isfinite(values.to_numpy())
@@ -82,7 +82,7 @@ def numbers(path: Path, column: pd.Series[Any], units: Mapping[str, float] = {""
 
 
 def added_up(path: Path, shares: float, slack: float, partial: bool) -> list[Caveat]:
-    """Nothing where the shares of the rows of a summary add up to 1; else refused, or a caveat with `partial`."""
+    """Check that a summary's shares add up to 1; else raise, or give a caveat with `partial`."""
     if abs(shares - 1) <= slack:
         return []
     what = f"the rows add up to {shares:.1%} of the time: rows {'are missing' if shares < 1 else 'stand here twice'}"

@@ -53,7 +53,7 @@ class Launches:
 
 
 def identified(cells: pd.DataFrame, path: str) -> pd.DataFrame:
-    """The identities (KEYS) of launches from ncu's columns; raises CollectError for a number of a launch that is none."""
+    """Launch identities (KEYS) from ncu's columns; raises CollectError for a bad number."""
 
     def column(name: str, convert: Callable[[str], Any] = str) -> Any:
         if name not in cells:
@@ -98,7 +98,7 @@ class Cells:
         self.untaken: dict[str, None] = {}
 
     def add(self, keys: pd.DataFrame, columns: dict[str, tuple[Any, Any]]) -> None:
-        """Take launches: by metric their cells, and the factor to SI of each or of all (NaN unknown)."""
+        """Take launches: cells by metric, and factors to SI (NaN unknown)."""
         part = {
             name: (*pd.factorize(np.asarray(cells, dtype=object)), factor) for name, (cells, factor) in columns.items()
         }

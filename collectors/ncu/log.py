@@ -97,7 +97,7 @@ _PROFILING = re.compile(r'==PROF== Profiling "(?P<kernel>.*)" - (?P<number>\d+)'
 
 
 def diagnose(text: str) -> list[Message]:
-    """The messages of ncu in `text`, repeated ones once; where it profiled nothing with the kernels that it saw."""
+    """ncu's messages in `text`, each once."""
     found = dict.fromkeys(filter(None, map(_message, text.splitlines())))
     listed = re.search(r"Available Kernels:[^\n]*\n((?:\s*\d+\.\s+\S.*\n?)+)", text)
     kernels = re.findall(r"\d+\.\s+(\S.*?)\s*$", listed[1], re.M) if listed else []

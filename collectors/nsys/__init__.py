@@ -107,7 +107,7 @@ def _added_up(path: Path, frame: pd.DataFrame, partial: bool) -> list[Caveat]:
 
 
 def _caveats(export: Export, reports: Sequence[_Report], chosen: Sequence[_Report]) -> list[Caveat]:
-    """What the reports beside the chosen ones carry, and reports of one kind that were put together."""
+    """Caveats about reports left out and reports joined."""
     kinds = [kind for kind, _ in chosen]
     found = [
         Caveat(f"the file holds {kinds.count(kind)} {kind} reports, put together here", "", "one export a file")

@@ -100,7 +100,7 @@ def _quick(body: bytes, columns: Sequence[Field], wanted: list[int]) -> dict[int
 
 
 def _exact(export: Export, table: Table, columns: Sequence[Field], body: bytes) -> dict[int, Any]:
-    """The columns, each cell looked at: separators of numbers are settled by all of them, or refused."""
+    """Columns as numbers; the decimal separator follows from all cells, else refused."""
     try:
         rows = dict(records(export.path, body.decode(), table.line, len(columns)))
     except UnicodeDecodeError as error:

@@ -72,7 +72,7 @@ def sweep(ranges: Sequence[Range], times: Sequence[int]) -> list[str]:
 def attributed(
     ranges: Sequence[Range], thread: Any, time: Any, process: Callable[[int], int] = lambda _: 0
 ) -> tuple[list[str], list[int]]:
-    """The path of each launch by its call; those of threads without ranges have the only range open in their process.
+    """Range path of each launch; a thread without ranges takes its process's only open one.
 
     thread, time: as in paths, -1 where the call is unknown; process: of a thread. Also which launches have a range of
     another thread.

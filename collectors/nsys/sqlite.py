@@ -158,7 +158,7 @@ def _gaps(work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[R
 
 
 def _lost_launches(work: dict[str, Any], calls: dict[str, Any]) -> int:
-    """How many launch calls after the last one with GPU work have none; before that they may lie in a stream capture."""
+    """Number of launch calls without GPU work after the last one that has some."""
     launch = each(calls["name"], lambda name: "x" * ("Launch" in name and "HostFunc" not in name)) == "x"
     recorded = np.isin(calls["key"], call_key(work["globalPid"], work["correlationId"]))
     if not (launch & recorded).any():

@@ -85,7 +85,7 @@ def scan(path: Path, recognise: Callable[[tuple[str, ...]], object]) -> Export:
 
 
 def header_of(text: str, previous: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The titles that a line completes, of an aligned table with the ends of its columns; () of other lines."""
+    """Titles and column ends if a line completes a table's head; else ()."""
     if ends := ruler(text):
         return tuple(printed(previous, ends)), ends
     if "," not in text or len(text) > 4096:

@@ -38,7 +38,7 @@ _FORMATS = (
 
 
 class Layer(NamedTuple):
-    """A layer as modelled: bytes read, weights included, and written [B] and flop [FLOP], NaN where nothing tells them.
+    """A layer's modelled bytes read (with weights) and written [B] and FLOP; NaN unknown.
 
     compute: the ceiling its FLOP belong under by its tactic, else by its formats, "" unknown. opaque: fused by Myelin.
     """

@@ -29,7 +29,7 @@ _FACTS = ("Selected Device", "Compute Capability", "Latency", "GPU Compute Time"
 
 @dataclass
 class Run:
-    """A run: layers with mean times [s] (none without --dumpProfile) over `count` iterations, and lines of its summary.
+    """A run: layers with mean times [s] over `count` iterations, and its summary.
 
     line: where it begins.
     """

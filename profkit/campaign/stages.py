@@ -127,7 +127,7 @@ def _quiet(task: Task, say: Say, *, shared: bool = False) -> Iterator[None]:
 
 
 def _memory(task: Task, say: Say, *, shared: bool) -> contextlib.AbstractContextManager[None]:
-    """On a GPU, its memory: shared, or to oneself once the campaign's other measurements have ended."""
+    """Share a GPU's memory, or wait until the campaign's other measurements have ended."""
     if task.device == "cpu":
         return contextlib.nullcontext()
     return alone(f"{gpu.identity().get('uuid', '')}.memory", say, shared=shared)

@@ -21,7 +21,7 @@ from profkit.cli import options as shared
 )
 @click.option("--seconds", default=600.0, show_default=True, type=shared.Amount(1), help="One measurement at most.")
 def mcp_(roots: tuple[Path, ...], seconds: float) -> int:
-    """Serve profile, explain, compare, lines, ceilings and next to a client, on stdin and stdout.
+    """Serve profile, explain, compare, lines, ceilings and next over stdin and stdout.
 
     \b
     profkit mcp --root ~/kernels
@@ -37,7 +37,7 @@ def mcp_(roots: tuple[Path, ...], seconds: float) -> int:
 @click.command("skill")
 @shared.lang("Language of the file.")
 def skill_(lang: str) -> int:
-    """Print SKILL.md: measure, read the first finding, change one thing, compare with the gate, stop at the lower bound.
+    """Print SKILL.md: measure, read a finding, change one thing, gate, stop at the lower bound.
 
     \b
     profkit skill > skills/profkit/SKILL.md

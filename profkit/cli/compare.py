@@ -1,4 +1,4 @@
-"""profkit compare, profkit gate: runs as an optimisation ladder; runs before and after a change, for a pull request."""
+"""profkit compare and profkit gate: an optimisation ladder; runs before and after a change."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def compare_(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Each step's change, time, speed-up, share of the attainable, and the counters that moved; of two programs their step.
+    """Compare runs: time, speed-up and share of the attainable, and the counters that moved.
 
     A step is RUN (its fastest correct candidate) or RUN:IMPLEMENTATION. Programs are compared by their steady step: its time
     with the spread of the steps, GPU busy and idle by cause, the kernels that appeared, are gone, slower or faster.
@@ -126,7 +126,7 @@ def _write(done: Any, output: Path, force: bool, limit: float | None) -> None:
 @click.option("--strict", is_flag=True, help="What cannot be told fails: inconclusive, or measured otherwise.")
 @click.option("--picture", default="", metavar="ADDRESS", help="Where the comment finds roofline.png.")
 def gate_(before: Path, after: Path, limit: float, output: Path | None, picture: str, **how: bool) -> int:
-    """Compare the newest run of every sample below AFTER with the one below BEFORE; the comment goes to stdout.
+    """Compare the newest run of every sample below AFTER with the one below BEFORE.
 
     \b
     profkit gate runs-of-main runs-of-this-branch --fail-on-regression 5% -o out

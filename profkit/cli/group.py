@@ -90,7 +90,7 @@ class Verbs(click.Group):
 @click.version_option(__version__, message="profkit %(version)s")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """From a kernel's folder to a verdict that can be trusted: correctness, time, roofline, report.
+    """Profile a kernel: is it right, how fast, how far from the roofline, why.
 
     \b
     profkit profile S1/ICVXKH          the best this machine can do: ncu, else CUDA events, else the CPU

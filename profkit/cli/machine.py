@@ -1,4 +1,4 @@
-"""profkit doctor, profkit ceilings, profkit timers: what works on this machine, what it can do, and its clocks."""
+"""profkit doctor, ceilings and timers: what works on this machine, its peaks, its clocks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ABLE = {"cpu": "CPU", "events": "CUDA events", "counters": "hardware counters"}
 @click.option("--probe", is_flag=True, help="Also run ncu once, on a tiny program.")
 @shared.runs
 def doctor_(as_json: bool, probe: bool, runs: Path) -> int:
-    """Check this machine: driver, GPU, torch, compilers, Nsight tools, counter permission, disks.
+    """Check driver, GPU, torch, compilers, Nsight tools, counter permission, disks.
 
     \b
     profkit doctor
@@ -75,7 +75,7 @@ def _report(findings: Sequence[Finding], can: dict[str, bool]) -> str:
 @click.option("--list", "only_list", is_flag=True, help="Show what is known; measure nothing.")
 @shared.json_
 def ceilings_(kind: str, only_list: bool, as_json: bool) -> int:
-    """Measure DRAM, cache and arithmetic ceilings of this GPU (half a minute on an H200) and keep them for later runs.
+    """Measure DRAM, cache and arithmetic ceilings of this GPU and keep them for later runs.
 
     \b
     profkit ceilings                 once a device and driver
@@ -164,7 +164,7 @@ def _derived(spec: DeviceSpec | None, name: str, clock: float) -> float:
 @shared.json_
 @shared.force
 def timers_(target: str, part: str, output: Path | None, as_json: bool, force: bool) -> int:
-    """Time one call by CUPTI, profkit, Triton, KernelBench, torch.utils.benchmark, CUDA events, nvbench and ncu.
+    """Time one call by every clock of the field, and attribute their differences.
 
     \b
     profkit timers S1/ICVXKH                       its first candidate that runs here

@@ -332,7 +332,7 @@ def ends(output: Path, *endings: str) -> None:
 
 
 def deliver(text: str, output: Path, force: bool) -> None:
-    """Write text to stdout ("-") or a file. Raises click.UsageError for one that is there already."""
+    """Write text to stdout ("-") or a file. Raises click.UsageError for an existing file."""
     if str(output) == "-":
         click.echo(text, nl=not text.endswith("\n"))
         return

@@ -75,7 +75,7 @@ def profile_(
     dask: str | None,
     **options: Any,
 ) -> int:
-    """Measure SAMPLE, a folder with a reference and candidates, every sample of a folder, or a command after --.
+    """Measure a sample folder, every sample of a folder, or a command after --.
 
     \b
     profkit profile S1/ICVXKH --ncu
@@ -179,7 +179,7 @@ _Done = tuple[str, "Run | None", str, str, int]
 
 
 def _all(each: Generator[_Done, None, None], form: str) -> int:
-    """Print every sample as it is done, then the whole; one that cannot be measured is named and the rest go on."""
+    """Print every sample as it is done, then the whole; name failures and go on."""
     from profkit.report.writers import terminal
 
     runs, codes = list["Run"](), [0]
@@ -252,7 +252,7 @@ def document(run: Study) -> dict[str, Any]:
 
 
 def exit_code(run: Study) -> int:
-    """0 when a program ended well, or all implementations are right and sound; else its own code, or 1."""
+    """Exit code: a program's own; of a sample 0 if all implementations are right and sound."""
     if run.manifest.program:
         code = run.manifest.exit_code or 0
         return as_shells_do(code) if code else int(run.manifest.status != "done")

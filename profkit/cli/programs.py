@@ -1,4 +1,4 @@
-"""profkit ledger, profkit tasks, profkit verify: what a whole program's operations take and can win."""
+"""profkit ledger, tasks and verify: what a program's operations take and can win."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SOURCE = click.argument("source", type=click.Path(path_type=Path, exists=True),
 @shared.json_
 @shared.force
 def ledger_(source: Path, output: Path | None, as_json: bool, force: bool) -> int:
-    """A row for each operation at each of its shapes: its time, its lower bound, what to do, and what that wins of a step.
+    """List each operation at each shape: time, lower bound, what to do, what that wins.
 
     \b
     profkit ledger trace.json.gz               a trace of torch.profiler, with record_shapes=True
@@ -54,7 +54,7 @@ def ledger_(source: Path, output: Path | None, as_json: bool, force: bool) -> in
     "--most", type=click.IntRange(1), default=8, show_default=True, metavar="N", help="The N hottest operations."
 )
 def tasks_(source: Path, output: Path, most: int) -> int:
-    """A sample folder of each hot operation: the call as reference, all its shapes with their shares, a candidate that works.
+    """Write a sample folder of each hot operation: reference, shapes with shares, candidate.
 
     \b
     profkit tasks trace.json.gz -o tasks
@@ -92,7 +92,7 @@ def tasks_(source: Path, output: Path, most: int) -> int:
 def verify_(
     ledger: Path, change: Path, row: str, timed: str, same: str, pairs: int, as_json: bool, argv: tuple[str, ...]
 ) -> int:
-    """Run COMMAND in turns with and without a change: what it won, what the ledger had predicted, whether outputs agree.
+    """Run COMMAND in turns with and without a change: won, predicted, and do outputs agree.
 
     \b
     profkit verify ledger.json --with tasks/01-mm/candidate.py -- python serve.py

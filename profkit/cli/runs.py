@@ -64,7 +64,7 @@ def _demand(runs: Path) -> None:
 @click.option("--top", default=50, show_default=True, type=click.IntRange(0), help="How many rows; 0 for all.")
 @shared.json_
 def list_(folder: Path, runs: Path, top: int, as_json: bool, **wanted: Any) -> int:
-    """The samples in FOLDER (default S1), the runs in profkit-runs, a row each implementation, and what runs.
+    """List samples in FOLDER (default S1), runs in profkit-runs, and what is running.
 
     \b
     profkit list --sort speedup --device h200 --since 2026-11-01
@@ -153,7 +153,7 @@ def _verdict(row: Row) -> str:
 @_device
 @shared.json_
 def history_(sample: str, runs: Path, since: str, device: str, as_json: bool) -> int:
-    """Where the time of SAMPLE (default: of every sample) changed its level, and what changed with it.
+    """Find where the time of SAMPLE (default: all) changed its level, and what else changed.
 
     \b
     profkit history ICVXKH
@@ -193,7 +193,7 @@ def _document(one: Series) -> dict[str, Any]:
 
 
 def _history(found: Sequence[Series], whole: bool) -> Iterator[str]:
-    """Every series of one sample, and its devices beside one another; of several samples those with a change."""
+    """All series of one sample by device, or of several samples those with a change."""
     for one in found:
         if whole or one.changes:
             yield from _series(one)
@@ -243,7 +243,7 @@ def _change(change: Change) -> Iterator[str]:
 )
 @shared.json_
 def site_(folder: Path, output: Path, runs: Path, pages: int, as_json: bool) -> int:
-    """Leaderboard, fast_p and the runs' pages of DIR: a folder of runs, or a season (a folder of samples).
+    """Write a site for DIR (runs or a season): leaderboard, fast_p and the runs' pages.
 
     \b
     profkit site profkit-runs -o site/

@@ -1,4 +1,4 @@
-"""What a person sees while a verb works: colour, progress, the answer as soon as it is known.
+"""Terminal output while a verb works: colour, progress, early answers.
 
 Progress is a line a step in a pipe, one live line on a terminal with a clock and a bar.
 """
@@ -59,7 +59,7 @@ class Progress:
             click.echo(harmless.lines(text if _OF.match(text) else f"  {text}"), err=True)
 
     def within(self, text: str) -> None:
-        """A step of one of many things: a terminal shows it while it lasts."""
+        """A progress step of one of several items."""
 
     @contextmanager
     def aside(self) -> Iterator[None]:

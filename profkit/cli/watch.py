@@ -37,7 +37,7 @@ Files = Mapping[Path, tuple[int, int]]
 @shared.server
 @shared.quiet
 def watch_(folder: Path, server: bool, quiet: bool, **options: Any) -> int:
-    """Measure the sample in FOLDER, and again when one of its files is saved, until Ctrl-C (exit code 130).
+    """Measure the sample in FOLDER, and again at each save, until Ctrl-C (exit code 130).
 
     Each time the first line, the change against the last save ("1.76x -> 1.92x") and what became worse. A save that does
     not load is told, and watching goes on. Counters are left to `profkit profile`.
@@ -102,7 +102,7 @@ class _Watch:
 
     @contextmanager
     def _until_saved(self) -> Iterator[None]:
-        """End the block as Ctrl-C does once a file is saved: nobody asks for what was there before."""
+        """Interrupt the block, as Ctrl-C does, once a file is saved."""
         saved, over, lock = threading.Event(), threading.Event(), threading.Lock()
 
         def look() -> None:

@@ -112,7 +112,7 @@ def _hertz(megahertz: int | None) -> float | None:
 
 
 def _hardware() -> bool:
-    """Whether an NVIDIA GPU ought to work here although the driver does not answer: its device files are there."""
+    """Whether NVIDIA device files exist although the driver does not answer."""
     return any(
         Path(name).exists() for name in ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/proc/driver/nvidia/version")
     )

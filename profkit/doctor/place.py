@@ -67,7 +67,7 @@ def _read(path: Path) -> str:
 
 
 def disks(runs: Path, cache: Path) -> Iterator[Finding]:
-    """Room and rights where runs, builds and temporary files go; a run does without all but the first."""
+    """Free space and permissions of the folders for runs, builds and temporary files."""
     yield _disk("runs folder", runs, "fail", "choose another place: --runs DIR")
     yield _disk("build cache", cache, "warn", "set PROFKIT_CACHE to a writable directory with room")
     yield _disk("temporary files", Path(tempfile.gettempdir()), "warn", "set TMPDIR to a writable directory with room")

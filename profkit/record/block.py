@@ -34,7 +34,7 @@ class Block(AbstractContextManager["Block"]):
 
     @property
     def run(self) -> Any:
-        """The recorded run. Raises CannotProfileError where neither a GPU's work nor an operator of torch was seen."""
+        """The recorded run. Raises CannotProfileError if no GPU work and no operator was seen."""
         if isinstance(self._run, ProfkitError):
             raise self._run
         return self._run

@@ -211,7 +211,7 @@ def _copied(run: Run, found: list[_Found], partial: bool, scrub: bool) -> dict[s
 
 
 def _copy(path: Path, run: Run, *, scrub: bool = False) -> str:
-    """Copy a file under a free name; its path in the run. scrub: sqlite without machine and user."""
+    """Copy a file under a free name; return its path. scrub: sqlite without machine and user."""
     files = run.manifest.sample.files
     names = (f"{FOLDER}/{path.stem}-{number}{path.suffix}" for number in count(2))
     file = next(name for name in chain([f"{FOLDER}/{path.name}"], names) if name not in files)

@@ -64,7 +64,7 @@ def job(
 
 @functools.lru_cache(256)
 def _content(file: Path, sha256: str) -> bytes:
-    """Contents of a file with this digest when first read; any will do for "". Raises ProfkitError."""
+    """Contents of a file with this digest ("" for any). Raises ProfkitError."""
     with contextlib.suppress(OSError):
         now = file.read_bytes()
         if sha256 == hashlib.sha256(now).hexdigest():

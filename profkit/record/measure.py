@@ -156,7 +156,7 @@ def _start(
 
 
 def _known(session: Session) -> dict[str, Any]:
-    """What an earlier run found out about this reference, where nothing of it has to be said again; {} without."""
+    """Findings of an earlier run about the same reference; {} without."""
     if session.known is None:
         return {}
     before, run = session.known.manifest, session.run.manifest
@@ -169,7 +169,7 @@ def _known(session: Session) -> dict[str, Any]:
 
 
 def _first_answer(session: Session, stem: str, spread: float, events: Sequence[Event]) -> None:
-    """Tell what is known once everything was timed or is wrong: of a copy, for all of it is absorbed later."""
+    """Print the first answer from a copy of the run, once all is timed or wrong."""
     known = Run(session.run.path, copy.deepcopy(session.run.manifest))
     absorb(known, runner.Outcome([*events]), stem)
     known.manifest.timing.spread = spread
@@ -182,7 +182,7 @@ def _one_process(how_much: str, many: int) -> Caveat:
 
 
 def _took(outcome: runner.Outcome) -> float:
-    """Seconds of the longest process, without those that the judge waited for others."""
+    """Seconds of the longest process, without the judge's waits for others."""
     steps = [*outcome.of("phase"), *outcome.events[-1:]]
     waited = sum(then.at - one.at for one, then in pairwise(steps) if one.phase == "wait")
     return max((ended.wall for _, ended, _ in outcome.exits), default=0.0) - waited
@@ -198,7 +198,7 @@ def _settled(session: Session) -> bool:
 
 
 def settled(table: Sequence[Sequence[str]], reference: str, names: Collection[str], device: str) -> bool:
-    """Whether one process tells the verdict of all of these, with no more left open by it than SPREAD.
+    """Whether one process decides all verdicts to within SPREAD.
 
     table: timings.csv of the process, its header first. False where there are none, something was not timed, or two clocks
     disagree.

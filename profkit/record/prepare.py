@@ -97,7 +97,7 @@ def expected_device(wanted: Request) -> str:
 
 
 def _device_of(program: Program, wanted: Request) -> str:
-    """The device whose work is recorded. Raises CannotProfileError before anything runs, where that cannot be."""
+    """The device to record. Raises CannotProfileError before anything runs."""
     if gpu.gpu_present():
         return "cuda"
     asked = ", ".join(wanted.given.keys() & {"counters", "hot", "nsys", "deep", "lines", "kernel"})

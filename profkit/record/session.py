@@ -102,7 +102,7 @@ class Session:
 
     @property
     def company(self) -> bool:
-        """Whether others may use the GPU while nothing is timed: all else has to be judging in processes apart."""
+        """Whether other samples may use the GPU while nothing is timed."""
         apart = self.device == "cuda" and not self.request.trust and bool(self.chosen)
         return self.request.company and apart and all(one.name == "measure" for one in self.recorders)
 
@@ -182,7 +182,7 @@ class Session:
         return Ended(ended.hung, ended.code, self._failed(ended, step.name), said, ended.wall)
 
     def _live(self) -> Live | None:
-        """The program's own streams; of one that is started twice what it reads is kept for the second time."""
+        """The program's streams; stdin is kept for a program that starts twice."""
         if not isinstance(self.target, Program) or self.target.streams is None:
             return None
         if self.request.hot and not os.isatty(0):

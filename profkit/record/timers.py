@@ -1,4 +1,4 @@
-"""One kernel by every clock: in a process of its own and, where there is ncu, in two more under it."""
+"""Time one kernel by every clock, in its own process and under ncu."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MARK = "spin_kernel"
 def measure(
     targets: Sequence[str], part: str = "", progress: Callable[[str], None] = lambda _: None, *, limit: float = LIMIT
 ) -> dict[str, Any]:
-    """Every clock of every target: {"schema", "device", "versions", "kernels": [{"name", "rows", "error"}]}.
+    """Every clock of every target, as one document.
 
     targets: FILE.py:FUNCTION or a sample's folder, and of that the `part`. Seconds; on a CPU two clocks. limit: seconds for a
     target; what is known by then stays. Raises ProfkitError where nothing was measured.
@@ -60,7 +60,7 @@ def measure(
 
 
 def _durations(argv: Sequence[str], control: str) -> tuple[list[float], str]:
-    """(seconds a call of each target: the sum of its launches' gpu__time_duration, and why there are none)."""
+    """(seconds per call of each target by ncu, and why there are none)."""
     trouble, tool = unavailable(), tools.find(tools.NCU)
     if trouble is not None or tool is None:
         return [], str(trouble)
@@ -83,7 +83,7 @@ def _durations(argv: Sequence[str], control: str) -> tuple[list[float], str]:
 
 
 def _row(seconds: float, cache: str, rows: Sequence[Mapping[str, Any]], why: str) -> dict[str, Any]:
-    """ncu runs launch after launch: gaps inside a call are left out, and what would run at once runs apart."""
+    """Sum of launches by ncu, which serialises them: no gaps, no overlap."""
     judged = {row["cache"]: row for row in rows if row["clock"] == "CUPTI"}
     row: dict[str, Any] = {"clock": "ncu", "cache": cache, "error": why}
     if math.isnan(seconds) or len(judged) < 2:

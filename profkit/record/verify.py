@@ -1,4 +1,4 @@
-"""A program with and without a change, in turns: how long each takes, and whether what they print agrees."""
+"""Run a program with and without a change, in turns, and compare times and outputs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _Side = tuple[Sequence[str], Path]
 def verify(
     argv: Sequence[str], change: Path, *, pairs: int, timed: str, same: str, progress: Callable[[str], None]
 ) -> Verified:
-    """Run `argv` in this folder with and without a change, after one pair that only warms up.
+    """Run `argv` in this folder with and without a change, after one warm-up pair.
 
     change: a candidate (.py) or a patch for `git apply`, tried in a copy of the folder. timed: a pattern whose group is the
     time that the program prints, in s unless a unit follows it, "" for that of the process. same: a file that it writes, compared in the place of stdout.
@@ -125,7 +125,7 @@ def _ran(argv: Sequence[str], folder: Path, timed: str, same: str) -> tuple[floa
 
 
 def _apart(one: str, other: str) -> tuple[float, str]:
-    """(largest relative difference of the numbers of two texts, inf for other words; the line where it is)."""
+    """(largest relative difference of numbers of two texts, inf for other words; its line)."""
     worst, where = 0.0, ""
     for mine, theirs in zip_longest(one.splitlines(), other.splitlines(), fillvalue=""):
         pairs = list(zip(_NUMBER.findall(mine), _NUMBER.findall(theirs), strict=False))

@@ -64,7 +64,7 @@ def mark() -> str:
 
 
 def gone(text: str) -> bool:
-    """Whether the process whose mark is in `text` has ended; False where it is of another machine."""
+    """Whether the process named in `text` has ended; False for another machine's."""
     found = re.search(rf"{_machine()}-(\d+)-(\d*)(?:-|$)", text)
     return found is not None and _began(int(found[1])) != found[2]
 

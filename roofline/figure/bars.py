@@ -1,4 +1,4 @@
-"""Figures of bars: a waterfall that steps down to the least left, and readings as stacks on what they all share."""
+"""Bar figures: a waterfall down to the lower bound, and stacks on a shared base."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def draw_stacks(scene: Stacks) -> Any:
 
 
 def _stack(axes: Any, row: int, size: float, parts: Mapping[str, float], paint: Mapping[str, str]) -> None:
-    """The shared part, which comes first in `parts`, less what is left out; then what is added, and dashed the rest."""
+    """Draw the shared part, then added parts, then what is missing, dashed."""
     less, at = -sum(one for one in parts.values() if one < 0), 0.0
     for place, (name, part) in enumerate(sorted(parts.items(), key=lambda one: one[1] < 0)):
         width = abs(part) if place else max(0.0, size - less)

@@ -1,4 +1,4 @@
-"""What stands below the plot: bars of the kernels without a FLOP, and the numbered kernels of a crowded figure."""
+"""Below the plot: bars of kernels without FLOP, and names of numbered kernels."""
 
 from __future__ import annotations
 

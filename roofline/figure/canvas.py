@@ -1,4 +1,4 @@
-"""The log-log axes of a scene: limits, ticks, frame, where things lie in pixels, and the space they take."""
+"""The log-log axes of a scene: limits, ticks, frame, positions in pixels, space taken."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Box:
 
 @dataclass
 class Board:
-    """Space taken: boxes, discs (x, y, radius) and segments with their weight, 1 for what must not be crossed.
+    """Space taken: boxes, discs (x, y, radius) and weighted segments (1: never cross).
 
     clearance: between boxes. margin: between a box and a segment [pixels].
     """

@@ -86,7 +86,7 @@ def _streams(torch: Any, device: Device) -> Iterator[Probe]:
 
 
 def launcher(torch: Any, module: Module, out: Any) -> Launch:
-    """Starts of the small kernels on torch's stream: name, blocks, threads, and tensors or 32-bit integers after `out`."""
+    """Start a small kernel on torch's stream; arguments are tensors or 32-bit integers."""
 
     def launch(name: str, blocks: int, threads: int, *arguments: Any) -> Callable[[], None]:
         def run() -> None:

@@ -1,4 +1,4 @@
-"""Times work on a CUDA device: by events with its clock and power meanwhile, and launches as CUPTI sees them."""
+"""Time work on a CUDA device by events (with clock and power) and by CUPTI."""
 
 from __future__ import annotations
 

@@ -54,6 +54,7 @@ for name in FUNCTIONS:
         delattr(os, name)
 for name in ("SIGKILL", "SIGHUP", "SIGSTOP", "pthread_sigmask"):
     delattr(signal, name)
+matplotlib.font_manager.findSystemFonts = lambda *_, **__: []
 sys.platform = PLATFORM
 """
 RUN = """
@@ -136,6 +137,8 @@ import os, sys
 sys.stdout.reconfigure(encoding="cp1252")
 sys.stderr.reconfigure(encoding="cp1252")
 import click.testing, matplotlib.figure, matplotlib.backends.backend_agg, multiprocessing.pool, pandas, psutil
+import matplotlib.font_manager
+matplotlib.font_manager.findSystemFonts = lambda *_, **__: []
 sys.platform = "win32"
 from profkit.cli import main
 try:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.option("--shape", default="4096,8192", show_default=True, metavar="N,M", help="Shape of each input.")
 @click.option("--contestant", default="", metavar="NAME", help="Whose submission it is; goes into readme.md.")
 def new_(path: Path, op: str, reference: Path | None, shape: str, contestant: str) -> int:
-    """Make PATH: reference, candidates, run_code.py, prompt.txt, readme.md. A contest's is called by its issue, S1/IABCDE.
+    """Make a sample folder PATH. A contest's is named after its issue, S1/IABCDE.
 
     \b
     profkit new softmax --op softmax
@@ -116,7 +116,7 @@ def _checked(result: Checked) -> str:
 def prompt_(
     folder: Path, run_path: Path | None, no_evidence: bool, runs: Path, output: Path | None, force: bool
 ) -> int:
-    """Write the prompt of FOLDER from its reference: example, rules, measured evidence, the architecture.
+    """Write the prompt of FOLDER: example, rules, measured evidence, architecture.
 
     \b
     profkit prompt S1/ICVXKH -o -
@@ -140,7 +140,7 @@ def prompt_(
 @shared.runs
 @shared.json_
 def score_(folder: Path, runs: Path, as_json: bool) -> int:
-    """Score every sample of FOLDER: 2 + 5 + 4 + 3 base points, bonus, and the contestants' ranking.
+    """Score every sample of FOLDER: base points, bonus, and the contestants' ranking.
 
     \b
     profkit score S1 --json

@@ -85,7 +85,7 @@ _fenced = shared.of_request("trust", "allow", "memory", "sanitize")
 @_measuring
 @shared.campaign
 def eval_(checkout: Path, run_dir: Path, level: int, quiet: bool, **given: Any) -> int:
-    """Evaluate the candidates of RUN_DIR against the problems of CHECKOUT; writes eval_results.json there.
+    """Evaluate the candidates of RUN_DIR on the problems of CHECKOUT into eval_results.json.
 
     What is in it already stays. Exit code 1 when a candidate is wrong.
     """
@@ -153,7 +153,7 @@ def _eval_line(pid: str, row: dict[str, Any]) -> str:
 def baseline_(
     checkout: Path, level: int, ids: list[int], output: Path, compiled: Path | None, quiet: bool, **options: Any
 ) -> int:
-    """Time the references of CHECKOUT; writes an official baseline file. What is in it already stays."""
+    """Time the references of CHECKOUT into an official baseline file; keep its entries."""
     from profkit.contests.kernelbench.evaluation import baseline  # pandas
 
     with progress(quiet) as now:
@@ -181,7 +181,7 @@ def analyze_(
     output: Path | None,
     as_json: bool,
 ) -> int:
-    """The official analysis of RUN_DIR/eval_results.json, to the last digit; then what noise leaves of it.
+    """Print the official analysis of RUN_DIR/eval_results.json, then what noise leaves of it.
 
     Exit code 1 when the baseline disagrees with the reference times that the rows were measured beside.
     """
@@ -271,7 +271,7 @@ def _ties(ties: dict[str, dict[str, float]], rows: list[Rated]) -> list[str]:
 @_fenced
 @_measuring
 def models_(config: Path, no_eval: bool, as_json: bool, quiet: bool, **options: Any) -> int:
-    """Ask the models of CONFIG (toml) for candidates, evaluate them, and print the table of models.
+    """Ask the models of CONFIG (toml) for candidates, evaluate them, print a table.
 
     Paths in CONFIG are relative to it. The key is read from the environment. Every prompt and answer is kept;
     started again, it asks only what has no answer yet.
@@ -318,7 +318,7 @@ def _models_table(rows: list[dict[str, Any]]) -> str:
 @option("--baseline", "baseline_file", type=PATH, help="The wrapper's baseline_time.json.")
 @shared.json_
 def wrapper_(given: tuple[Path, ...], baseline_file: Path | None, as_json: bool) -> int:
-    """Read a KernelBench wrapper's baseline_time.json and test_results_*.json, with their defects flagged.
+    """Read a KernelBench wrapper's result files and flag their defects.
 
     Exit code 1 when something was flagged.
     """
