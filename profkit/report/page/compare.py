@@ -12,7 +12,7 @@ from profkit._version import __version__
 from profkit.report import figures, programs, units
 from profkit.report import ladder as view
 from profkit.report.ladder import Chosen
-from profkit.report.messages import named, say
+from profkit.report.messages import say
 from profkit.report.page.data import Shown, data_of
 from profkit.report.page.frame import render
 from profkit.report.page.shown import Kernels, falls_of, wall_of
@@ -49,19 +49,14 @@ def page_of(done: Compared, limit: float | None = None) -> str:
 
 
 def gate(done: Compared, limit: float | None) -> tuple[str, str]:
-    """(what was asked of the last steps and came of it, its mood)."""
+    """(what was asked of the last steps and came of it, its mood). Raises ProfkitError where no gate can be."""
     if limit is None:
         return say("c_no_gate"), ""
-    found, known = done.ladder, {"limit": units.percent(limit)}
-    if found.apart:
-        return say("c_apart", facts=say("listed").join(map(named, found.apart))), "wrong"
-    slower, unsure = found.regressions(limit), done.inconclusive(limit)
+    slower, unsure, known = done.slower(limit), done.inconclusive(limit), {"limit": units.percent(limit)}
     mood = "wrong" if slower else "" if unsure else "faster"
-    if isinstance(found, Ladder):
+    if isinstance(done.ladder, Ladder):
         said = ", ".join(f"{rung.label} +{units.percent(1 / rung.total - 1)}" for rung in slower)
         return say("c_regressed", steps=said, **known) if slower else say("c_passed", **known), mood
-    if found.unknown:
-        return say("st_gate_unknown", steps=", ".join(found.unknown)), "wrong"
     key = "st_gate_regressed" if slower else "st_gate_inconclusive" if unsure else "st_gate_passed"
     return say(key, steps=", ".join(rung.label for rung in slower or unsure), **known), mood
 
