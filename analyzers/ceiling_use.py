@@ -23,7 +23,7 @@ class Use:
     roofline: Roofline
 
     def peak(self, name: str) -> Array:
-        """Ceiling of each launch: the roofline's, of the tool's the launch's own, at its own clock; NaN unknown."""
+        """Ceiling of each launch at its own clock; NaN unknown."""
         known, own = self.roofline.get(name), column(self.frame, peak_counter(name))
         if known is None or known.source == "ncu":
             return np.where(np.isnan(own), self.roofline.peak(name), own)

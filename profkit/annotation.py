@@ -154,7 +154,7 @@ def _backward_here(leaving: ExitStack) -> None:
 
 
 def listen(mirror: Mirror | None = None, *, file: str = "") -> Listener | None:
-    """Look for listeners again, and let `mirror(name)` accompany every range; None when nobody listens.
+    """Look for listeners again; `mirror(name)` accompanies every range.
 
     The first range of a process calls it; call it again when a listener comes later.
     """
@@ -178,7 +178,7 @@ def _attached() -> Any:
 
 @dataclass
 class Declared:
-    """What a range declared over all passages, FLOP by pipe ("": unnamed); None where a passage did not say."""
+    """FLOP by pipe that a range declared over all passages; None if a passage declared none."""
 
     passages: int = 0
     flops: dict[str, float] | None = field(default_factory=dict)

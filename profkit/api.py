@@ -1,4 +1,4 @@
-"""What `import profkit` offers: measuring, opening, comparing and drawing, each with one call; what the verbs do."""
+"""The Python interface: measure, open, compare and draw runs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Text(str):
 
 
 class Run(Study):
-    """A run as Python and notebooks have it: a Study that shows itself and does what the verbs do."""
+    """A run in Python and notebooks: a Study with the verbs as methods."""
 
     @classmethod
     def of(cls, study: Study) -> Run:
@@ -86,7 +86,7 @@ class Run(Study):
         return compare(self, *others, **options)
 
     def draw(self, **options: Any) -> Figure:
-        """Its roofline as a matplotlib Figure; with options its kernels alone, see `profkit.roofline`."""
+        """Its roofline as a matplotlib Figure; options as `profkit.roofline`."""
         return roofline(self, **options) if options else draw(self)
 
     def __repr__(self) -> str:
@@ -98,7 +98,7 @@ class Run(Study):
 
 
 def profile(target: str | os.PathLike[str] | Callable[..., Any] | Target, *arguments: Any, **options: Any) -> Run:
-    """Measure a folder, a callable with its arguments, or a Program; see profkit.record.profile.profile."""
+    """Measure a folder, a callable or a Program; see profkit.record.profile.profile."""
     if isinstance(target, (str, os.PathLike)) and not arguments:
         progress, answer = (options.pop(name, lambda _: None) for name in ("progress", "answer"))
         request = options.pop("request", None) or Request(**options)
@@ -109,7 +109,7 @@ def profile(target: str | os.PathLike[str] | Callable[..., Any] | Target, *argum
 def measure(
     call: Callable[..., Any], *arguments: Any, reference: Callable[..., Any] | None = None, **options: Any
 ) -> Run:
-    """Time call(*arguments) in this process; with a `reference` in turns with it, after comparing what they return.
+    """Time call(*arguments) in this process, in turns with a `reference` if given.
 
     options: device, budget [s], target, l2 (cold, warm), runs. Raises what they raise.
     """
@@ -143,7 +143,7 @@ def compare(*runs: Study | str | os.PathLike[str], impl: str = "") -> Compared:
 
 
 def draw(run: Study | str | os.PathLike[str], *, theme: str = "light") -> Figure:
-    """The roofline of a run, or of the one at a path, as a matplotlib Figure; `theme` is light or dark."""
+    """The roofline of a run or path as a matplotlib Figure; `theme` is light or dark."""
     return figures.draw(open_study(run), theme=theme)
 
 
@@ -177,7 +177,7 @@ def sweep(
     reference: Callable[..., Any] | None = None,
     **options: Any,
 ) -> pd.DataFrame:
-    """Measure a callable at every point of a grid: call(**point), or call(*inputs(**point)) where inputs are made first.
+    """Measure call(**point), or call(*inputs(**point)), at every point of a grid.
 
     A row a point and implementation, the last axis fastest: the axes, SWEPT in SI units, the path of the run; options as
     `measure`. Raises ProfkitError without any point.

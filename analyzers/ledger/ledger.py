@@ -1,4 +1,4 @@
-"""The ledger of a program: what each operation takes of a step, what it needs at least, what to do about it, and what that wins."""
+"""The ledger of a program: each operation's time, lower bound, advice and win."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows by their share of a step [s]; `accounts`: seconds of a step by KINDS and idle, which add up to it.
+    """Rows by their share of a step; `accounts`: seconds by KINDS and idle, which add up.
 
     `bounded`: share of the kernels' time that has a lower bound. `together`: what all rows and the idle time win at most,
     `queued`: what the idle time wins alone, were the host never late. `whole` [s]: from the first to the last GPU work of the
@@ -117,7 +117,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
 def ledger(
     frame: pd.DataFrame, host: pd.DataFrame | None, roofline: Roofline, *, l2_bytes: float = NAN, device: str = ""
 ) -> Ledger:
-    """The ledger of one process and device. frame: its launches with start and time, and `op` and `call` where recorded.
+    """Ledger of one process and device. frame: launches, with `op` and `call` if recorded.
 
     Raises AnalyzeError where nothing has a begin.
     """
@@ -143,7 +143,7 @@ class _Making:
 
     @cached_property
     def work(self) -> pd.DataFrame:
-        """The launches of the window, and the one that begins the step after it, with `key`, `group`, `own` and `number`."""
+        """Launches of the window and the next step's first, with key, group, own and number."""
         steady = self.budget.steady
         behind = min(steady.end + bool(steady.marks), len(self.frame))
         part = self.frame.iloc[steady.first : behind]
@@ -277,7 +277,7 @@ class _Making:
         return found, left
 
     def _partners(self, rows: Mapping[int, Row], inside: pd.DataFrame) -> dict[int, tuple[int, float]]:
-        """Of each element-wise operation what it can be fused with, and the bytes that still have to be moved then."""
+        """Element-wise operation -> its fusion partner and the bytes still moved."""
         found: dict[int, tuple[int, float]] = {}
         before, behind = _neighbours(inside)
         for group, row in rows.items():
@@ -336,7 +336,7 @@ class _Making:
 
 
 def _neighbours(inside: pd.DataFrame) -> tuple[dict[int, int], dict[int, int]]:
-    """The group whose call comes most often right before, and right after, a call of each in its stream."""
+    """Groups that most often come right before, and right after, each group in its stream."""
     pairs = []
     for _, part in inside.groupby("stream", sort=False) if "stream" in inside else [("", inside)]:
         group, call = part["group"].to_numpy(), part["number"].to_numpy()

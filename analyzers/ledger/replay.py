@@ -1,4 +1,4 @@
-"""A program's recorded GPU work run again with other lengths, to see what a change wins of its time.
+"""Replay of recorded GPU work with other lengths, to see what a change wins.
 
 Work begins when what it began after has ended and the host has launched it. The host launches at its recorded pace, except
 that it waits a shorter time for a GPU that is done sooner.
@@ -23,7 +23,7 @@ SOON = 30e-6
 
 @dataclass(frozen=True)
 class Replay:
-    """Work of a window in order of start: when each began, ended and was asked for (NaN unknown), in seconds.
+    """Work of a window by start: begin, end and launch time [s] (NaN unknown).
 
     after: the row that each began after, -1 none; before: the one before it in its stream. waited: of each row the last
     call that waited for the GPU and returned before it was asked for, -1 none; `waits`: when those began and ended and the

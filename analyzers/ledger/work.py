@@ -82,7 +82,7 @@ _Model = Callable[[_Call], "Need | None"]
 
 @lru_cache(maxsize=16384)
 def need(operation: str, kernel: str) -> Need:
-    """What a call of an operation (`op` of a launches frame) needs; kernel: its longest on tensor cores, else its longest."""
+    """Least work of an operation's call; kernel: its longest on tensor cores, else longest."""
     op = parsed(operation)
     model, tensors = _model(op.name), list(op.tensors())
     found = model(_Call(op, tensors, kernel)) if model is not None and tensors else None
@@ -154,7 +154,7 @@ def _model(name: str) -> _Model | None:
 
 
 def _pointwise(call: _Call) -> Need | None:
-    """Every input in, an output of their common shape out. Numbers in a tensor of no dimension do not widen the type."""
+    """Read every input, write their broadcast shape; scalars do not widen the type."""
     shaped = [one for one in call.tensors if one.dims] or call.tensors
     short = call.op.short
     rank = max(len(one.dims) for one in shaped)
@@ -197,7 +197,7 @@ def _cat(call: _Call) -> Need | None:
 
 
 def _rows(call: _Call) -> Need | None:
-    """Rows picked from a table: the same one may be read again and again, so that only what is written is sure."""
+    """Rows from a table; reads may repeat, so only the written bytes are certain."""
     if len(call.tensors) < 2:
         return None
     table, index = call.tensors[0], call.tensors[1]
@@ -215,7 +215,7 @@ def _picked(call: _Call) -> Need | None:
 
 
 def _listwise(call: _Call) -> Need | None:
-    """Lists of tensors in; of Adam parameters and two averages out, of others the first list, of a norm nothing."""
+    """Read lists of tensors; write Adam's three, others' first list, or nothing (norm)."""
     lists: dict[int, list[Tensor]] = {}
     for one in call.tensors:
         if not one.kind:
@@ -256,7 +256,7 @@ _CAUSAL = {
 
 
 def _attention(call: _Call) -> Need | None:
-    """softmax(Q K^T) V over heads; backward five products in the place of two. Of packed lengths only the bytes are known."""
+    """softmax(Q K^T) V over heads; backward has five products. Packed lengths: bytes only."""
     back = "backward" in call.op.short
     parts = [one for one in call.tensors if len(one.dims) in (3, 4) and call.size(one) > 1]
     if len(parts) < 3 + 2 * back:
@@ -279,7 +279,7 @@ def _attention(call: _Call) -> Need | None:
 
 
 def _convolution(call: _Call) -> Need | None:
-    """Of Winograd's and Fourier's, which need fewer FLOP, the bytes alone are known; taps in the padding count for none."""
+    """Convolution; bytes only for Winograd and FFT; taps in the padding do not count."""
     op, back = call.op, call.op.short == "convolution_backward"
     place = 4 if back else 2 if op.short == "cudnn_convolution" else 3
     order = (1, 0, 2) if re.match("cudnn|miopen|mkldnn", op.short) else (0, 1, 2)

@@ -61,7 +61,7 @@ class Weighted:
 def weighted(
     shapes: Sequence[Shape], shares: Sequence[float], program: tuple[float, float] | None
 ) -> dict[str, Weighted]:
-    """Candidate -> time of the reference's calls / of its own, over all shapes by their shares; none unless each was timed.
+    """Candidate -> call-weighted speed-up over all shapes; none unless each was timed.
 
     program: shares of the program's time that these calls take, and that it would win without them.
     """
@@ -90,7 +90,7 @@ def weighted(
 
 
 def _saved(takes: float, waits: float, length: float) -> float:
-    """Share of a program's time that calls of another length save (Amdahl), where the host or other work hides the rest."""
+    """Share of a program's time saved by calls of another length (Amdahl, with waiting)."""
     return min(takes * (1 - length), waits) if length <= 1 else min(0.0, takes * (1 - length) + takes - waits)
 
 

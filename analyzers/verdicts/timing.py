@@ -335,7 +335,7 @@ def _excessive(name: str, r: Ratio) -> Caveat | None:
 
 
 def explained(caveat: Caveat, rows: Mapping[str, Mapping[str, Any]], reference: str, roofline: Roofline) -> Caveat:
-    """Caveat about an excessive speed-up that the peaks of the two precisions allow; others unchanged."""
+    """Reword a caveat about an excessive speed-up that the two precisions' peaks allow."""
     name = caveat.what.partition(": ")[0]
     if caveat.code != EXCESSIVE or name not in rows or reference not in rows:
         return caveat

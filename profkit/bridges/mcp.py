@@ -64,7 +64,7 @@ class Tools:
         return _short(compared(named).ladder.to_dict())
 
     def lines(self, run: str, kernel: str = "", top: int = 5) -> str:
-        """The source lines that kernels wait for, the most blamed first, where the run recorded them (--lines)."""
+        """Source lines that kernels wait for, most stalls first, of a run with --lines."""
         found: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for line in self._study(run).lines:
             if kernel in line.kernel:

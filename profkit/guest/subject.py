@@ -160,7 +160,7 @@ class TimedCall:
 
 
 def batch(call: TimedCall, count: int, hold: float, device: torch.device) -> None:
-    """Make `count` calls back to back, or none, for the clock of another process; the last one with other inputs."""
+    """Make `count` calls back to back for another process's clock; the last with new inputs."""
     call.turn()
     call.prepare()
     if device.type == "cuda":

@@ -114,7 +114,7 @@ class Knowing(Asking):
         self._begin_afresh(True)
 
     def _begin_afresh(self, yes: bool) -> None:
-        """Whether the reference's calls begin with the same state, where its answer tells; its timed ones do not."""
+        """Whether the reference's answers depend on state left by earlier calls."""
         if self._afresh is not None:
             self._afresh.remove()
         self._afresh, values = None, self._state.values

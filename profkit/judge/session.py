@@ -107,7 +107,7 @@ class Session(Modes):
             self._ceilings()
 
     def _stressed(self, timed: list[Implementation]) -> list[Implementation]:
-        """Those that bear other values as well; the samples of the others go."""
+        """Candidates that are right on other values too; discard the others' samples."""
         self._begin_afresh(True)
         left = self._hold(timed, cases.VALUES)
         self._begin_afresh(False)
@@ -233,7 +233,7 @@ class Session(Modes):
     def _trial(
         self, candidate: Implementation, arguments: list[Any], seed: int, *, exact: bool, drawn: bool
     ) -> Verdict:
-        """Compare on these arguments, which are used up; the candidate answers first. exact: measure the bits."""
+        """Compare on these arguments (consumed); the candidate runs first. exact: measure bits."""
         probe, mine, switches = self.reference.probe, inputs.clone(arguments), settings.read()
         got = candidate.plain(mine, seed)
         facts.settle(self.device)

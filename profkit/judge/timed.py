@@ -58,7 +58,7 @@ class Plan:
 def _as_exact(
     judged: Callable[[list[Any], Any, Any], Verdict], bits: float, given: list[Any], want: Any, got: Any
 ) -> Verdict:
-    """The verdict on a timed answer, which must be about as precise as in the trials, or as the task."""
+    """Verdict on a timed answer: about as precise as the trials, or as the task."""
     verdict = judged(given, want, got)
     if verdict.status == "ok" and verdict.bits is not None and verdict.bits < bits - _LESS:
         return Verdict(
@@ -121,7 +121,7 @@ class Timed(Knowing):
     """Timed calls: plans, rounds, shapes and gradients."""
 
     def _served(self) -> bool:
-        """Whether the reference says how often a program calls each shape (SHARES, PROGRAM_SHARE): then all are timed."""
+        """Whether the reference declares SHARES: then all shapes are timed."""
         module = self.reference.module
         shares = [float(one) for one in getattr(module, "SHARES", ())]
         count = sum(shape is not None for _, shape in self._rounds()) + 1

@@ -60,7 +60,7 @@ def builds() -> Path:
 
 
 def ceilings(device: Mapping[str, Any]) -> Path:
-    """Where the ceilings of a device lie: its UUID and driver decide, of a CPU its name, threads, cache and memory."""
+    """Path of a device's ceilings, by UUID and driver, or by CPU model and threads."""
     names = ("uuid", "driver") if device.get("uuid") else ("name", "driver", "threads", "l2_bytes", "memory_bytes")
     key = "-".join(f"{device.get(name, 'none')}" for name in names)
     return root() / "ceilings" / (re.sub(r"[^A-Za-z0-9.]+", "-", key) + ".json")

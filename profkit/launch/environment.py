@@ -39,7 +39,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def sharing() -> dict[str, str]:
-    """Variables that let OpenMP's threads sleep between parallel regions; the user's win.
+    """Variables that let OpenMP threads sleep between regions; the user's values win.
 
     Threads of a process whose turn it is not would spin on the cores of the one that is timed.
     """

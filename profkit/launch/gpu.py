@@ -21,7 +21,7 @@ def _visible(library: Any) -> list[tuple[Any, Any, str]]:
 
 
 def visible() -> list[dict[str, str]]:
-    """{"uuid", "name", "memory" [B]} of every visible GPU or slice, in CUDA's order; empty without a driver."""
+    """ "uuid", "name" and "memory" [B] of every visible GPU or slice, in CUDA's order."""
     with nvml.Unsaid():
         library = nvml.driver()
         return [

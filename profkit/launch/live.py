@@ -1,4 +1,4 @@
-"""A program's streams and signals as without profkit: our stdin, its output copied at once, signals to it first."""
+"""Pass a program's streams and signals through: stdin, live output, signals first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _APART = 1.0
 
 
 class Live:
-    """Streams of one start of a program: output goes to the descriptors `out` and `err` too, -1 for nowhere.
+    """Streams of one program start; output is copied to `out` and `err` (-1: nowhere).
 
     `outputs`: the descriptors to read, and where each goes to; `theirs`: the program's ends. `signalled`: whether it was told
     to end meanwhile. stdin: a file in the place of ours.
@@ -54,7 +54,7 @@ class Live:
 
     @contextlib.contextmanager
     def signals(self, leader: int) -> Iterator[None]:
-        """Signals to this process go to what the leader guards; a second SIGINT or SIGTERM is for this process."""
+        """Forward signals to the program; a second SIGINT or SIGTERM is for this process."""
         if -1 in self.outputs.values() or threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -248,7 +248,7 @@ def _read(output: int) -> bytes | None:
 
 
 def _fed(data: bytes, spool: Spool, copy: int) -> None:
-    """To the log, and all of it to `copy` unless that is -1. Raises BrokenPipeError where nobody reads that."""
+    """Write to the log and to `copy` (-1: nowhere). Raises BrokenPipeError."""
     spool.feed(data)
     while data and copy >= 0:
         data = data[os.write(copy, data) :]
@@ -275,7 +275,7 @@ class Meter:
 
 
 def _memory(pid: int) -> int:
-    """Bytes of memory of a process but for mapped libraries, which psutil tells with shared memory; 0 when it is gone."""
+    """Bytes of memory of a process without mapped libraries; 0 when it is gone."""
     try:
         status = Path(f"/proc/{pid}/status").read_text("ascii", "replace")
     except OSError:

@@ -45,7 +45,7 @@ def wanted(asked: bool | None = None) -> bool:
 
 
 def name(inherited: object) -> str:
-    """The name of the server for this interpreter, these sources and whatever else a fork has from it (`inherited`)."""
+    """Server name for this interpreter, these sources and inherited settings."""
     mine = _status(os.getpid())
     links = [os.readlink(f"/proc/self/ns/{space}") for space in _SPACES if os.path.exists(f"/proc/self/ns/{space}")]
     group = Path("/proc/self/cgroup").read_text("utf-8") if os.path.exists("/proc/self/cgroup") else ""

@@ -1,4 +1,4 @@
-"""Start the runner or a judge, follow its events, and start it again without whatever brought it down.
+"""Start the runner or judge, follow its events, restart it without what crashed it.
 
 A judge has the reference, and asks every candidate in a process of its own over a socket. It reports what becomes of them:
 `overdue` is to be killed, `lost` has ended by itself. A candidate that falls leaves the judge and the others alone.
@@ -39,7 +39,7 @@ _FAREWELL = 2.0
 
 @dataclass
 class Outcome:
-    """What one or more starts of the runner gave, in the order it happened.
+    """Events of one or more starts of the runner, in order.
 
     `fallen`: implementation -> (status, reason, last lines) for those that brought the runner down. `known`: called with the
     events so far when everything has been timed or is wrong, before it is stressed.
@@ -192,7 +192,7 @@ def run_isolated(
 def _until_done(
     job: Job, files: _Files, start: Start, progress: Progress, outcome: Outcome, *, least: int, slack: float = 0.0
 ) -> Outcome:
-    """Start a job until it is done, each time without the last culprit, while `least` subjects are left."""
+    """Start a job until it is done, each time without the last culprit."""
     while True:
         number = 1 + sum(argv[-1].endswith("events.jsonl") for argv, _, _ in outcome.exits)
         now = _Files(files.logs, f"{files.stem}-{number}") if number > 1 else files
@@ -434,7 +434,7 @@ def _private_directory() -> Iterator[Path]:
 
 
 def _dismiss(children: Sequence[Child], patience: float, outcome: Outcome) -> None:
-    """Wait `patience` seconds for the candidates to end, kill them, and note what became of them."""
+    """Wait `patience` seconds for the candidates to end, then kill them."""
     for child in children:
         child.closing.set()
     end = time.monotonic() + patience

@@ -88,7 +88,7 @@ def put_up(folders: Iterable[str | Path]) -> None:
 
 
 def gain_no_rights() -> None:
-    """Never gain rights again that a program may give; by this a server refuses a candidate. Raises OSError."""
+    """Set no_new_privs, by which a server refuses a candidate. Raises OSError."""
     if _libc().prctl(_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "PR_SET_NO_NEW_PRIVS")
 

@@ -270,7 +270,7 @@ class _Server:
         return bool(end.poll(_MOMENT))
 
     def close(self) -> None:
-        """End it at once, also while it imports; its children end when it does. One that lasts is left to others."""
+        """End it at once with its children; a lasting one stays for others."""
         self.control.close()
         if not self._lasts:
             self._process.kill()
@@ -313,7 +313,7 @@ def _fork(control: socket.socket, asks: bytes, argv: Sequence[str], options: Map
 
 @contextlib.contextmanager
 def servers(*, lasting: bool = False) -> Iterator[Warm]:
-    """The servers of this process's runners, or others that end with the block unless they are `lasting`."""
+    """Servers of this process's runners; they end with the block unless `lasting`."""
     if isinstance(process.start, Warm):
         yield process.start
         return

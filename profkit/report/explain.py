@@ -118,7 +118,7 @@ def _of_step(study: Study, impl: str) -> str:
 
 
 def worded(one: Finding, study: Study) -> tuple[str, str, str]:
-    """Title, next step with a command that runs, and expectation of a finding, what is filled in included."""
+    """Title, next step and expectation of a finding, filled in."""
     known = one.params
     if language() == "zh":
         known = {key: text if key in ("library", "found") else translated(named(text)) for key, text in known.items()}
@@ -194,7 +194,7 @@ def proof(one: Proof) -> str:
 
 
 def _number(value: float) -> str:
-    """Without an exponent, which nobody reads."""
+    """A number without an exponent."""
     return f"{value:.3g}" if 1e-4 <= abs(value) < 1000 else units.digits(value)
 
 

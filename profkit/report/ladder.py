@@ -46,7 +46,7 @@ def named_runs(names: Sequence[str | Study]) -> list[tuple[Study, str]]:
 
 
 def _named(name: str, opened: dict[Path, Study]) -> tuple[Study, str]:
-    """What stands before the last colon that ends a path there is; ranges may have colons of their own."""
+    """Split RUN:IMPL at the last colon behind an existing path."""
     from profkit.study.study import open_study  # pandas stays out of start-up
 
     ends = [at for at in range(len(name), 0, -1) if at == len(name) or name[at] == ":"]

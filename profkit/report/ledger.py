@@ -1,4 +1,4 @@
-"""A program's ledger on a terminal and as a page, and what a change won beside what it predicts."""
+"""A program's ledger on a terminal and as a page; predicted and measured gains."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def page(found: Ledger, source: Path) -> str:
 
 
 def _head(found: Ledger) -> list[str]:
-    """The sentences above the table: the step and what can be won of it, where it goes, what it is held against."""
+    """Sentences above the table: the step, its parts, the largest win, the ceilings."""
     share = {kind: units.percent(seconds / found.step) for kind, seconds in found.accounts.items()}
     parts = [say("lg_part", what=say(f"lg_{kind}"), share=told) for kind, told in share.items() if told != "0%"]
     where = {"step": units.text(found.step, "s"), "device": found.device or named("unknown")}
@@ -131,7 +131,7 @@ Rows = Sequence[Mapping[str, Any]]
 def predicting(
     source: Path, opened: Callable[[Path], Ledger], change: Path, name: str
 ) -> tuple[Mapping[str, Any], Rows]:
-    """(data of a ledger, its rows that a change is for). Raises ProfkitError where none is predicted to win."""
+    """(data of a ledger, rows that a change is for). Raises ProfkitError if none can win."""
     written = source.suffix == ".json" and SCHEMA in source.read_text("utf-8")[:99]
     told = json.loads(source.read_text("utf-8")) if written else json.loads(opened(source).data)
     idle = {"name": "idle", "shapes": "", "op": "", "advice": LATE, "wins": [0.0, told["queued"]]}
@@ -150,7 +150,7 @@ def predicting(
 
 
 def document(rows: Rows, step: float, found: Verified, covered: float) -> dict[str, Any]:
-    """Data with the sentences (`said`); step: of the ledger [s]; covered: the share of the timed seconds that the ledger's record is of."""
+    """Data and sentences of a verification; covered: recorded share of the timed seconds."""
     low, high = (min(1.0, covered) * sum(row["wins"][at] for row in rows) / step for at in (0, 1))
     won, least, most = (1 - 1 / value for value in (found.ratio.value, found.ratio.low, found.ratio.high))
     held = "below" if most < low else "above" if least > high else "unsure" if least < 0 < most else "within"

@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 
 class Catalogue(msgspec.Struct, forbid_unknown_fields=True):
-    """Messages by id (English, Chinese); Chinese of words of the data; of English sentences by template."""
+    """Messages by id in both languages, and Chinese of words and templates."""
 
     say: dict[str, tuple[str, str]]
     names: dict[str, str]
@@ -157,7 +157,7 @@ def in_chinese(said: str) -> str:
 
 @cache
 def _patterns() -> list[tuple[re.Pattern[str], str, bool]]:
-    """(pattern, Chinese, whether its words alone are enough) of templates with places, the most literal text first."""
+    """(pattern, Chinese, needs no arguments) of templates, most literal text first."""
     placed = [one for one in catalogue().sentences.items() if _PLACE.search(one[0])]
     placed.sort(key=lambda one: -len(_PLACE.sub("", one[0])))
     return [_pattern(*one) for one in placed]

@@ -59,7 +59,7 @@ _INSIDE = "- "
 
 @dataclass(frozen=True, repr=False)
 class Compared:
-    """Compared runs: implementations (`chosen`) as a ladder, or programs by their steady step; `ladder` has the numbers."""
+    """Compared runs: implementations as a ladder, or programs by their steady step."""
 
     studies: tuple[Study, ...]
     ladder: Ladder | Programs
@@ -79,7 +79,7 @@ class Compared:
         return ladder_text(self.ladder) if isinstance(self.ladder, Ladder) else text(self.studies, self.ladder)
 
     def slower(self, limit: float = 0.0) -> list[Any]:
-        """Steps slower than the first by more than `limit`, programs for sure. Raises ProfkitError if unknown."""
+        """Steps slower than the first by more than `limit`. Raises ProfkitError if unknown."""
         if self.ladder.apart:
             raise ProfkitError(
                 f"cannot gate: the runs differ in {', '.join(self.ladder.apart)}",

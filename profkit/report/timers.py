@@ -37,7 +37,7 @@ def text(document: Mapping[str, Any]) -> str:
 
 
 def figure(document: Mapping[str, Any]) -> Any:
-    """The clocks of the first kernel as bars (a matplotlib Figure); shared is the device's time with a cold cache."""
+    """Clocks of the first kernel as bars over the device's time with a cold cache."""
     kernel = document["kernels"][0]
     shared = number(kernel["rows"][0], "time")
     rows = []

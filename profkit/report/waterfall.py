@@ -193,7 +193,7 @@ class Whole:
 
 
 def shown(study: Study, findings: Sequence[Finding] = (), *, most: int = MOST) -> Whole | None:
-    """A program's step, the best implementation or the longest range; None where nothing was timed."""
+    """The program's step, best implementation or longest range; None if nothing was timed."""
     if study.first_step is not None:
         name, one = study.first_step
         mine = wall_blocks(one, name or WHOLE, findings, most=most)

@@ -24,7 +24,7 @@ def each_device(study: Study) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame 
 def devices_of(
     frame: pd.DataFrame, host: pd.DataFrame | None
 ) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame | None]]:
-    """(name or "", launches, host calls) of each process and device of a timeline; nothing of one without begins."""
+    """(name, launches, host calls) of each process and device with start times."""
     if "start" not in frame or not (frame["time"] > 0).any():
         return
     labels = device_labels(frame)

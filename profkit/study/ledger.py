@@ -20,7 +20,7 @@ from roofline.device import find_spec
 
 
 def open_ledger(path: Path) -> Ledger:
-    """The ledger of the process and device that is busy longest, under ceilings measured on such a device where they are kept.
+    """Ledger of the busiest process and device, under measured ceilings where kept.
 
     Raises ProfkitError, CollectError or AnalyzeError for what has no timeline.
     """

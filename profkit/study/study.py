@@ -144,13 +144,13 @@ class Study:
 
     @cached_property
     def weighted(self) -> Mapping[str, by_shape.Weighted]:
-        """Speed-up of each candidate over the calls of a program; none unless the task says how it is called."""
+        """Speed-up of each candidate weighted by a program's calls; none without SHARES."""
         served = self.manifest.served
         return by_shape.weighted(self.shapes, served.shares, served.program) if served is not None else {}
 
     @property
     def over_shapes(self) -> Mapping[str, Ratio]:
-        """The speed-up over all shapes by candidate: weighted by calls where they are told, else the geometric mean."""
+        """Speed-up over all shapes by candidate: weighted by calls, else the geometric mean."""
         told = {name: one.ratio for name, one in self.weighted.items()}
         return told or by_shape.geometric(self.shapes)
 

@@ -77,13 +77,13 @@ def _evidence(study: Study, impl: Impl, rows: Mapping[str, Mapping[Any, Any]], f
 
 
 def _gaps(row: Mapping[Any, Any]) -> float:
-    """How far a busy host can have lengthened a time: over that of its kernels alone, which it cannot touch."""
+    """Largest factor by which a busy host can lengthen a time: through gaps alone."""
     kernels = number(row, "kernel_time")
     return number(row, "time") / kernels if row.get("method") == "cupti" and kernels > 0 else math.inf
 
 
 def _served(known: Evidence, weighted: Weighted | None) -> Evidence:
-    """The evidence with the speed-up over the shapes of a program in the place of the first one's."""
+    """Evidence with the call-weighted speed-up in place of the first shape's."""
     if weighted is None:
         return known
     one = weighted.ratio

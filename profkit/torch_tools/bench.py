@@ -77,7 +77,7 @@ def compare_timings(a: Callable[[], Any], b: Callable[[], Any], *, budget: float
 
 @cache
 def offset(device: torch.device) -> float:
-    """Seconds an event pair of this device reads too much, by CUPTI; 0, with a warning, where CUPTI cannot be had."""
+    """Excess of an event pair over CUPTI [s]; 0, with a warning, without CUPTI."""
     from profkit.guest.clocks import cupti
     from profkit.guest.clocks.clocks import CudaClock
 

@@ -1,4 +1,4 @@
-"""How a clock lets calls follow each other, with a switch for each cause of a difference, and what CUPTI sees meanwhile."""
+"""Timing loops of the field's clocks, with a switch for each cause of a difference."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Stand:
         return sorted(found)[4]
 
     def flush(self, kind: str) -> None:
-        """Empty the L2 as a clock does: profkit reads, KernelBench fills fresh memory, Triton and nvbench zero."""
+        """Flush L2 as a clock does: read (profkit), fill (KernelBench), zero (Triton, nvbench)."""
         if kind == "read":
             self._ones.max()
         elif kind == "fill":
@@ -92,7 +92,7 @@ class Stand:
             (self._zeros if kind == "zero" else self._zeros[: self.l2 // 4]).zero_()
 
     def read(self, loop: Loop, count: int, *, slack: float = 1.0) -> list[float]:
-        """Seconds a call by the loop's own clock, `count` times. Raises ClockError where the queue cannot be held."""
+        """Seconds per call by the loop's own clock. Raises ClockError if the queue drains."""
         for _ in range(_TRIES if loop.held else 1):
             marks = [self._once(loop, slack) for _ in range(count)]
             torch.cuda.synchronize(self.device)

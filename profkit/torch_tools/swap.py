@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def replace(library: Any, found: dict[str, Any], key: str) -> None:
-    """Register the candidate's forward for the operation; calls that the candidate makes itself are torch's."""
+    """Register the candidate's forward for the operation, except inside itself."""
     import torch
 
     namespace, _, name = found["OPERATION"].partition("::")

@@ -1,4 +1,4 @@
-"""One kernel by every clock of the field, and why each differs from CUPTI: `python -m profkit.torch_tools.timers TARGETS PART OUT`.
+"""One kernel by every clock of the field, and why each differs from CUPTI.
 
 A difference is taken apart by switching one cause at a time in a loop that does as the clock does: hold the queue full
 (launch), look at the same launches by CUPTI (events), then at those of a loop that empties the cache otherwise or not at all
@@ -150,7 +150,7 @@ CLOCKS = (
 
 
 def rows(call: Call, device: torch.device) -> Iterator[dict[str, Any]]:
-    """A row a clock, seconds; what the others are compared with first. A clock that fails has an `error`."""
+    """One row per clock [s], CUPTI first; a failing clock has an `error`."""
     if device.type == "cpu":
         yield from _cpu_rows(call)
         return
@@ -175,7 +175,7 @@ def rows(call: Call, device: torch.device) -> Iterator[dict[str, Any]]:
 
 
 def causes(stand: Stand, clock: Clock, loop: Loop) -> dict[str, float]:
-    """What each cause adds to the clock's reading [s], less `rest`. Raises ClockError, CuptiError, RuntimeError."""
+    """Seconds that each cause adds to a reading. Raises ClockError, CuptiError, RuntimeError."""
     average, full = clock.average, held(loop, stand.batch)
     pairs = 5 if loop.each > 1 else stand.count(40)
     own = bench.offset(stand.device) if clock.name == "profkit" else 0.0
@@ -205,7 +205,7 @@ def _said(error: Exception) -> str:
 
 
 def _cpu_rows(call: Call) -> Iterator[dict[str, Any]]:
-    """The two clocks that there are on a CPU, and torch's with as many threads as the call has by itself."""
+    """Clocks on a CPU: profkit's and torch.utils.benchmark's, with equal threads."""
     taken: dict[bool, list[float]] = {}
     for cold in (True, False):
         clock = CpuClock(cold=cold)
@@ -222,7 +222,7 @@ def _cpu_rows(call: Call) -> Iterator[dict[str, Any]]:
 
 
 def loaded(target: str, part: str, device: torch.device) -> Call:
-    """The call that FILE.py:FUNCTION or a part of a sample stands for, built, with inputs on the device.
+    """The call of FILE.py:FUNCTION or SAMPLE:PART, built, with inputs on the device.
 
     part: reference or a candidate; "" is the first candidate that runs here, else the reference. Raises what its code raises.
     """

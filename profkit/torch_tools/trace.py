@@ -165,7 +165,7 @@ class Gathered:
 
 
 def gathered(events: Any, gpu: Any, clock: int = 0) -> Gathered:
-    """Sort kineto's events; gpu: the device type of those on the GPU, where ranges leave an echo that is no work."""
+    """Sort Kineto's events, without the GPU echoes of ranges."""
     work, calls, ranges, ops, called = [], [], [], [], {}
     for event in events:
         name = event.name()
@@ -231,7 +231,7 @@ def rows(found: Gathered, names: Mapping[int, tuple[str, str]]) -> list[dict[str
 
 
 def inputs_of(results: Any) -> dict[int, tuple[list[Any], list[Any]]]:
-    """Start [ns] -> (shapes, strides) of each call; events of torch before 2.12 leave out lists and strides."""
+    """Start [ns] -> (shapes, strides) of each call, which events lack before torch 2.12."""
     found: dict[int, tuple[list[Any], list[Any]]] = {}
     nodes = list(results.experimental_event_tree())
     while nodes:

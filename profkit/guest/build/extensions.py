@@ -1,4 +1,4 @@
-"""Builds of extensions: what the compiler refused, and one name for those that differ in it alone."""
+"""Builds of extensions: compiler errors, and one name for equal builds."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _noted(build: Callable[..., Any], errors: dict[str, str]) -> Callable[..., A
 
 
 def _under_one_name(build: Callable[..., Any]) -> Callable[..., Any]:
-    """A builder that takes the name of the first equal build: many put a process id or the time into it."""
+    """Builder that reuses the name of an equal build, for names with a process id or time."""
     signature = inspect.signature(build)
 
     @functools.wraps(build)

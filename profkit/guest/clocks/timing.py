@@ -111,7 +111,7 @@ def measure(
     before: Callable[[str], None] = lambda _: None,
     after: Callable[[str, int], None] = lambda _name, _round: None,
 ) -> Result:
-    """Time the calls in interleaved rounds; `before(impl)` precedes each sample of it, `after(impl, round)` follows."""
+    """Time the calls in interleaved rounds, with `before(impl)` and `after(impl, round)`."""
     order = list(calls)
     shuffle = random.Random(plan.seed)
     warmup = 0

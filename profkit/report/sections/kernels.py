@@ -26,7 +26,7 @@ _Rows = Sequence[Mapping[Any, Any]]
 
 
 def kernels_table(study: Study, of: Sequence[str] = (), *, spans: bool = False) -> Table:
-    """Longest kernels of each implementation (`of`: these alone) or of all ranges; `spans`: names as code spans."""
+    """Longest kernels of each implementation or of all ranges; `spans`: names as code."""
     kernels = study.hottest
     if study.manifest.impls and len(kernels):
         kernels = kernels[kernels["impl"].isin(of)] if of else kernels
@@ -104,14 +104,14 @@ def holes_tables(study: Study) -> list[Table]:
 
 
 def timeline_lines(study: Study) -> list[str]:
-    """Busy, idle, overlap, copies and launch cost, of the whole or of one call each; of operators by thread."""
+    """Busy, idle, overlap, copies and launch cost; of operators by thread."""
     if study.of_operators:
         return list(_threads(study))
     return [line for name, found in study.timelines.items() for line in _timeline(study, name, found)]
 
 
 def _threads(study: Study) -> Iterator[str]:
-    """What each thread had of the time from the first operator to the last, and what waited for data."""
+    """Share of each thread in the time from first to last operator, and data waits."""
     frame, host = study.captured.timeline, study.host
     if frame is None or host is None:
         return

@@ -118,7 +118,7 @@ def cache_of(study: Study) -> str:
 
 
 def _processes(study: Study) -> str:
-    """Whether candidates ran apart from the judge, and in how many processes; "" where there is none."""
+    """Whether candidates ran apart from the judge, and in how many processes."""
     manifest = study.manifest
     if not manifest.candidates:
         return ""

@@ -32,7 +32,7 @@ def tone(word: str) -> str | None:
 
 
 def summary(study: Study, told: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The whole answer in a screenful, verdicts in colour. told: sentences that were shown before, by candidate."""
+    """The answer in a screenful, in colour. told: sentences shown before, by candidate."""
     tones = {name: tone(one.word) for name, one in study.verdicts.items()}
     blocks = [*lines(study, told, [name for name, _ in answer.sentences(study)]), ""]
     table = parts.parts_table(study)
@@ -55,7 +55,7 @@ def summary(study: Study, told: Mapping[str, str] = MappingProxyType({})) -> str
 
 
 def lines(study: Study, told: Mapping[str, str], names: Collection[str]) -> list[str]:
-    """First lines about these, in the colours of their verdicts, under the title; of what was told, what is new or amended."""
+    """First lines in colour under the title; after the first time only new or amended ones."""
     tones = {name: tone(one.word) for name, one in study.verdicts.items()}
     new = [(name, line) for name, line in answer.sentences(study) if name in names and told.get(name) != line]
     shown = [(name, say("amended", line=line) if name in told else line) for name, line in new]
