@@ -122,10 +122,8 @@ def warm_runners() -> Iterator[Warm]:
     from profkit.targets.program import MODULE as TRACER
 
     servers = runpy.run_path(str(FAKES / "warm/session_servers.py"))["Servers"]
-    # An empty entry would be the directory that a server is started in.
-    env = {"PYTHONPATH": os.pathsep.join(filter(None, [str(FAKES / "warm"), os.environ.get("PYTHONPATH", "")]))}
     with (
-        closing(servers([*PRELOAD, "given_ceilings"], (*MODULES, TRACER), env)) as warm,
+        closing(servers([*PRELOAD, "given_ceilings"], (*MODULES, TRACER))) as warm,
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(process, "start", warm)

@@ -106,24 +106,21 @@ def _received(line: socket.socket, flags: int = 0) -> int | None:
 class Warm:
     """Starter like subprocess.Popen: children of `modules` are forks of servers. Thread-safe.
 
-    `preload`: what a server imports; `env`: variables that a server has and its children have not.
+    `preload`: what a server imports. lent: a descriptor of another process's `Lent`, whose servers are used first.
+    lasting: servers that this user's next command finds too (profkit.launch.resident).
     """
 
     def __init__(
         self,
         preload: Sequence[str] = PRELOAD,
         modules: Collection[str] = MODULES,
-        env: Mapping[str, str] | None = None,
-        lent: int = -1,
         *,
+        lent: int = -1,
         lasting: bool = False,
     ) -> None:
-        """lent: a descriptor of another process's `Lent`, whose servers are used first. lasting: servers that this user's next
-        command finds too (profkit.launch.resident).
-        """
         self._lasting = lasting
         self.told: Callable[[str], None] = lambda _: None
-        self._preload, self._modules, self._env = tuple(preload), modules, dict(env or {})
+        self._preload, self._modules = tuple(preload), modules
         self._servers: dict[object, _Server] = {}
         self._lock = threading.Lock()
         self._lent = socket.socket(fileno=lent) if lent >= 0 else None
@@ -187,12 +184,12 @@ class Warm:
     def _found(self, key: object, env: Mapping[str, str]) -> _Server:
         """A server that a command before has left, or a new one."""
         if not self._lasting:
-            return _Server({**env, **self._env}, self._preload)
+            return _Server(env, self._preload)
         name = resident.name((key, self._preload))
         if (line := resident.joined(name)) is not None:
             return _Joined(line)
         resident.others_leave(name)
-        return _Server({**env, **self._env}, self._preload, name)
+        return _Server(env, self._preload, name)
 
 
 class Lent:
@@ -312,12 +309,12 @@ def _fork(control: socket.socket, asks: bytes, argv: Sequence[str], options: Map
 
 
 @contextlib.contextmanager
-def servers(*, lasting: bool = False) -> Iterator[Warm]:
-    """Servers of this process's runners; they end with the block unless `lasting`."""
+def servers() -> Iterator[Warm]:
+    """Servers of this process's runners, else servers that end with the block."""
     if isinstance(process.start, Warm):
         yield process.start
         return
-    with contextlib.closing(Warm(lasting=lasting)) as own:
+    with contextlib.closing(Warm()) as own:
         yield own
 
 
@@ -335,13 +332,13 @@ def runners(
     if process.start is not process.guarded:
         yield
         return
-    with servers(lasting=lasting) as process.start:
+    with contextlib.closing(Warm(lasting=lasting)) as own:
+        process.start = own
         try:
             # Elsewhere the command itself says that it measures on Linux alone.
             if begun is not None and sys.platform.startswith("linux"):
-                process.start.prepare(begun)
-            if told is not None:
-                process.start.told = told
+                own.prepare(begun)
+            own.told = told or own.told
             yield
         finally:
             process.start = process.guarded

@@ -18,6 +18,8 @@ from profkit.launch.protocol import BARE
 from profkit.launch.warm import Lent, Warm
 
 HERE = str(Path(__file__).parent)
+_PATH = os.pathsep.join(filter(None, [HERE, os.environ.get("PYTHONPATH", "")]))
+"""A server's; an empty entry would be the directory that it is started in."""
 VARIABLE = "TESTS_SERVERS"
 """Where a command asks for the descriptor by which it is lent servers: the name of a socket."""
 
@@ -38,6 +40,9 @@ class Servers(Warm):
 
     def _server(self, env: Mapping[str, str], instead_of: Any = None) -> Any:
         return super()._server(_elsewhere(env), instead_of)
+
+    def _found(self, key: object, env: Mapping[str, str]) -> Any:
+        return super()._found(key, {**env, "PYTHONPATH": _PATH})
 
 
 class Borrowed(Warm):
