@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -204,16 +203,14 @@ def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Im
     model = loading.instance(module, "Model", init, seed, device, precision.TYPES[job.precision], mode)
     other = seed ^ _OTHER
 
-    @functools.cache
     def again() -> Any:
         inputs.seed_all(other)
         return loading.instance(
             module, "Model", module.get_init_inputs(), other, torch.device("cpu"), precision.TYPES[job.precision], mode
         )
 
-    return Implementation(
-        subject, module, lock, model, fixed=weights.fixed(model, again), drawn=weights.drawn(model, again), mode=mode
-    )
+    fixed, drawn = weights.by_another_seed(model, again)
+    return Implementation(subject, module, lock, model, fixed=fixed, drawn=drawn, mode=mode)
 
 
 _OTHER = 0x5BD1E995

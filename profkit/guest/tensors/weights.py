@@ -61,7 +61,7 @@ class Match:
 
 
 def draw(model: Any, ask: Callable[[], Any], seed: int, fixed: Collection[str] = ()) -> Weights:
-    """Redraw the constants of a model, in place. fixed: see `fixed`.
+    """Redraw the constants of a model, in place. fixed: the first of `by_another_seed`.
 
     The answer of `ask` must stay finite and of about its size. Otherwise the change is made smaller, then left out,
     and `unsteady` is set.
@@ -89,24 +89,20 @@ def constants(model: Any, fixed: Collection[str] = ()) -> dict[str, torch.Tensor
     return {name: tensor for name, tensor in model.state_dict().items() if name in fixed or constant(tensor)}
 
 
-def fixed(model: Any, again: Callable[[], Any]) -> frozenset[str]:
-    """Names of trained parameters, not constant, that another seed's construction repeats."""
-    if not isinstance(model, torch.nn.Module):
-        return frozenset()
-    own = dict(model.named_parameters(remove_duplicate=False))
-    other = _other(model, again) if any(_regular(one) for one in own.values()) else {}
-    return frozenset(name for name, one in own.items() if _regular(one) and name in other and alike(other[name], one))
+def by_another_seed(model: Any, again: Callable[[], Any]) -> tuple[frozenset[str], frozenset[str]]:
+    """Names of parameters that another seed's construction repeats, and of buffers that it changes.
 
-
-def drawn(model: Any, again: Callable[[], Any]) -> frozenset[str]:
-    """Names of kept buffers that another seed's construction changes, as quantized weights."""
+    The parameters are trained and not constant; the buffers are kept, as quantized weights.
+    """
     if not isinstance(model, torch.nn.Module):
-        return frozenset()
-    trained = {name for name, _ in model.named_parameters(remove_duplicate=False)}
-    own = {name: one for name, one in model.state_dict().items() if name not in trained and _dense(one)}
-    own = {name: one for name, one in own.items() if bool((one != one.reshape(-1)[0]).any())}
-    other = _other(model, again) if own else {}
-    return frozenset(name for name, one in own.items() if name in other and not alike(other[name], one))
+        return frozenset(), frozenset()
+    trained = dict(model.named_parameters(remove_duplicate=False))
+    regular = {name: one for name, one in trained.items() if _regular(one)}
+    kept = {name: one for name, one in model.state_dict().items() if name not in trained and _dense(one)}
+    kept = {name: one for name, one in kept.items() if bool((one != one.reshape(-1)[0]).any())}
+    other = _other(model, again) if regular or kept else {}
+    fixed = frozenset(name for name, one in regular.items() if name in other and alike(other[name], one))
+    return fixed, frozenset(name for name, one in kept.items() if name in other and not alike(other[name], one))
 
 
 def _other(model: torch.nn.Module, again: Callable[[], Any]) -> dict[str, torch.Tensor]:
