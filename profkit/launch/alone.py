@@ -14,6 +14,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from profkit.rundir.files import unwritable
@@ -84,14 +85,15 @@ def _named(device: str) -> str:
     return re.sub(r"[^A-Za-z0-9.-]+", "-", device)
 
 
+@dataclass(frozen=True)
 class Door:
     """A device that several share while they prepare, and that one has alone while it times.
 
     main, gate: descriptors of its two files, common to the processes of one measurement: what one of them holds they all hold.
     """
 
-    def __init__(self, main: int, gate: int) -> None:
-        self.main, self.gate = main, gate
+    main: int
+    gate: int
 
     @classmethod
     def of(cls, device: str) -> Door:

@@ -186,15 +186,12 @@ def run(
 def _started(argv: Sequence[str], env: Mapping[str, str], **options: Any) -> Child:
     fix = "is it installed and executable?"
     if shutil.which(argv[0], path=env.get("PATH")) is None:
-        raise ProfkitError(f"cannot start {argv[0]}: {_why_not(argv[0])}", fix=fix)
+        why = os.strerror(errno.EACCES if os.path.exists(argv[0]) else errno.ENOENT)
+        raise ProfkitError(f"cannot start {argv[0]}: {why}", fix=fix)
     try:
         return start(argv, env=env, start_new_session=True, **options)
     except OSError as error:
         raise ProfkitError(f"cannot start {argv[0]}: {error.strerror}", fix=fix) from error
-
-
-def _why_not(program: str) -> str:
-    return os.strerror(errno.EACCES if os.path.exists(program) else errno.ENOENT)
 
 
 def _follow(
