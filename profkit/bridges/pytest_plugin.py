@@ -65,8 +65,8 @@ def profkit(request: pytest.FixtureRequest) -> Measured:
     present = gpu_present()
     if not present and not config.getoption("--profkit-cpu"):
         pytest.skip("no GPU here: --profkit-cpu measures on the CPU")
-    marks = list(request.node.iter_markers(MARK))
-    limit = next((float(mark.kwargs["max_ratio"]) for mark in marks if "max_ratio" in mark.kwargs), LIMIT)
+    mark = request.node.get_closest_marker(MARK)
+    limit = float(mark.kwargs.get("max_ratio", LIMIT)) if mark is not None else LIMIT
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.nodeid).strip("-.")
     root = config.rootpath / str(config.getoption("--profkit-baselines"))
     return Measured(

@@ -103,11 +103,8 @@ def step_of(chosen: Chosen, label: str) -> Step:
     # Facts of one kernel (registers, occupancy) are compared only where there is one: the longest.
     kernel = {str(key): value for key, value in mine[0].items()} if mine else {}
     impl = next((one for one in manifest.impls if one.name == chosen.impl), None)
-    files = {
-        ref.path: ref.sha256
-        for role, ref in manifest.sample.files.items()
-        if impl is not None and ref.path == impl.file
-    }
+    own = [ref for ref in manifest.sample.files.values() if impl is not None and ref.path == impl.file]
+    files = {ref.path: ref.sha256 for ref in own}
     reference = manifest.sample.files.get("reference")
     facts = {
         **machine(manifest),
@@ -162,14 +159,7 @@ def interval(one: Rung | Ratio) -> str:
 
 
 COLOURS = {"faster": "green", "slower": "red", "inconclusive": "yellow"}
-_UNITS = {
-    "bytes": "B",
-    "dram_bytes": "B",
-    "l2_bytes": "B",
-    "l1_bytes": "B",
-    "shared_memory": "B",
-    "flops": "FLOP",
-}
+_UNITS = dict.fromkeys(("bytes", "dram_bytes", "l2_bytes", "l1_bytes", "shared_memory"), "B") | {"flops": "FLOP"}
 
 
 def moved(one: Moved) -> str:

@@ -132,10 +132,7 @@ def _taken(study: Study, label: str) -> Taken:
         raise ProfkitError(f"{study.path}: no step is known", fix="record it with --nsys")
     device, budget, steps = known
     frame = study.captured.timeline
-    facts = {
-        **machine(manifest),
-        "method": frame["tool"].iloc[0] if frame is not None else "",
-    }
+    facts = {**machine(manifest), "method": frame["tool"].iloc[0] if frame is not None else ""}
     within = manifest.window.range if budget.steady.found == "range" else ""
     return Taken(label, budget, steps, device, len(study.budgets), within, facts)
 

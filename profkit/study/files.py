@@ -129,18 +129,11 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
 
 
 def _left_out(used: Sequence[Capture], every: Sequence[Capture]) -> list[Caveat]:
-    left = [
-        one
+    how_much, fix = "the same launches may be in it", "import it alone for a report of its own"
+    return [
+        Caveat(f"not added to the kernels: {one.origin}", how_much, fix)
         for one in every
         if one.origin and one.role not in ("report", "lines") and not any(one is other for other in used)
-    ]
-    return [
-        Caveat(
-            f"not added to the kernels: {one.origin}",
-            "the same launches may be in it",
-            "import it alone for a report of its own",
-        )
-        for one in left
     ]
 
 
