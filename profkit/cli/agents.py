@@ -21,7 +21,7 @@ from profkit.cli import options as shared
 )
 @click.option("--seconds", default=600.0, show_default=True, type=shared.Amount(1), help="One measurement at most.")
 def mcp_(roots: tuple[Path, ...], seconds: float) -> int:
-    """Serve profile, explain, compare, lines, ceilings and next over stdin and stdout.
+    """Serve profile, explain, compare, lines and ceilings over stdin and stdout.
 
     \b
     profkit mcp --root ~/kernels
