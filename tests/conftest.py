@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import runpy
+import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,6 +25,8 @@ FAKES = Path(__file__).parent / "fakes"
 sys.path.insert(0, str(FAKES.parent.parent))
 
 
+# A job in the background of a shell ignores SIGINT, and so would all that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Hundreds of processes import the same files.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
