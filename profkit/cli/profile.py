@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import threading
 from collections.abc import Generator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import fields, replace
@@ -17,7 +19,7 @@ from profkit.cli.group import complain
 from profkit.cli.options import Runners, Sectioned, option
 from profkit.cli.terminal import Answer, progress, show
 from profkit.errors import CannotProfileError, ProfkitError, as_shells_do
-from profkit.launch import warm
+from profkit.launch import gpu, warm
 from profkit.launch.environment import environment, sharing
 from profkit.record.request import Request, refuse
 from profkit.targets.program import Program
@@ -152,6 +154,9 @@ def _one(target: Path | Program, request: Request, form: str, quiet: bool) -> in
     from profkit.report.derived import write
     from profkit.report.writers import terminal
 
+    if request.device != "cpu" and gpu.gpu_present():
+        # While the judge works; beside a CPU's measurement it would disturb.
+        threading.Thread(target=importlib.import_module, args=("matplotlib.figure",), daemon=True).start()
     # Nothing is drawn where a program writes.
     with progress(quiet, plain=isinstance(target, Program)) as now:
         answer = Answer(now, people=not form)

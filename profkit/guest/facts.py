@@ -109,11 +109,6 @@ def settle(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def allocations(device: torch.device) -> int:
-    """Number of GPU allocations by torch so far; 0 of a CPU."""
-    return int(torch.cuda.memory_stats(device).get("allocation.all.allocated", 0)) if device.type == "cuda" else 0
-
-
 def context_lost(error: BaseException) -> bool:
     """Whether this CUDA error is sticky: every later call fails with it."""
     text = str(error)

@@ -121,16 +121,23 @@ class Asking:
         return drawn
 
     def _draw(self, seed: int, shape: int | None) -> Sequence[Any]:
-        """Draw inputs; where the host alone did so before, others may time meanwhile."""
-        module, device = self.reference.module, self.device
-        hosted = shape in self._hosted
-        with self._company.apart() if hosted else contextlib.nullcontext():
-            self._company.step_aside()
-            before = facts.allocations(device)
-            inputs.seed_all(seed)
-            drawn: Sequence[Any] = module.get_inputs() if shape is None else module.get_more_inputs()[shape]
-        if not hosted and facts.allocations(device) == before and not inputs.on_gpu(drawn):
-            self._hosted.add(shape)
+        """Draw inputs on the device, which takes milliseconds; on the host where the task's code runs there alone."""
+        self._company.step_aside()
+        if self.device.type == "cuda" and shape not in self._hosted:
+            try:
+                with self.device:
+                    return self._drawn_at(seed, shape)
+            except Exception as error:
+                self.refuse_lost(error)
+                self._hosted.add(shape)
+        # Others may time meanwhile.
+        with self._company.apart():
+            return self._drawn_at(seed, shape)
+
+    def _drawn_at(self, seed: int, shape: int | None) -> Sequence[Any]:
+        module = self.reference.module
+        inputs.seed_all(seed)
+        drawn: Sequence[Any] = module.get_inputs() if shape is None else module.get_more_inputs()[shape]
         return drawn
 
     def unseen(self, shape: int | None = None) -> list[Any]:

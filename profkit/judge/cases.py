@@ -83,10 +83,10 @@ def trials(
     drawn, other = draws
     end = clock() + PATIENCE
     # A declared domain allows all of its values.
-    common = Common(drawn, other) if allowed is None else None
+    common = Common(drawn, other) if allowed is None and "values" in wanted else None
     usual = _finite(ask(inputs.clone(drawn)))
-    for name, kind, arguments in _quietly(variants(drawn, allowed, other, common)):
-        if kind not in wanted or (name.startswith(HOLED) and not holes):
+    for name, kind, arguments in _quietly(variants(drawn, allowed, other, common, wanted)):
+        if name.startswith(HOLED) and not holes:
             continue
         began = clock()
         answer = _settled(arguments, ask, finite=usual)
@@ -149,9 +149,32 @@ def _inside(arguments: list[Any], allowed: Domain) -> bool:
 
 
 def variants(
-    drawn: list[Any], allowed: Domain = None, other: list[Any] | None = None, common: Common | None = None
+    drawn: list[Any],
+    allowed: Domain = None,
+    other: list[Any] | None = None,
+    common: Common | None = None,
+    wanted: Sequence[str] = (*VALUES, *FORMS),
 ) -> Iterator[tuple[str, str, list[Any]]]:
-    """(name, kind, inputs) of every change that makes a difference. common: properties to keep."""
+    """(name, kind, inputs) of every change of the `wanted` kinds. common: properties to keep."""
+    if "values" in wanted:
+        for name, changed in _other_values(drawn, allowed, other, common):
+            yield name, "values", changed
+    if "constant" in wanted and other is not None:
+        for changed in _each_changed(drawn, other):
+            yield GIVEN, "constant", changed
+        for changed in _of_one_value(drawn, other):
+            yield ONE_VALUE, "constant", changed
+    if "layout" in wanted:
+        yield "inputs with gaps between the elements", "layout", inputs.mapped(inputs.clone(drawn), _spread)
+        yield "inputs that start one element later", "layout", inputs.mapped(inputs.clone(drawn), _offset)
+        yield ONE_ROW, "layout", _floats(drawn, lambda t: t[:1].expand_as(t), set())
+    if "shape" in wanted and (single := _single(drawn)) is not None:
+        yield "a batch of one", "shape", single
+
+
+def _other_values(
+    drawn: list[Any], allowed: Domain, other: list[Any] | None, common: Common | None
+) -> Iterator[tuple[str, list[Any]]]:
     changes: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "inputs with the other sign": torch.neg,
         "inputs times 1e-3": lambda t: t * 1e-3,
@@ -178,22 +201,12 @@ def variants(
             changed = _floats(drawn, change, alone)
             kept = changed if common is None or not (sides or rows) else common.kept(changed)
             if kept is not None:
-                yield f"{name}{AS_WELL * bool(sides and alone)}", "values", kept
+                yield f"{name}{AS_WELL * bool(sides and alone)}", kept
     if allowed is not None and len(allowed) == len(drawn):
         for end, name in enumerate(("the lowest values allowed", "the highest values allowed")):
-            yield name, "values", [_at(item, bounds, end) for item, bounds in zip(drawn, allowed, strict=True)]
+            yield name, [_at(item, bounds, end) for item, bounds in zip(drawn, allowed, strict=True)]
     if other is not None and (moved := _constants_changed(drawn, other)) is not None:
-        yield CONSTANT, "values", moved
-    for changed in _each_changed(drawn, other) if other is not None else ():
-        yield GIVEN, "constant", changed
-    for changed in _of_one_value(drawn, other) if other is not None else ():
-        yield ONE_VALUE, "constant", changed
-    yield "inputs with gaps between the elements", "layout", inputs.mapped(inputs.clone(drawn), _spread)
-    yield "inputs that start one element later", "layout", inputs.mapped(inputs.clone(drawn), _offset)
-    yield ONE_ROW, "layout", _floats(drawn, lambda t: t[:1].expand_as(t), set())
-    single = _single(drawn)
-    if single is not None:
-        yield "a batch of one", "shape", single
+        yield CONSTANT, moved
 
 
 def _constants_changed(drawn: list[Any], other: list[Any]) -> list[Any] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
-import itertools
 import socket
 import subprocess
 import sys
@@ -241,23 +240,36 @@ def test_a_judge_is_no_part_of_it_before_it_joins_nor_after_and_stands_by_nobody
     assert free(fcntl.LOCK_EX)
 
 
+class Gpu(contextlib.nullcontext):
+    """A GPU whose factory functions are the host's."""
+
+    type = "cuda"
+    inside = False
+
+    def __enter__(self):
+        Gpu.inside = True
+
+    def __exit__(self, *_):
+        Gpu.inside = False
+
+
 @pytest.mark.parametrize(
-    ("asks_for_memory", "meanwhile"), [(False, [False, True, True]), (True, [False, False, False])]
+    ("host_alone", "meanwhile"), [(False, [False, False, False]), (True, [False, True, True, True])]
 )
-def test_others_may_time_while_the_host_draws_data_once_it_is_known_that_it_alone_does(
-    place, monkeypatch, asks_for_memory, meanwhile
-):
+def test_inputs_are_drawn_on_the_device_or_on_the_host_while_others_may_time(place, monkeypatch, host_alone, meanwhile):
     had = []
-    asked = itertools.count()
-    monkeypatch.setattr(session.facts, "allocations", lambda _: next(asked) if asks_for_memory else 0)
 
     def get_inputs():
         had.append(free(fcntl.LOCK_EX))
+        if host_alone and Gpu.inside:
+            raise TypeError("can't convert cuda:0 device type tensor to numpy")
         return [torch.rand(3)]
 
     door = Door.of(DEVICE)
     judging = session.Session(Job("judge", "A", [], device="cpu", door=[door.main, door.gate]), Told())
     judging.reference = SimpleNamespace(module=SimpleNamespace(get_inputs=get_inputs))
+    monkeypatch.setattr(judging, "device", Gpu())
+    monkeypatch.setattr(session.inputs, "to_device", lambda item, _: item)
     judging._company.join()
     drawn = [judging._fresh(seed)[0] for seed in (1, 1, 2)]
     assert had == meanwhile

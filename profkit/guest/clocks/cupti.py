@@ -178,7 +178,7 @@ def event_offset(clock: CudaClock, device: torch.device) -> float:
     sound = [seconds for seconds, _, good in pairs if good]
     judged, _ = sample({"tiny": tiny}, clock, target=1.0)
     spans = [s.seconds for s in judged if s.kept]
-    if len(sound) < 20 or len(spans) < 20:
+    if min(len(sound), len(spans)) < LEAST:
         raise CuptiError("too few sound samples of the empty kernel")
     return max(0.0, statistics.median(sound) - statistics.median(spans))
 

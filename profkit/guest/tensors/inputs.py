@@ -31,10 +31,6 @@ def torch_seed(seed: int) -> None:
         torch.cuda.manual_seed_all(seed)
 
 
-def on_gpu(drawn: Any) -> bool:
-    return any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for _, leaf in tensors(drawn))
-
-
 def scalable(arguments: Any) -> list[bool]:
     """Whether each leaf may be multiplied: floating, not integral as masks are, not of one byte."""
     return [
@@ -195,8 +191,9 @@ def stirred(tensor: torch.Tensor, units: float = STIRRED) -> torch.Tensor:
         flat = memory(tensor)
         flat = torch.view_as_real(flat) if flat.is_complex() and not flat.is_conj() else flat
         size = flat.nan_to_num(0.0, 0.0, 0.0).abs().max() * torch.finfo(flat.dtype).eps * units
-        noise = torch.linspace(0.0, 7919.0, flat.numel(), dtype=torch.float64).frac().sub_(0.5).view(flat.shape)
-        flat.add_(noise.to(flat) * size)
+        chance = torch.Generator(flat.device).manual_seed(flat.numel())
+        noise = torch.rand(flat.shape, generator=chance, device=flat.device).sub_(0.5)
+        flat.add_(noise.to(flat.dtype) * size)
     return tensor
 
 

@@ -157,8 +157,8 @@ class _Timed:
             judged, activities = _judged(job, self._calls, clock, self.before, self._after)
             more += judged
             if not job.again:
-                self.offset = cupti.event_offset(clock, self._device)
                 cupti.write(activities, Path(job.timings).with_name("cupti.csv"))
+                self.offset = cupti.event_offset(clock, self._device)
         except (cupti.CuptiError, RuntimeError) as error:
             self._without(
                 error, "CUPTI could not judge the event timings", "end other profilers (nsys, DCGM) on this device"
