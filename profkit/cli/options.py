@@ -182,7 +182,8 @@ FIELDS = {
     ),
     "budget": Field(
         TIMING,
-        "Timing in all processes; none is added after six times as long. Builds, stress cases and counters come on top.",
+        "Timing, over all processes. Checks and builds come on top. After 12 times as long, or a minute if that is more, the "
+        "answer stands, and a caveat names what is left out: processes, other layouts and shapes, counters without --ncu.",
         "SECONDS",
     ),
     "processes": Field(

@@ -73,6 +73,7 @@ class Session(Modes):
             self._measure(candidates)
 
     def _measure(self, candidates: list[Implementation]) -> None:
+        began = self._company.clock()
         self._vary()
         self._enliven()
         self._remember()
@@ -99,7 +100,13 @@ class Session(Modes):
         asked = self._weights.follow([] if again else [one for one in sound if not one.gone])
         # What may bring a process down comes last, and only where there is one for each.
         apart = [c for c in asked if c.remote and not c.gone]
-        left = self._hold(apart, cases.FORMS)
+        took = self._company.clock() - began
+        if late := took > self._job.whole:
+            what = "other layouts, shapes and constants were not tried"
+            self.events.send(
+                "caveat", what=what, how_much=f"checks and timing took {took:.0f} s", fix="raise the time budget"
+            )
+        left = apart if late else self._hold(apart, cases.FORMS)
         self.forget([one for one in apart if one not in left])
         judge.let_go(candidates)
         self._company.leave()

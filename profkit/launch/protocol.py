@@ -34,7 +34,8 @@ class Job(msgspec.Struct):
     mode: "measure" (check and time), "judge" (the same with every candidate in a process of its own), "candidate"
     (such a process), "counters" (one annotated call each, to be run under ncu), "perturb" (timed under other conditions),
     "sanitize" (one call of each candidate, to be run under compute-sanitizer), or "build" (one candidate's extensions alone).
-    device: "auto", "cuda" or "cpu". seeds: one a correctness trial. budget: seconds of timing in all;
+    device: "auto", "cuda" or "cpu". seeds: one a correctness trial. budget: seconds of timing in all; whole: of checks and
+    timing, after which other layouts and shapes are left out;
     target: relative half-width of the interval of the median to reach; clear: the share by which all have to differ from the
     reference, round by round, for timing on a CPU to end sooner, 0 for never. limits: seconds a phase may take.
     shapes: time get_more_inputs() as well. backward: compare and time the gradients as well; a task may ask for that too.
@@ -61,6 +62,7 @@ class Job(msgspec.Struct):
     device: str = "auto"
     seeds: list[int] = []
     budget: float = 5.0
+    whole: float = 24 * 3600.0
     target: float = 0.005
     clear: float = 0.0
     l2: str = "cold"

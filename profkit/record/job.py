@@ -47,6 +47,7 @@ def job(
         seeds=run.manifest.seeds,
         trials=0 if run.manifest.seeds else wanted.trials,
         budget=wanted.budget,
+        whole=wanted.whole,
         target=wanted.target,
         l2=wanted.l2,
         timings=str(run.timings_csv.resolve()),

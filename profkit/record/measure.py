@@ -81,7 +81,9 @@ class Measure:
             first.target, first.clear = max(first.target, TARGET), 2 * SPREAD[session.device]
         spread = SPREAD[session.device] if sparing else 0.0
         outcome = _start(session, first, self.name, absorb, spread)
-        took = _took(outcome) - max((impl.build_seconds or 0.0 for impl in run.manifest.impls), default=0.0)
+        took = session.spent = _took(outcome) - max(
+            (impl.build_seconds or 0.0 for impl in run.manifest.impls), default=0.0
+        )
         _list_activities(session)
         _leave_out_wrong(run)
         if many > 1 and outcome.finished:
@@ -94,7 +96,7 @@ class Measure:
                 how = f"{why}; that another differs by {spread:.0%} is in the interval"
                 run.manifest.caveats.append(_one_process(how, many))
             else:
-                _again(session, many, first.target, took, sparing=sparing)
+                _again(session, many, first.target, sparing=sparing)
                 session.answer(run)
         if not outcome.finished and not outcome.fallen and run.timings_csv.exists():
             code = outcome.exits[-1][1].code
@@ -222,10 +224,10 @@ def frame(table: Sequence[Sequence[str]]) -> pd.DataFrame:
     return found
 
 
-def _again(session: Session, many: int, target: float, took: float, *, sparing: bool) -> None:
+def _again(session: Session, many: int, target: float, *, sparing: bool) -> None:
     """Compare and time the sound implementations in more processes, to the first one's `target`.
 
-    many: processes in all; where it is to be `sparing` two, if those suffice, and no more once they `took` too long.
+    many: processes in all; where it is to be `sparing` two, if those suffice, and no more once too long was spent.
     timings.csv then says which is of which.
     """
     run, wanted = session.run, session.request
@@ -259,8 +261,8 @@ def _again(session: Session, many: int, target: float, took: float, *, sparing: 
             how = f"{number - 1} of {many} did"
             run.manifest.caveats.append(Caveat(what, how, f"see logs/process-{number}.log"))
             break
-        took += _took(outcome)
-        spent = run.manifest.timing.load or took > 2 * PATIENCE * wanted.budget
+        session.spent += _took(outcome)
+        spent = run.manifest.timing.load or session.spent > 2 * PATIENCE * wanted.budget
         if sparing and (_settled(session) if number < LEAST else spent):
             break
 

@@ -15,6 +15,8 @@ MOST = {"cpu": 5, "cuda": 3}
 """Processes of every implementation that are timed unless it is said how many: on a GPU each pays for a context."""
 LEAST = 3
 """Fewer processes than these say next to nothing of the next one."""
+WHOLE, LEAST_WHOLE = 12.0, 60.0
+"""Times the budget, and at least these seconds, that checks and timing may take before the rest is left out."""
 NARROW = ("tf32", "fp16", "bf16", "fp8", "fp6", "fp4")
 """Precisions below FP32 that a task may allow."""
 
@@ -28,7 +30,7 @@ class Request:
     lines: that, and which source lines the kernels wait for. runs: the folder of the run directories.
 
     A sample's: device: auto, cuda, cpu. only: the candidates to run, all by default. trials: correctness trials.
-    budget: seconds of timing, at most. processes: fresh ones of every implementation that it is spread over, 0 for as
+    budget: seconds of timing, see `whole` for the rest. processes: fresh ones of every implementation that it is spread over, 0 for as
     many as it gives a second each, up to MOST, and no more than it takes to tell. target: relative half-width of the
     interval of the median at which timing stops. timeout: scales the limit of every phase. l2: cold or warm. mode: train
     (modules as they are constructed) or eval, "" as the sample says, else eval. precision: "" (as the sample is
@@ -81,6 +83,11 @@ class Request:
         """In how many processes each implementation is timed."""
         many = min(MOST[device], int(self.budget))
         return self.processes or (many if many >= LEAST else 1)
+
+    @property
+    def whole(self) -> float:
+        """Seconds of checks and timing after which only what decides a verdict is begun."""
+        return max(LEAST_WHOLE, WHOLE * self.budget)
 
     @property
     def insists(self) -> bool:

@@ -13,16 +13,20 @@ from candidates import REFERENCE, write_sample
 from collectors.caveat import Caveat
 from profkit.api import profile
 from profkit.cli.group import invoke
+from profkit.errors import ProfkitError
 from profkit.launch import process
 from profkit.launch.warm import Warm, runners
-from profkit.record import measure
+from profkit.record import measure, request
 from profkit.record.profile import plan
 from profkit.record.request import Request
+from profkit.record.session import Session
+from profkit.record.tools.ncu import Ncu
 from profkit.report.messages import speaking
 from profkit.report.sections import method
 from profkit.rundir.directory import open_run
 from profkit.rundir.manifest import Impl, Manifest, SampleInfo
 from profkit.study.verdicts import verdicts_of
+from profkit.targets.sample import resolve
 
 pytestmark = pytest.mark.usefixtures("private_cache")
 
@@ -176,6 +180,19 @@ def test_where_one_process_takes_long_it_is_the_only_one_and_that_is_said(tmp_pa
     run = profile(write_sample(tmp_path, "honest"), runs=tmp_path / "runs", **{**QUICK, "budget": 3.0})
     assert [caveat.code for caveat in run.manifest.caveats if caveat.code == "one-process"] == ["one-process"]
     assert run.manifest.timing.processes == 1
+
+
+def test_what_is_left_out_after_the_budget_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(request, "LEAST_WHOLE", 0.0)
+    run = profile(write_sample(tmp_path, "honest"), runs=tmp_path / "runs", **{**QUICK, "budget": 0.01})
+    assert run.manifest.candidates[0].ok
+    assert run.manifest.candidates[0].notes == []
+    assert "other layouts, shapes and constants were not tried" in [one.what for one in run.manifest.caveats]
+    wanted = Request(runs=tmp_path / "runs", budget=0.01)
+    session = Session(resolve(tmp_path / "ITESTS"), wanted, run, spent=5.0)
+    with pytest.raises(ProfkitError, match="left out: checks and timing took 5 s"):
+        Ncu().record(session)
+    assert run.manifest.counters.state == "missing"
 
 
 FIXED = """

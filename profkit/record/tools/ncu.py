@@ -124,6 +124,9 @@ class Ncu:
         program = isinstance(session.target, Program)
         if not program and all(one.role != "reference" for one in session.parts):
             raise _none(counters, "no implementation ran well enough to be counted", "")
+        if session.spent > session.request.whole and not session.request.insists:
+            why = f"left out: checks and timing took {session.spent:.0f} s"
+            raise _none(counters, why, "ask for them by --ncu, or raise the time budget")
         options = options_of(session)
         counters.planned_passes = planned_passes(_counters(session.request), session.cc)
         with temporary() as place, counting(gpu.identity().get("uuid", ""), session.progress):
