@@ -6,11 +6,11 @@ import hashlib
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from profkit.campaign.engine import Dask, Heard, Local, Place, follow, pool
-from profkit.campaign.ledger import Ledger, State
+from profkit.campaign.engine import Dask, Local, Place, follow, pool
+from profkit.campaign.ledger import Ledger
 from profkit.campaign.progress import Count, board
 from profkit.campaign.stages import Task
 from profkit.campaign.work_item import WorkItem, encoded
@@ -60,25 +60,22 @@ class Campaign:
                     yield Done(item, there[item.key])
             todo = [item for item in self.items if item.key not in there]
             count = Count(len(self.items), todo)
-            ledger.note(State(count.done, pid=os.getpid()))
+            ledger.note(count.done, 0)
             events = follow(engine, todo, self._tasks(ledger, device))
             with board(count, say, quiet=quiet) as tell, closing(events):
                 for heard in events:
-                    done = _done(heard, ledger)
-                    if done is not None and done.run is not None:
-                        # Includes items delivered by a process that died before reporting.
-                        heard = replace(heard, kind="end", what="report")
                     count.hear(heard)
-                    if heard.last:
-                        ledger.note(State(count.done, count.failed, os.getpid()))
-                    if heard.answer is not None and heard.answer.full:
+                    answer = heard.answer
+                    if answer is not None and answer.full:
                         raise ProfkitError(
-                            f"{heard.answer.error}; {count.done} of {count.total} are done and stay",
+                            f"{answer.error}; {count.done} of {count.total} are done and stay",
                             fix="free some disk space; the same command then goes on where it stopped",
                         )
-                    if done is not None:
-                        tell(count.line(heard))
-                        yield done
+                    if answer is not None and heard.last:
+                        ledger.note(count.done, count.failed)
+                        tell(count.line(heard, answer))
+                        run = Path(answer.run) if answer.run else None
+                        yield Done(heard.item, run, answer.error, answer.fix, answer.code)
             ledger.remove()
 
     def _key(self) -> str:
@@ -96,23 +93,9 @@ class Campaign:
 
         def task(what: str, item: WorkItem) -> Task:
             folder = str(ledger.work(item).resolve())
-            return Task(what, item, self.request, folder, str(runs), ledger.begun.id, device, cc)
+            return Task(what, item, self.request, folder, str(runs), ledger.state.id, device, cc)
 
         return task
-
-
-def _done(heard: Heard, ledger: Ledger) -> Done | None:
-    """The end of an item; None for anything else."""
-    answer = heard.answer
-    if not heard.last or answer is None:
-        return None
-    run = Path(answer.run) if answer.run else None
-    if run is None and answer.what == "report":
-        # An earlier process may have delivered it and died before reporting, or been another command.
-        run = ledger.delivered([heard.item]).get(heard.item.key)
-        if run is not None:
-            return Done(heard.item, run)
-    return Done(heard.item, run, answer.error, answer.fix, answer.code)
 
 
 _FEWEST, _MOST = 3, 12

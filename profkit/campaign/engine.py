@@ -1,4 +1,4 @@
-"""Engines of a campaign, here or on a Dask cluster: build ahead, measure, report.
+"""Engines of a campaign, here or on a Dask cluster: build ahead, measure.
 
 An engine, Local or Dask, is a context manager that does single tasks, and ends what runs when it is left; `follow`
 makes the next task of an item when one has ended.
@@ -20,16 +20,14 @@ from typing import Any
 
 import msgspec
 
-from profkit.campaign.stages import Answer, Task, measured, perform_encoded
+from profkit.campaign.stages import Answer, Task, perform_encoded
 from profkit.campaign.work_item import WorkItem, decoded, encoded
 from profkit.campaign.worker import Worker, WorkerDiedError
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import warm
 from profkit.launch.environment import environment, sharing
-from profkit.launch.protocol import BEHIND
 from profkit.launch.warm import Lent
 
-_NEXT = {"build": "measure", "measure": "report"}
 _TRIES = 2
 _CORES_OF_A_GPU = 3
 """Cores for a measurement on a GPU: judge, candidate and worker."""
@@ -51,13 +49,9 @@ class Heard:
     answer: Answer | None = None
 
     @property
-    def reported(self) -> bool:
-        return (self.kind, self.what) == ("end", "report")
-
-    @property
     def last(self) -> bool:
         """Whether this is the last event of its item."""
-        return self.kind == "failed" or self.reported
+        return self.what == "measure" and self.kind in ("end", "failed")
 
 
 Hear = Callable[[Heard], None]
@@ -77,21 +71,19 @@ def follow(
                 events.put(answer)
                 return
             done = what == "build" or answer.run
-            text = answer.error if what == "report" or not done else answer.line
-            events.put(Heard("end" if done else "failed", what, item, answer.where, text, answer))
+            events.put(Heard("end" if done else "failed", what, item, answer.where, answer.error, answer))
 
         engine.submit(task(what, item), events.put, ended)
 
     for item in items:
-        there = measured(Path(task("measure", item).folder)) is not None
-        submit("report" if there else "build" if item.built else "measure", item)
+        submit("build" if item.built else "measure", item)
     left = len(items)
     while left:
         event = events.get()
         if isinstance(event, BaseException):
             raise event
-        if event.kind == "end" and event.what in _NEXT:
-            submit(_NEXT[event.what], event.item)
+        if event.what == "build" and event.answer is not None:
+            submit("measure", event.item)
         left -= event.last
         yield event
 
@@ -115,15 +107,10 @@ class Local:
 
     def __init__(self, places: Sequence[Place], jobs: int, log: Path) -> None:
         self._log = log
-        reports = -(-len(places) // 2)
-        self._roles = {
-            "build": [(Place(f"build {n}", {}), 0) for n in range(1, jobs + 1)],
-            "measure": [(place, 0) for place in places],
-            "report": [(Place(f"report {n}", {}), BEHIND) for n in range(1, reports + 1)],
-        }
+        self._roles = {"build": [Place(f"build {n}", {}) for n in range(1, jobs + 1)], "measure": places}
         self._workers: list[Worker] = []
         self._mine = threading.local()
-        self._stopped = self._prepared = False
+        self._stopped = False
 
     def __enter__(self) -> Local:
         with contextlib.ExitStack() as stack:
@@ -143,11 +130,11 @@ class Local:
             one.shutdown()
         self._undo.close()
 
-    def _threads(self, given: Sequence[tuple[Place, int]]) -> ThreadPoolExecutor:
+    def _threads(self, given: Sequence[Place]) -> ThreadPoolExecutor:
         """Threads that have a worker each."""
         waiting: queue.SimpleQueue[tuple[str, Worker]] = queue.SimpleQueue()
-        for place, nice in given:
-            worker = Worker(self._log, place.variables, self._lent.fileno(), nice)
+        for place in given:
+            worker = Worker(self._log, place.variables, self._lent.fileno())
             self._workers.append(worker)
             waiting.put((place.name, worker))
 
@@ -157,10 +144,8 @@ class Local:
         return ThreadPoolExecutor(len(given), initializer=begin)
 
     def submit(self, task: Task, hear: Hear, ended: Ended) -> None:
-        if task.what != "report" and not self._prepared:
-            # Modules that builds and measurements need, imported while they start.
-            self._servers.prepare(environment(sharing()))
-            self._prepared = True
+        # Modules that builds and measurements need, imported while they start.
+        self._servers.prepare(environment(sharing()))
 
         def done(future: Future[Answer]) -> None:
             if not future.cancelled():
@@ -172,13 +157,13 @@ class Local:
         """Do the task; once more in a new worker when the first has died."""
         name, worker = self._mine.name, self._mine.worker
         hear(Heard("begin", task.what, task.item, name))
-        answer = Answer(task.what)
+        answer = Answer()
         for _ in range(_TRIES):
             try:
                 answer = worker.ask(task, lambda text: hear(Heard("say", task.what, task.item, name, text)))
                 break
             except (WorkerDiedError, OSError) as error:
-                answer = Answer(task.what, "", f"the process that was to {task.what} it died: {error}", "", 2)
+                answer = Answer("", f"the process that was to {task.what} it died: {error}", "", 2)
                 if self._stopped:
                     break
         return msgspec.structs.replace(answer, where=name)
@@ -225,11 +210,10 @@ class Dask:
             pure=False,
             retries=0,
             resources=self._wants if task.what == "measure" else None,
-            priority=int(task.what == "report"),
         )
-        future.add_done_callback(lambda done: ended(self._answer(done, task.what)))
+        future.add_done_callback(lambda done: ended(self._answer(done)))
 
-    def _answer(self, future: Any, what: str) -> Answer | ProfkitError:
+    def _answer(self, future: Any) -> Answer | ProfkitError:
         """The answer of a future; an error where the cluster is gone."""
         error = None
         with contextlib.suppress(OSError, CancelledError, TimeoutError):
@@ -238,7 +222,7 @@ class Dask:
                 return answer
             error = None if future.cancelled() or self._client.status != "running" else future.exception()
         if error is not None:
-            return Answer(what, "", f"{type(error).__name__}: {error}".partition("\n")[0], "", 2)
+            return Answer("", f"{type(error).__name__}: {error}".partition("\n")[0], "", 2)
         return ProfkitError(
             f"the Dask scheduler at {self._address} is gone; results that were delivered stay",
             fix="the same command, to this or another scheduler, goes on where it stopped",

@@ -1,6 +1,6 @@
 """On-disk state of an unfinished campaign, by which the same command resumes it.
 
-In RUNS/.campaigns/KEY: campaign.json (id, command line, number of items), state.json (done, failed; for `profkit list`), lock (held by its process), work/ITEM/ (measured, not yet reported).
+In RUNS/.campaigns/KEY: campaign.json, lock (held by its process), work/ITEM/ (not yet delivered).
 
 The folder is removed at the end. Finished items are known from the runs, which name their campaign.
 """
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -30,21 +30,13 @@ if TYPE_CHECKING:
 FOLDER = ".campaigns"
 
 
-_Kept = TypeVar("_Kept")
-
-
-class Begun(msgspec.Struct):
-    """campaign.json. `created`: UTC, ISO 8601."""
+class State(msgspec.Struct):
+    """campaign.json. `created`: UTC, ISO 8601; `total`, `done`, `failed`: numbers of items."""
 
     id: str
     command: str
     created: str
     total: int = 0
-
-
-class State(msgspec.Struct):
-    """state.json. `done`, `failed`: numbers of items."""
-
     done: int = 0
     failed: int = 0
     pid: int = 0
@@ -62,9 +54,9 @@ class Ledger:
             try:
                 self._handle = self._locked()
                 undo.callback(os.close, self._handle)
-                self.begun = _begun(self.folder) or Begun(secrets.token_hex(8), self._command, now())
-                self.begun.total = self._total
-                write_atomic(self.folder / "campaign.json", msgspec.json.encode(self.begun))
+                known = _state(self.folder) or State(secrets.token_hex(8), self._command, now())
+                self.state = msgspec.structs.replace(known, total=self._total, pid=os.getpid())
+                write_atomic(self.folder / "campaign.json", msgspec.json.encode(self.state))
             except OSError as error:
                 raise unwritable(self.folder, error) from error
             undo.pop_all()
@@ -85,8 +77,8 @@ class Ledger:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 os.close(handle)
-                who = seen(self.folder)
-                by = f" (process {who.state.pid})" if who is not None and who.state.pid else ""
+                who = _state(self.folder)
+                by = f" (process {who.pid})" if who is not None and who.pid else ""
                 raise ProfkitError(
                     f"this very campaign runs already{by}", fix="wait for it; `profkit list` shows how far it is"
                 ) from error
@@ -102,8 +94,8 @@ class Ledger:
     def delivered(self, items: Sequence[WorkItem]) -> dict[str, Path]:
         """Key -> run of the items that are done."""
         # A day of tolerance for clocks of other machines.
-        since = f"{datetime.fromisoformat(self.begun.created[:19]) - timedelta(days=1):%Y%m%dT%H%M%S}"
-        wanted = {f"{self.begun.id}/{item.key}": item.key for item in items}
+        since = f"{datetime.fromisoformat(self.state.created[:19]) - timedelta(days=1):%Y%m%dT%H%M%S}"
+        wanted = {f"{self.state.id}/{item.key}": item.key for item in items}
         found: dict[str, Path] = {}
         for path in self.runs.glob("*/*Z*"):
             if path.name >= since and (path / "run.json").exists():
@@ -113,10 +105,11 @@ class Ledger:
                         found[wanted[mark]] = path
         return found
 
-    def note(self, state: State) -> None:
-        """Keep the state; a full disk costs it and nothing else."""
+    def note(self, done: int, failed: int) -> None:
+        """Keep the numbers for `profkit list`; a full disk costs them and nothing else."""
+        self.state.done, self.state.failed = done, failed
         with contextlib.suppress(ProfkitError):
-            write_atomic(self.folder / "state.json", msgspec.json.encode(state))
+            write_atomic(self.folder / "campaign.json", msgspec.json.encode(self.state))
 
     def remove(self) -> None:
         (self.folder / "campaign.json").unlink()
@@ -129,36 +122,23 @@ class Ledger:
 class Seen:
     """An unfinished campaign. `alive`: its process runs."""
 
-    begun: Begun
     state: State
     alive: bool
 
     def line(self) -> str:
-        begun, state = self.begun, self.state
-        head = f"{state.done} of {begun.total} done" + (f", {state.failed} failed" if state.failed else "")
+        state = self.state
+        head = f"{state.done} of {state.total} done" + (f", {state.failed} failed" if state.failed else "")
         how = f"running (process {state.pid})" if self.alive else "stopped; the same command goes on"
-        return f"{begun.created}  {begun.command}: {head}; {how}"
+        return f"{state.created}  {state.command}: {head}; {how}"
 
     def document(self) -> Mapping[str, object]:
-        return {**msgspec.structs.asdict(self.begun), **msgspec.structs.asdict(self.state), "alive": self.alive}
+        return {**msgspec.structs.asdict(self.state), "alive": self.alive}
 
 
-def seen(folder: Path) -> Seen | None:
-    """The campaign of a folder; None when there is none."""
-    begun = _begun(folder)
-    return (
-        None if begun is None else Seen(begun, _read(folder / "state.json", State) or State(), _held(folder / "lock"))
-    )
-
-
-def _begun(folder: Path) -> Begun | None:
-    return _read(folder / "campaign.json", Begun)
-
-
-def _read(file: Path, kind: type[_Kept]) -> _Kept | None:
-    """A file as it was written; None where there is none, or a damaged one."""
+def _state(folder: Path) -> State | None:
+    """What a campaign's folder says; None where there is nothing, or something damaged."""
     with contextlib.suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode(file.read_bytes(), type=kind)
+        return msgspec.json.decode((folder / "campaign.json").read_bytes(), type=State)
     return None
 
 
@@ -175,5 +155,6 @@ def _held(lock: Path) -> bool:
 
 def unfinished(runs: Path) -> list[Seen]:
     """The campaigns of these runs that are not finished, the oldest first."""
-    found = [one for folder in (runs / FOLDER).glob("[!.]*") if (one := seen(folder)) is not None]
-    return sorted(found, key=lambda one: one.begun.created)
+    folders = (runs / FOLDER).glob("[!.]*")
+    found = [Seen(state, _held(one / "lock")) for one in folders if (state := _state(one)) is not None]
+    return sorted(found, key=lambda one: one.state.created)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from profkit.campaign.engine import Heard
+from profkit.campaign.stages import Answer
 from profkit.campaign.work_item import WorkItem
 from profkit.errors import CannotProfileError
 from profkit.rundir import harmless
@@ -31,7 +32,6 @@ class Count:
         self.running: dict[str, tuple[str, str, float]] = {}
         self._now, self._began = now, now()
         self._todo = len(todo)
-        self._unmeasured = {item.key for item in todo}
 
     def hear(self, heard: Heard) -> None:
         item = heard.item
@@ -40,15 +40,13 @@ class Count:
             self.running[heard.where] = (item.label, heard.text or heard.what, since)
             return
         self.running.pop(heard.where, None)
-        if heard.what == "measure":
-            self._unmeasured.discard(item.key)
         self.failed += heard.kind == "failed"
-        self.done += heard.reported
+        self.done += heard.last and heard.kind == "end"
 
     @property
     def eta(self) -> float:
         """Estimated seconds left, by finished items; NaN without any."""
-        left = len(self._unmeasured)
+        left = self.total - self.done - self.failed
         spent = self._todo - left
         return (self._now() - self._began) * left / spent if spent else float("nan")
 
@@ -58,13 +56,11 @@ class Count:
         failed = f", {self.failed} failed" if self.failed else ""
         return f"{duration(self._now() - self._began)}  {self.done} of {self.total} done{failed}{left}"
 
-    def line(self, heard: Heard) -> str:
-        """What became of an item that has ended; "" for another event."""
-        if not heard.last or heard.answer is None:
-            return ""
-        told = heard.answer.line
+    def line(self, heard: Heard, answer: Answer) -> str:
+        """What became of an item that has ended."""
+        told = answer.line
         if heard.kind == "failed":
-            here = heard.answer.code != CannotProfileError.exit_code
+            here = answer.code != CannotProfileError.exit_code
             told = f"{'failed' if here else 'skipped'}: {heard.text}"
         return f"{self.head()}: {harmless.line(f'{heard.item.label}: {told}')}"
 

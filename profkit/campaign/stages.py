@@ -1,4 +1,4 @@
-"""Stages of an item: build ahead, measure, report and deliver.
+"""Stages of an item: build ahead, then measure, report and deliver.
 
 A run is made in a private folder of the campaign and becomes visible by one rename.
 """
@@ -29,13 +29,10 @@ from profkit.record.prepare import expected_device
 from profkit.record.request import Request
 from profkit.report import derived
 from profkit.rundir.directory import Run, open_run
-from profkit.rundir.files import FULL, ROOM, temporary, write_atomic
-from profkit.rundir.manifest import read_manifest
+from profkit.rundir.files import FULL, ROOM, temporary
 from profkit.study.study import Study
 
 Say = Callable[[str], None]
-MEASURED = "measured.json"
-"""Marks an item's folder as measured and not reported."""
 _JOBS = "2"
 _NO_SPACE = os.strerror(FULL[0])
 _SHORT = re.compile(r"out.of.memory|ALLOC_FAILED|MemoryAllocation|bad_alloc", re.I)
@@ -43,7 +40,7 @@ _SHORT = re.compile(r"out.of.memory|ALLOC_FAILED|MemoryAllocation|bad_alloc", re
 
 
 class Task(msgspec.Struct, frozen=True):
-    """`what`: build, measure or report. `folder`: of this item, on the disk of `runs`.
+    """`what`: build or measure. `folder`: of this item, on the disk of `runs`.
 
     `device`: cuda or cpu, auto for what is there; `cc`: compute capability of builds; `campaign`: its id.
     """
@@ -64,7 +61,6 @@ class Answer(msgspec.Struct, frozen=True):
     `full`: a disk was full, so nothing else can go on; `line`: the verdict; `where`: worker of this machine.
     """
 
-    what: str
     run: str = ""
     error: str = ""
     fix: str = ""
@@ -74,26 +70,26 @@ class Answer(msgspec.Struct, frozen=True):
     where: str = ""
 
     @classmethod
-    def failed(cls, what: str, error: ProfkitError) -> Answer:
+    def failed(cls, error: ProfkitError) -> Answer:
         full = error.fix == ROOM or _NO_SPACE in str(error)
-        return cls(what, "", str(error), error.fix, error.exit_code, full)
+        return cls("", str(error), error.fix, error.exit_code, full)
 
 
 def perform(task: Task, say: Say = lambda _: None) -> Answer:
     """Do a task in this process; errors are in the answer, only interrupts are raised."""
     try:
         task = _here(task)
-        return {"build": _build, "measure": _measure, "report": _report}[task.what](task, say)
+        return (_build if task.what == "build" else _measure)(task, say)
     except ProfkitError as error:
-        return Answer.failed(task.what, error)
+        return Answer.failed(error)
     except OSError as error:
         traceback.print_exc()
         full = error.errno in FULL
         fix = ROOM if full else f"is there what a campaign needs, may it be written? {task.folder}"
-        return Answer(task.what, "", f"{error}", fix, 2, full)
+        return Answer("", f"{error}", fix, 2, full)
     except Exception as error:
         traceback.print_exc()
-        return Answer(task.what, "", f"{type(error).__name__}: {error}", "this is a bug of profkit", BUG)
+        return Answer("", f"{type(error).__name__}: {error}", "this is a bug of profkit", BUG)
 
 
 def _here(task: Task) -> Task:
@@ -169,7 +165,7 @@ def _build(task: Task, say: Say) -> Answer:
                 limit=LIMITS["build"],
             )
             failed += ended.code != 0
-    return Answer("build", line="failed" if failed else "")
+    return Answer(line="failed" if failed else "")
 
 
 def _measure(task: Task, say: Say) -> Answer:
@@ -177,9 +173,7 @@ def _measure(task: Task, say: Say) -> Answer:
     if answer.run and task.device != "cpu" and _cramped(Path(answer.run)):
         say("the GPU was short of memory: measured once more, alone")
         answer = _once(task, say)
-    if answer.run:
-        write_atomic(Path(task.folder) / MEASURED, encoded(answer))
-    return answer
+    return _delivered(task, answer, say) if answer.run else answer
 
 
 def _cramped(run: Path) -> bool:
@@ -192,49 +186,36 @@ def _once(task: Task, say: Say, *, company: bool = False) -> Answer:
     folder = Path(task.folder)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    answer = Answer("measure")
+    answer = Answer()
     wanted = replace(task.request, runs=folder, campaign=f"{task.campaign}/{task.item.key}", company=company)
     try:
         with _quiet(task, say), _memory(task, say, shared=company):
             task.item.measure(wanted, say)
     except ProfkitError as error:
-        answer = Answer.failed("measure", error)
+        answer = Answer.failed(error)
     found = next(folder.glob("*/*/run.json"), None)
     if found is None or answer.full:
         return answer
     if any(_NO_SPACE in impl.reason + impl.tail for impl in open_run(found).manifest.impls):
-        return Answer("measure", "", f"{task.item.label}: {_NO_SPACE}", ROOM, 2, True)
+        return Answer("", f"{task.item.label}: {_NO_SPACE}", ROOM, 2, True)
     return msgspec.structs.replace(answer, run=str(found.parent))
 
 
-def measured(folder: Path) -> Answer | None:
-    """The finished measurement in an item's folder; None without, or where its run is damaged."""
-    try:
-        answer: Answer = decoded((folder / MEASURED).read_bytes(), Answer)
-        read_manifest(Path(answer.run) / "run.json")
-    except (OSError, msgspec.DecodeError, ProfkitError):
-        return None
-    return answer
-
-
-def _report(task: Task, say: Say) -> Answer:
+def _delivered(task: Task, answer: Answer, say: Say) -> Answer:
     """Write the derived half of what was measured, and deliver it."""
-    before = measured(Path(task.folder))
-    if before is None:
-        return Answer("report", "", f"{task.folder}: the measurement is gone", "", 2)
-    run, line, trouble = open_run(before.run), "", before
+    run, line = open_run(answer.run), ""
     with _quiet(task, say):
         study = Study(run)
         try:
             derived.write(study)
             line = "; ".join(f"{name}: {verdict.text()}" for name, verdict in study.verdicts.items())
         except ProfkitError as error:
-            trouble = Answer.failed("report", error)
-            if trouble.full:
-                return trouble
+            answer = Answer.failed(error)
+            if answer.full:
+                return answer
     final = deliver(run, Path(task.runs))
     shutil.rmtree(task.folder, ignore_errors=True)
-    return Answer("report", str(final), trouble.error, trouble.fix, trouble.code, line=line)
+    return msgspec.structs.replace(answer, run=str(final), line=line)
 
 
 def deliver(run: Run, runs: Path) -> Path:

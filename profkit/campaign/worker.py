@@ -1,6 +1,6 @@
 """Worker process for the tasks of a campaign, one at a time, and its client.
 
-python -m profkit.campaign.worker LENT NICE
+python -m profkit.campaign.worker LENT
 
 Tasks come as JSON lines on standard input; progress and answers go to standard output. It ends with its parent,
 together with its descendants (launch/warden.py).
@@ -48,8 +48,8 @@ class WorkerDiedError(Exception):
 class Worker:
     """A worker process, restarted when it has ended; for one thread."""
 
-    def __init__(self, log: Path, extra: Mapping[str, str], lent: int, nice: int = 0) -> None:
-        self._log, self._extra, self._lent, self._nice = log, dict(extra), lent, nice
+    def __init__(self, log: Path, extra: Mapping[str, str], lent: int) -> None:
+        self._log, self._extra, self._lent = log, dict(extra), lent
         self._process: subprocess.Popen[bytes] | None = None
 
     def ask(self, task: Task, say: Callable[[str], None]) -> Answer:
@@ -76,7 +76,7 @@ class Worker:
             self.close()
             with self._log.open("ab") as log:
                 self._process = process.guarded(
-                    [*BARE, "profkit.campaign.worker", str(self._lent), str(self._nice)],
+                    [*BARE, "profkit.campaign.worker", str(self._lent)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
@@ -121,8 +121,7 @@ def main() -> int:
     # Prints go to the log.
     told = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    lent, nice = map(int, sys.argv[1:])
-    os.nice(nice)
+    lent = int(sys.argv[1])
     os.set_inheritable(lent, False)
     warm(lent)
 

@@ -24,11 +24,11 @@ from click.testing import CliRunner
 from test_process import alive
 
 from profkit.campaign import engine, stages, worker
-from profkit.campaign.campaign import Campaign, _done, places
+from profkit.campaign.campaign import Campaign, places
 from profkit.campaign.engine import Heard, Local, Place, follow
-from profkit.campaign.ledger import Ledger, State, unfinished
+from profkit.campaign.ledger import Ledger, unfinished
 from profkit.campaign.progress import Count, duration
-from profkit.campaign.stages import Answer, Task, deliver, measured, perform
+from profkit.campaign.stages import Answer, Task, deliver, perform
 from profkit.campaign.work_item import WorkItem, of_folder, of_pair
 from profkit.campaign.worker import WorkerDiedError
 from profkit.cli.options import Runners
@@ -80,14 +80,14 @@ class Fake:
     asked: ClassVar[list[tuple[str, str]]] = []
     turn = threading.Lock()
 
-    def __init__(self, log, extra, lent, nice=0):
+    def __init__(self, log, extra, lent):
         self.extra = extra
 
     def ask(self, given, say):
         with Fake.turn:
             Fake.asked.append((given.what, given.item.key))
             deeds = Fake.deeds.get(f"{given.what} {given.item.key}", [])
-            deed = deeds.pop(0) if deeds else Answer(given.what, "" if given.what == "build" else "run")
+            deed = deeds.pop(0) if deeds else Answer("" if given.what == "build" else "run")
         if isinstance(deed, Exception):
             raise deed
         return deed
@@ -145,7 +145,7 @@ def test_what_imports_torch_begins_before_the_command_knows_what_is_asked(fake, 
 def test_every_piece_is_measured_in_turn_and_has_one_end(fake, tmp_path):
     heard = run([item("a"), item("b"), item("c")], tmp_path)
     assert [key for what, key in fake.asked if what == "measure"] == ["a", "b", "c"]
-    ends = [one.item.key for one in heard if (one.kind, one.what) == ("end", "report")]
+    ends = [one.item.key for one in heard if (one.kind, one.what) == ("end", "measure")]
     assert sorted(ends) == ["a", "b", "c"]
 
 
@@ -160,22 +160,8 @@ def test_what_is_built_is_built_before(fake, tmp_path):
 def test_one_that_kills_its_worker_is_tried_again_and_touches_no_other(fake, tmp_path):
     fake.deeds = {"measure a": [WorkerDiedError("killed by SIGKILL")], "measure b": [WorkerDiedError("x")] * 2}
     heard = run([item("a"), item("b"), item("c")], tmp_path)
-    last = {one.item.key: one.kind for one in heard if one.kind == "failed" or one.what == "report"}
+    last = {one.item.key: one.kind for one in heard if one.kind in ("end", "failed")}
     assert last == {"a": "end", "b": "failed", "c": "end"}
-
-
-def test_what_was_measured_and_not_reported_is_reported_alone(fake, tmp_path, monkeypatch):
-    """And nothing is imported for who would measure."""
-    prepared = []
-    monkeypatch.setattr("profkit.launch.warm.Warm.prepare", lambda _, env: prepared.append(env))
-    (tmp_path / "a").mkdir()
-    there = made_run(tmp_path / "a")
-    (tmp_path / "a" / stages.MEASURED).write_bytes(msgspec.json.encode(Answer("measure", run=str(there))))
-    run([item("a")], tmp_path)
-    assert fake.asked == [("report", "a")]
-    assert prepared == []
-    run([item("b")], tmp_path)
-    assert len(prepared) == 1
 
 
 def test_a_fault_of_ours_in_a_thread_is_raised_and_nothing_hangs(fake, tmp_path, monkeypatch):
@@ -189,30 +175,20 @@ def test_a_fault_of_ours_in_a_thread_is_raised_and_nothing_hangs(fake, tmp_path,
 
 def test_a_campaign_is_run_by_one_process_at_a_time(place):
     with Ledger(place, "key", "profkit profile S1", 3) as ledger:
-        ledger.note(State(1, 1, 7))
-        with pytest.raises(ProfkitError, match=r"runs already \(process 7\)"), Ledger(place, "key", "", 3):
+        ledger.note(1, 1)
+        with pytest.raises(ProfkitError, match=rf"runs already \(process {os.getpid()}\)"), Ledger(place, "key", "", 3):
             pass
         (seen,) = unfinished(place)
         assert seen.alive
-        assert seen.line().endswith("1 of 3 done, 1 failed; running (process 7)")
-        first = ledger.begun.id
+        assert seen.line().endswith(f"1 of 3 done, 1 failed; running (process {os.getpid()})")
+        first = ledger.state.id
     (seen,) = unfinished(place)
     assert not seen.alive
     assert "the same command goes on" in seen.line()
     with Ledger(place, "key", "", 3) as ledger:
-        assert ledger.begun.id == first
+        assert ledger.state.id == first
         ledger.remove()
     assert list(place.iterdir()) == []
-
-
-def test_a_measurement_whose_run_is_gone_or_damaged_is_made_again(place):
-    run = made_run(place / "work")
-    (place / stages.MEASURED).write_bytes(msgspec.json.encode(Answer("measure", str(run))))
-    assert measured(place) is not None
-    (run / "run.json").write_text("{")
-    assert measured(place) is None
-    (run / "run.json").unlink()
-    assert measured(place) is None
 
 
 def made_run(root: Path, mark: str = "") -> Path:
@@ -236,19 +212,10 @@ def test_a_run_is_delivered_whole_under_a_name_that_is_free(place):
 
 def test_what_is_done_is_known_from_the_runs_of_this_campaign(place):
     with Ledger(place, "key", "", 2) as ledger:
-        mine = made_run(place, f"{ledger.begun.id}/a")
+        mine = made_run(place, f"{ledger.state.id}/a")
         made_run(place, "another/b")
         (place / "S" / "29990101T000000Z").mkdir()
         assert ledger.delivered([item("a"), item("b")]) == {"a": mine}
-
-
-def test_a_report_that_was_delivered_for_somebody_else_is_no_failure(place):
-    gone = Answer("report", "", "the measurement is gone", "", 2)
-    with Ledger(place, "key", "", 2) as ledger:
-        mine = made_run(place, f"{ledger.begun.id}/a")
-        found, lost = (_done(Heard("failed", "report", item(key), "w", "", gone), ledger) for key in "ab")
-    assert (found.run, found.error, found.code) == (mine, "", 0)
-    assert (lost.run, lost.error, lost.code) == (None, "the measurement is gone", 2)
 
 
 def test_runs_of_a_campaign_that_goes_on_are_not_found_as_runs(place):
@@ -512,14 +479,14 @@ def test_what_only_has_to_stay_away_from_measurements_goes_on_together(place):
 
 
 def test_a_full_disk_ends_the_campaign_and_the_same_command_goes_on(place, fake):
-    full = Answer("measure", "", "cannot write x: No space left on device", ROOM, 2, True)
+    full = Answer("", "cannot write x: No space left on device", ROOM, 2, True)
     fake.deeds = {"measure b": [full]}
     items = [item("a"), item("b"), item("c")]
     campaign = Campaign("profkit profile S1", items, Request(device="cpu", runs=place / "runs"), 1)
     with pytest.raises(ProfkitError, match="are done and stay") as raised:
         list(campaign.run(lambda _: None))
     assert "same command" in raised.value.fix
-    assert [one.begun.command for one in unfinished(place / "runs")] == ["profkit profile S1"]
+    assert [one.state.command for one in unfinished(place / "runs")] == ["profkit profile S1"]
     assert len(list(campaign.run(lambda _: None))) == 3
     assert unfinished(place / "runs") == []
 
@@ -532,17 +499,15 @@ def test_want_of_room_is_told_from_a_fault_of_the_sample(place, monkeypatch):
     given = Task("measure", item("a"), Request(device="cpu"), str(place / "w"), str(place), "id", "cpu")
     answer = perform(given)
     assert answer.full
-    assert measured(place / "w") is None
     monkeypatch.setattr(WorkItem, "measure", lambda *_: 1 / 0)
     answer = perform(given)
     assert (answer.full, answer.code) == (False, 70)
     assert "ZeroDivisionError" in answer.error
 
 
-def test_a_report_for_which_there_is_no_room_is_written_later(place, monkeypatch):
-    given = Task("report", item("a"), Request(device="cpu"), str(place / "w"), str(place / "runs"), "id", "cpu")
-    path = made_run(place / "w")
-    (place / "w" / stages.MEASURED).write_bytes(msgspec.json.encode(Answer("measure", run=str(path))))
+def test_a_report_for_which_there_is_no_room_delivers_nothing(place, monkeypatch):
+    given = Task("measure", item("a"), Request(device="cpu"), str(place / "w"), str(place / "runs"), "id", "cpu")
+    monkeypatch.setattr(WorkItem, "measure", lambda _, request, say: made_run(request.runs))
 
     def no_room(_):
         raise ProfkitError(f"cannot write roofline.png: {os.strerror(errno.ENOSPC)}", fix="choose another place")
@@ -568,13 +533,11 @@ def test_the_count_knows_how_long_the_rest_will_take():
     now[0] = 8.0
     for heard in (
         Heard("begin", "measure", items[2], "gpu 0"),
-        Heard("end", "measure", items[2], "gpu 0"),
-        Heard("begin", "report", items[2], "report 1"),
-        Heard("end", "report", items[2], "report 1", answer=Answer("report", "r", line="x: faster")),
-        Heard("failed", "measure", items[1], "gpu 0", "no such file", Answer("measure")),
+        Heard("end", "measure", items[2], "gpu 0", answer=Answer("r", line="x: faster")),
+        Heard("failed", "measure", items[1], "gpu 0", "no such file", Answer()),
     ):
         count.hear(heard)
-        said += filter(None, [count.line(heard)])
+        said += [count.line(heard, heard.answer)] if heard.last else []
     assert count.eta == pytest.approx(8.0 / 2)
     assert said == [
         "00:08  1 of 3 done, about 00:16 left: c: x: faster",
