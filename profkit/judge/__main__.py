@@ -11,6 +11,7 @@ if sys.version_info < (3, 11) and sys.path and sys.path[0] in ("", os.getcwd()):
 
 import signal
 import tempfile
+import time
 from pathlib import Path
 
 import msgspec
@@ -21,13 +22,16 @@ from profkit.launch import walls
 from profkit.launch.protocol import BEHIND, CANNOT_WRITE, Job
 from profkit.launch.warden import with_parent
 
+_LOOK = 0.02
+"""Seconds between two looks for the job of a process that was started ahead."""
+
 
 def main(job_file: str, events_file: str) -> int:
     """Do the job; 0 when it was done, whatever the candidates' verdicts."""
     with_parent(signal.SIGKILL)
     # No __pycache__ in the user's folder.
     sys.dont_write_bytecode = True
-    job = msgspec.json.decode(Path(job_file).read_bytes(), type=Job)
+    job = msgspec.json.decode(_awaited(Path(job_file)), type=Job)
     if job.mode == "candidate":
         return _candidate(job)
     if job.mode == "build":
@@ -47,6 +51,16 @@ def main(job_file: str, events_file: str) -> int:
         return CANNOT_WRITE
     _end()
     return 0
+
+
+def _awaited(job_file: Path) -> bytes:
+    """The job; torch is imported while there is none yet."""
+    if not job_file.exists():
+        from profkit.judge import session  # noqa: F401
+
+        while not job_file.exists():
+            time.sleep(_LOOK)
+    return job_file.read_bytes()
 
 
 def _candidate(job: Job) -> int:

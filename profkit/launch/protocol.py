@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from profkit.rundir.files import unwritable
+from profkit.rundir.files import write_atomic
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -118,11 +118,8 @@ def command(job: Path, events: Path) -> list[str]:
 
 
 def write_job(job: Job, file: Path) -> None:
-    """Write what a runner has to do. Raises ProfkitError."""
-    try:
-        file.write_bytes(msgspec.json.encode(job))
-    except OSError as error:
-        raise unwritable(file, error) from error
+    """Write what a runner has to do, at once: one that was started ahead waits for it. Raises ProfkitError."""
+    write_atomic(file, msgspec.json.encode(job))
 
 
 CANNOT_WRITE = 74

@@ -15,8 +15,8 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,10 @@ from profkit.errors import ProfkitError
 from profkit.launch import process
 from profkit.launch.alone import Door
 from profkit.launch.environment import environment, sharing
-from profkit.launch.protocol import CANNOT_WRITE, DOING, LIMITS, MOMENTS, Event, Job, Subject, command, write_job
+from profkit.launch.follower import Files, Follower, Progress
+from profkit.launch.protocol import CANNOT_WRITE, MOMENTS, Event, Job, Subject, command, write_job
 from profkit.rundir.files import ROOM, temporary, unwritable
 
-Progress = Callable[[str], None]
 SLACK = 30.0
 """Seconds the judge gets beyond the limit that it keeps for a candidate."""
 _ROOM = 4 << 30
@@ -58,83 +58,52 @@ class Outcome:
         return next((event.data for event in self.events if event.kind == kind), {})
 
 
-@dataclass(frozen=True)
-class _Files:
-    """The files of one start in the logs directory."""
-
-    logs: Path
-    stem: str
-
-    def of(self, what: str, name: str = "") -> Path:
-        return self.logs / f"{self.stem}{f'-{name}' if name else ''}.{what}"
-
-    @property
-    def argv(self) -> list[str]:
-        return command(self.of("job.json"), self.of("events.jsonl"))
-
-
 def planned(logs: Path, stem: str, prefix: Sequence[str] = ()) -> list[str]:
     """The command line with which `run_job` starts the runner first."""
-    return [*prefix, *_Files(logs, stem).argv]
+    return [*prefix, *Files(logs, stem).argv]
 
 
-class Follower:
-    """Reader of the child's events, with the moment by which the next one is due.
+Start = Callable[[Job, Files, Follower], process.Exit]
 
-    `limit`: seconds for its phase; slack: seconds beyond. `overdue`: candidate -> (phase, limit); `lost`: candidate -> phase.
-    """
 
-    def __init__(self, path: Path, job: Job, progress: Progress, outcome: Outcome, slack: float) -> None:
-        self._path, self._offset = path, 0
-        self._progress, self._known = progress, outcome.known
-        self._told: set[tuple[str, str]] = set()
-        self._deadline = self.limit = {**LIMITS, **job.limits}["start"]
-        self.slack = slack
-        self.events: list[Event] = []
-        self.overdue: dict[str, tuple[str, float]] = {}
-        self.lost: dict[str, str] = {}
+class Ahead:
+    """A runner under a tool, started before its job is known: it imports torch and waits for the job's file."""
 
-    def __call__(self, elapsed: float) -> float:
-        for event in self._new():
-            self.events.append(event)
-            if event.kind == "phase":
-                self._deadline, self.limit = elapsed + event.limit, event.limit
-                if (event.impl, event.phase) not in self._told:
-                    self._told.add((event.impl, event.phase))
-                    self._progress(f"{DOING.get(event.phase, event.phase)} {event.impl}".strip())
-            elif event.kind == "overdue":
-                self.overdue[event.impl] = (str(event.data["phase"]), float(event.data["limit"]))
-            elif event.kind == "lost":
-                self.lost[event.impl] = str(event.data["phase"])
-            elif event.kind == "timing" or (event.kind == "checked" and not event.data["sound"]):
-                self._known([*self.events])
-        return self._deadline + self.slack
+    def __init__(self, logs: Path, stem: str, prefix: Sequence[str], env: Mapping[str, str], memory: int) -> None:
+        self._files, self._prefix, self._memory = Files(logs, stem), prefix, memory
+        self._began, self._waited = time.monotonic(), 0.0
+        self._limit: Callable[[float], float] | None = None
+        self._ended: process.Exit | None = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, args=(dict(env),), daemon=True)
+        self._thread.start()
 
-    def _new(self) -> Iterable[Event]:
+    def take(self, job: Job, follower: Follower) -> process.Exit:
+        """Give it its job and wait for its end; `wall` counts from here."""
+        self._waited = time.monotonic() - self._began
+        write_job(job, self._files.of("job.json"))
+        self._limit = follower
+        self._thread.join()
+        if self._ended is None:
+            raise self._error or RuntimeError("it has not run")
+        return replace(self._ended, wall=max(0.0, self._ended.wall - self._waited))
+
+    def close(self) -> None:
+        """End it where it still runs."""
+        self._limit = lambda _: -self._waited
+        self._thread.join()
+
+    def _run(self, env: dict[str, str]) -> None:
+        argv, log = [*self._prefix, *self._files.argv], self._files.of("log")
         try:
-            with self._path.open("rb") as stream:
-                stream.seek(self._offset)
-                data = stream.read()
-        except OSError:
-            return
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        for line in whole.splitlines():
-            with contextlib.suppress(msgspec.DecodeError):
-                yield msgspec.json.decode(line, type=Event)
+            with temporary() as place:
+                told = environment({"TMPDIR": place, **env})
+                self._ended = process.run(argv, log=log, env=told, limit=self._deadline, memory=self._memory)
+        except BaseException as error:
+            self._error = error
 
-    @property
-    def where(self) -> tuple[str, str]:
-        """(implementation, phase) the child was in when it was last heard of."""
-        last = next((event for event in reversed(self.events) if event.kind == "phase"), None)
-        return (last.impl, last.phase) if last else ("", "start")
-
-    def phase_of(self, name: str) -> str:
-        """The phase in which an implementation was last heard of."""
-        return next((e.phase for e in reversed(self.events) if e.kind == "phase" and e.impl == name), "start")
-
-
-Start = Callable[[Job, _Files, Follower], process.Exit]
+    def _deadline(self, elapsed: float) -> float | None:
+        return None if self._limit is None else self._waited + self._limit(elapsed - self._waited)
 
 
 def run_job(
@@ -146,24 +115,30 @@ def run_job(
     env: Mapping[str, str] | None = None,
     progress: Progress = lambda _: None,
     outcome: Outcome | None = None,
-    restart: bool = True,
+    ahead: Ahead | None = None,
 ) -> Outcome:
     """Run `job`, again without the culprit when a candidate crashes or hangs the process.
 
-    At most one start a subject, and one in all without `restart`; events of an interrupted start count, so nothing
+    At most one start a subject, and one in all under a sanitizer; events of an interrupted start count, so nothing
     measured is lost. Give an `outcome` to be filled to have them after an exception as well. stem: what the files in
-    `logs` are called, the job's mode unless given.
+    `logs` are called, the job's mode unless given. ahead: the first start, with the same stem and prefix.
     """
     outcome = outcome if outcome is not None else Outcome()
+    waiting = [ahead] if ahead is not None else []
 
-    def start(job: Job, files: _Files, follower: Follower) -> process.Exit:
-        write_job(job, files.of("job.json"))
-        with temporary() as place:
-            told = environment({"TMPDIR": place, **(env or {})})
-            return _ran([*prefix, *files.argv], files, follower, outcome, env=told, memory=job.memory)
+    def start(job: Job, files: Files, follower: Follower) -> process.Exit:
+        argv, log = [*prefix, *files.argv], files.of("log")
+        if waiting:
+            ended = waiting.pop().take(job, follower)
+        else:
+            write_job(job, files.of("job.json"))
+            with temporary() as place:
+                told = environment({"TMPDIR": place, **(env or {})})
+                ended = process.run(argv, log=log, env=told, limit=follower, memory=job.memory)
+        return _noted(argv, ended, log, follower, outcome)
 
-    least = 1 if restart else len(job.subjects)
-    return _until_done(job, _Files(logs, stem or job.mode), start, progress, outcome, least=least)
+    least = len(job.subjects) if job.mode == "sanitize" else 1
+    return _until_done(job, Files(logs, stem or job.mode), start, progress, outcome, least=least)
 
 
 def run_isolated(
@@ -183,21 +158,21 @@ def run_isolated(
     """
     outcome = outcome if outcome is not None else Outcome()
 
-    def start(job: Job, files: _Files, follower: Follower) -> process.Exit:
+    def start(job: Job, files: Files, follower: Follower) -> process.Exit:
         return _sitting(job, files, follower, progress, outcome, door)
 
-    return _until_done(job, _Files(logs, stem or job.mode), start, progress, outcome, least=2, slack=SLACK)
+    return _until_done(job, Files(logs, stem or job.mode), start, progress, outcome, least=2, slack=SLACK)
 
 
 def _until_done(
-    job: Job, files: _Files, start: Start, progress: Progress, outcome: Outcome, *, least: int, slack: float = 0.0
+    job: Job, files: Files, start: Start, progress: Progress, outcome: Outcome, *, least: int, slack: float = 0.0
 ) -> Outcome:
     """Start a job until it is done, each time without the last culprit."""
     while True:
         number = 1 + sum(argv[-1].endswith("events.jsonl") for argv, _, _ in outcome.exits)
-        now = _Files(files.logs, f"{files.stem}-{number}") if number > 1 else files
+        now = Files(files.logs, f"{files.stem}-{number}") if number > 1 else files
         told, fallen = len(outcome.events), dict(outcome.fallen)
-        follower = Follower(now.of("events.jsonl"), job, progress, outcome, slack)
+        follower = Follower(now.of("events.jsonl"), job, progress, outcome.known, slack)
         try:
             ended = start(job, now, follower)
         finally:
@@ -231,11 +206,10 @@ def _sparing(job: Job, spared: Sequence[Event]) -> Job:
     return msgspec.structs.replace(job, spared=known)
 
 
-def _ran(argv: list[str], files: _Files, follower: Follower, outcome: Outcome, **options: Any) -> process.Exit:
-    """How the process ended that writes events; options: those of process.run."""
-    ended = process.run(argv, log=files.of("log"), limit=follower, **options)
+def _noted(argv: list[str], ended: process.Exit, log: Path, follower: Follower, outcome: Outcome) -> process.Exit:
+    """The end of a process that writes events, the last of which are read."""
     follower(ended.wall)
-    outcome.exits.append((argv, ended, files.of("log")))
+    outcome.exits.append((argv, ended, log))
     return ended
 
 
@@ -281,7 +255,7 @@ def _verdict(phase: str, ended: process.Exit, limit: float | None, memory: int) 
 
 
 def _sitting(
-    job: Job, files: _Files, follower: Follower, progress: Progress, outcome: Outcome, door: Door | None
+    job: Job, files: Files, follower: Follower, progress: Progress, outcome: Outcome, door: Door | None
 ) -> process.Exit:
     """How the judge ended; its candidates have ended too."""
     with _private_directory() as folder, temporary() as scratch, contextlib.ExitStack() as stack:
@@ -310,9 +284,10 @@ def _sitting(
         try:
             for child in children:
                 child.start()
-            given = [*(one for one, _ in lines.values()), *shared]
+            given: list[process.Given] = [*(one for one, _ in lines.values()), *shared]
             env = _environment(Path(scratch))
-            ended = _ran(files.argv, files, follower, outcome, env=env, hand_over=given)
+            ended = process.run(files.argv, log=files.of("log"), env=env, limit=follower, hand_over=given)
+            _noted(files.argv, ended, files.of("log"), follower, outcome)
             patience = _FAREWELL
         finally:
             _dismiss(children, patience, outcome)
@@ -329,7 +304,7 @@ class Child(threading.Thread):
     """Runs one candidate's process and says at once when it falls."""
 
     def __init__(
-        self, job: Job, files: _Files, line: socket.socket, follower: Follower, progress: Progress, scratch: Path
+        self, job: Job, files: Files, line: socket.socket, follower: Follower, progress: Progress, scratch: Path
     ) -> None:
         super().__init__(daemon=True)
         self.subject = job.subjects[0]

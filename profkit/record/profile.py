@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from profkit.record.measure import InProcess, Measure
 from profkit.record.prepare import prepare
 from profkit.record.request import Request
 from profkit.record.session import Session
+from profkit.record.tools.ncu import Ncu
 from profkit.record.tools.sanitizer import Sanitizer
 from profkit.rundir.directory import Run, create_run, now, planned_run
 from profkit.targets.program import Program
@@ -102,15 +103,20 @@ def _alone(session: Session) -> AbstractContextManager[None]:
 def _record(session: Session) -> dict[str, ProfkitError]:
     """Run the recorders; by name, the errors that cost their own part alone."""
     trouble: dict[str, ProfkitError] = {}
-    for one in session.recorders:
-        try:
-            one.record(session)
-        except ProfkitError as error:
-            if isinstance(one, (Measure, InProcess, Sanitizer)):
-                raise
-            trouble[one.name] = error
-            if session.request.hot:
-                break
+    with ExitStack() as ahead:
+        if isinstance(session.target, Sample):
+            for one in session.recorders:
+                if isinstance(one, Ncu):
+                    ahead.enter_context(one.ahead(session))
+        for one in session.recorders:
+            try:
+                one.record(session)
+            except ProfkitError as error:
+                if isinstance(one, (Measure, InProcess, Sanitizer)):
+                    raise
+                trouble[one.name] = error
+                if session.request.hot:
+                    break
     return trouble
 
 

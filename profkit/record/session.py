@@ -78,7 +78,8 @@ class Session:
     device: the one expected, "cuda" or "cpu"; the runner has the last word for "auto". frames: the launches that were captured,
     by tool. hot: the ranking of the kernels. chosen: the candidates to run. answer: called with what is known of the run as
     soon as its verdicts are, and again when they may have changed. known: an earlier run of this reference. stopped: whether
-    the program was told to end. spent: seconds of checks and timing, builds and waits for others apart.
+    the program was told to end. spent: seconds of checks and timing, builds and waits for others apart. ahead: ncu's
+    runner, started beside the judge.
     """
 
     target: Target
@@ -94,6 +95,7 @@ class Session:
     known: Run | None = None
     stopped: bool = False
     spent: float = 0.0
+    ahead: runner.Ahead | None = None
     read: IO[bytes] | None = None
 
     @property
@@ -105,7 +107,7 @@ class Session:
     def company(self) -> bool:
         """Whether other samples may use the GPU while nothing is timed."""
         apart = self.device == "cuda" and not self.request.trust and bool(self.chosen)
-        return self.request.company and apart and all(one.name == "measure" for one in self.recorders)
+        return self.request.company and apart and all(one.name in ("measure", "ncu") for one in self.recorders)
 
     @property
     def parts(self) -> list[Part]:
@@ -154,7 +156,13 @@ class Session:
         manifest, wanted = self.run.manifest, self.request
         made = job("counters", self.run, wanted, self.device, step.parts, slower=step.slower)
         outcome = runner.run_job(
-            made, self.run.logs, stem=step.name, prefix=step.prefix, env=step.env, progress=self.progress
+            made,
+            self.run.logs,
+            stem=step.name,
+            prefix=step.prefix,
+            env=step.env,
+            progress=self.progress,
+            ahead=self.ahead,
         )
         absorb(self.run, outcome, step.name, verdicts=False)
         for name, (_, reason, _) in outcome.fallen.items():

@@ -258,7 +258,11 @@ def job_of(target: list[str]) -> dict | None:
     """The job file of profkit's runner, when that is what the target runs."""
     if "profkit.judge" not in target:
         return None
-    return json.loads(Path(target[target.index("profkit.judge") + 1]).read_text(encoding="utf-8"))
+    file = Path(target[target.index("profkit.judge") + 1])
+    # A runner that is started ahead waits for it.
+    while not file.exists():
+        time.sleep(0.02)
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def write(mode: str, options: dict[str, list[str]], text: str) -> None:

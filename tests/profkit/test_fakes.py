@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
+import time
 
+import psutil
 import pytest
 from candidates import write_sample
 
@@ -52,12 +54,32 @@ def test_the_real_runner_under_ncu(fake_ncu, tmp_path, monkeypatch):
     ]
     job = Job("counters", "ICTEST", subjects, device="cpu", seeds=[1], cache=str(tmp_path / "cache"))
     options = ncu.Options(metrics=("gpu__time_duration.sum",), csv=tmp_path / "ncu.csv")
-    outcome = runner.run_job(job, tmp_path, prefix=ncu.prefix(str(tool), options))
+    prefix = ncu.prefix(str(tool), options)
+    ahead = runner.Ahead(tmp_path, "counters", prefix, {}, 0)
+    time.sleep(1.0)
+    outcome = runner.run_job(job, tmp_path, prefix=prefix, ahead=ahead)
+    ahead.close()
     assert outcome.finished
+    ((_, ended, _),) = outcome.exits
+    assert (ended.code, ended.hung) == (0, False)
     counted = {event.impl for event in outcome.of("impl") if event.data.get("status") == "counted"}
     assert counted == {"reference", "honest"}
     assert set(read(tmp_path / "ncu.csv")["impl"]) == counted
     assert "profkit@counters/" in json.loads(log.read_text().splitlines()[-1])
+
+
+def test_a_runner_that_gets_no_job_is_ended(fake_ncu, tmp_path):
+    options = ncu.Options(metrics=("gpu__time_duration.sum",), csv=tmp_path / "ncu.csv")
+
+    def mine():
+        return [one for one in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(one.info["cmdline"] or ())]
+
+    ahead = runner.Ahead(tmp_path, "ncu", ncu.prefix(str(fake_ncu("ok")), options), {}, 0)
+    while not mine():
+        time.sleep(0.05)
+    ahead.close()
+    assert mine() == []
+    assert not (tmp_path / "ncu.job.json").exists()
 
 
 @pytest.fixture

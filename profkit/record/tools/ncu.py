@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -16,8 +18,8 @@ from collectors.frame import uncollected
 from collectors.ncu import source
 from collectors.ncu.log import diagnose, reason
 from profkit.errors import CannotProfileError, ProfkitError
-from profkit.launch import gpu, tools
-from profkit.launch.alone import counting
+from profkit.launch import gpu, runner, tools
+from profkit.launch.alone import alone, counting
 from profkit.record.hot import not_met
 from profkit.record.request import Request
 from profkit.record.session import Ended, Session, Step
@@ -116,6 +118,18 @@ class Ncu:
             f"# {passes} replay passes a kernel on compute capability {session.cc}{later}",
         ]
 
+    @contextlib.contextmanager
+    def ahead(self, session: Session) -> Iterator[None]:
+        """Start a sample's runner beside the judge: of the seconds of a start most are torch's import."""
+        with temporary() as place:
+            step = _step(session, options_of(session), Path(place))
+            how = session.run.logs, step.name, step.prefix, step.env, session.request.memory
+            session.ahead = runner.Ahead(*how)
+            try:
+                yield
+            finally:
+                session.ahead.close()
+
     def record(self, session: Session) -> None:
         """Count. Raises ProfkitError unless the CSV holds launches, whatever ncu's exit code is."""
         session.progress("counters (ncu)")
@@ -129,7 +143,9 @@ class Ncu:
             raise _none(counters, why, "ask for them by --ncu, or raise the time budget")
         options = options_of(session)
         counters.planned_passes = planned_passes(_counters(session.request), session.cc)
-        with temporary() as place, counting(gpu.identity().get("uuid", ""), session.progress):
+        uuid = gpu.identity().get("uuid", "")
+        mine = alone(uuid, session.progress) if session.company and uuid else contextlib.nullcontext()
+        with temporary() as place, mine, counting(uuid, session.progress):
             ended = session.start(_step(session, options, Path(place)))
         counters.file = FILE
         try:

@@ -96,7 +96,6 @@ def _start(session: Session, impl: Impl, tool: str) -> tuple[Path, runner.Outcom
             folder,
             prefix=_prefix(session, impl.name, tool),
             env=sanitizer.environment(Path(place)),
-            restart=False,
         )
     session.run.manifest.commands += commands(session.run, outcome, "sanitize")
     return folder / "sanitizer.log", outcome
