@@ -15,7 +15,7 @@ from profkit.record.measure import InProcess, Measure, Perturb
 from profkit.record.request import Request, refuse
 from profkit.record.session import Recorder, Session
 from profkit.record.tools import ncu, sanitizer
-from profkit.record.tools.timeline import Activities, Cupti, Nsys, Operators, Ranking, tracer_of
+from profkit.record.tools.timeline import Activities, Nsys, Ranking, Traced, tracer_of
 from profkit.rundir.directory import Run
 from profkit.rundir.files import sha256
 from profkit.rundir.manifest import Counters, FileRef, Impl, SampleInfo
@@ -117,7 +117,7 @@ def recorders(target: Target, wanted: Request, device: str, counters: Counters) 
         return (InProcess(),)
     if isinstance(target, Program):
         if device == "cpu":
-            return (Operators(),)
+            return (Traced(device),)
         return (*_traced(target, wanted, counters), *counted)
     if wanted.nsys and device == "cpu":
         raise CannotProfileError("a timeline is of the GPU, and this runs on the CPU", fix="leave --nsys out")
@@ -143,9 +143,7 @@ def _traced(program: Program, wanted: Request, counters: Counters) -> tuple[Reco
         raise CannotProfileError(
             f"{tools.NSYS.missing}, and this is no Python program to trace without it", fix=tools.NSYS.fix
         )
-    if not wanted.hot:
-        return (tracer,)
-    return (Ranking(tracer, Cupti() if isinstance(tracer, Nsys) and program.python else None),)
+    return (Ranking(tracer) if wanted.hot else tracer,)
 
 
 def choose(sample: Sample, wanted: Request, device: str) -> tuple[Part, ...]:

@@ -148,6 +148,10 @@ class Session:
         why = said[0].removeprefix("profkit: ") if said else "the program ended before"
         return ProfkitError(f"nothing was recorded: {why}", fix="choose another --range or a smaller --after")
 
+    def nothing(self, ended: Ended, why: str, fix: str) -> ProfkitError:
+        """Why nothing was recorded: the program's own end, a window that never came, or `why`."""
+        return ended.failed or self.missed(ended) or ProfkitError(why, fix=fix)
+
     def start(self, step: Step) -> Ended:
         """Run a step to its end. The ends of program or implementations go into the manifest."""
         return self._command(step) if isinstance(self.target, Program) else self._runner(step)

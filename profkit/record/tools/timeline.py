@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,10 @@ from pathlib import Path
 import pandas as pd
 
 from collectors import CollectError, read
-from collectors.caveat import TRACE_CUT, Caveat
+from collectors.caveat import Caveat
 from collectors.cupti import CLOCK, HOST, TRACE, host_file, rank_files
 from collectors.nsys.scrub import scrub
-from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
+from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import tools
 from profkit.record.hot import hottest
 from profkit.record.measure import CUPTI
@@ -32,16 +31,15 @@ EXPORT_LIMIT = 300.0
 """Seconds after which exporting the record of a sample's few calls counts as hung."""
 
 
-def _keep(session: Session, capture: Capture, ended: Ended, without: str) -> None:
-    """List a record of kernels. Raises the program's own end, else ProfkitError, for one without any."""
+def _keep(session: Session, capture: Capture, ended: Ended, fix: str) -> None:
+    """List a record of kernels, or operators. Raises what `nothing` gives for one without any."""
+    kind = "operator" if capture.tool == "kineto" else "kernel"
     try:
         frame = read(session.run.path / capture.file, capture.tool)
     except CollectError as error:
-        raise ended.failed or ProfkitError(f"no kernels were captured: {error}", fix=error.fix) from error
-    if not (frame["kind"] == "kernel").any():
-        raise ended.failed or ProfkitError(
-            "no kernels were captured: the program launched none on the GPU", fix=without
-        )
+        raise session.nothing(ended, f"no {kind}s were captured: {error}", error.fix or fix) from error
+    if not (frame["kind"] == kind).any():
+        raise session.nothing(ended, f"no {kind}s were captured: the program ran none", fix)
     session.keep(capture, frame)
 
 
@@ -73,7 +71,7 @@ class Nsys:
         session.settle(ended)
         if not (run.path / NSYS_FILE).exists():
             why, fix = nsys.failure(said, run.path / "nsys")
-            raise ended.failed or session.missed(ended) or ProfkitError(why, fix=fix)
+            raise session.nothing(ended, why, fix)
         _keep(session, Capture(NSYS_FILE, "nsys", "timeline" if sample else "times"), ended, "does it use CUDA?")
 
 
@@ -97,31 +95,43 @@ def _export(session: Session, tool: str, step: Step) -> None:
         report.unlink()
 
 
-class Cupti:
-    """Recorder of a Python program's own kernels, or of each rank of torchrun.
+class Traced:
+    """Recorder by torch's profiler: kernels of a Python program or of torchrun's ranks; on a CPU operators.
 
     Other children are seen by nsys alone.
     """
 
-    name = "cupti"
+    def __init__(self, device: str) -> None:
+        self.name = TRACER if device == "cuda" else "kineto"
 
     def plan(self, session: Session) -> list[str]:
-        return [session.line(_cupti_step(session))]
+        return [session.line(_traced_step(session))]
 
     def record(self, session: Session) -> None:
-        """Raises ProfkitError, or the program's own end, when no kernel was seen."""
-        file = session.run.path / FILE
-        session.progress("recording kernels (CUPTI, by torch's profiler)")
-        ended = session.start(_cupti_step(session))
+        """Raises ProfkitError, or the program's own end, when nothing was seen."""
+        kernels, folder = self.name == TRACER, session.run.path
+        what = "kernels (CUPTI, by torch's profiler)" if kernels else "operators, there is no GPU (torch's profiler)"
+        session.progress(f"recording {what}")
+        ended = session.start(_traced_step(session))
         session.settle(ended)
-        _ranks_together(file)
-        if not file.exists():
-            raise _unwritten(session, ended)
-        without = "does it use CUDA? children are seen by nsys and --ncu, not by torch's profiler"
-        _keep(session, Capture(FILE, "cupti", "times"), ended, without)
+        if kernels:
+            _ranks_together(folder / FILE)
+            fix = "does it use CUDA? children are seen by nsys and --ncu, not by torch's profiler"
+        else:
+            for written in folder.glob("trace*.json"):
+                written.with_suffix(".json.gz").write_bytes(gzip.compress(written.read_bytes(), 3))
+                written.unlink()
+            fix = "does it use torch? Other programs are not timed on a CPU"
+        files = sorted(folder.glob(FILE if kernels else "trace*.json.gz"))
+        if not files:
+            why = f"torch's profiler wrote no record; see {session.run.logs / f'{TRACER}.log'}"
+            how = "a program that ends by os._exit cannot be traced from inside: install nsys, or count it with --ncu"
+            raise session.nothing(ended, why, how)
+        for file in files:
+            _keep(session, Capture(file.name, self.name, "times"), ended, fix)
 
 
-def _cupti_step(session: Session) -> Step:
+def _traced_step(session: Session) -> Step:
     program, on_gpu = session.target, session.device == "cuda"
     out = session.run.path / (FILE if on_gpu else "trace.json")
     argv = bootstrapped(program.argv, out, session.request.window.words()) if isinstance(program, Program) else None
@@ -132,39 +142,6 @@ def _cupti_step(session: Session) -> Step:
     env = {"PYTHONUNBUFFERED": "1", CLOCK: str(time.time_ns()), **quiet}
     note = "torch's profiler (CUPTI) in the place of nsys" if on_gpu else "torch's profiler"
     return Step(TRACER, (), env, argv=argv, note=note)
-
-
-def _unwritten(session: Session, ended: Ended) -> ProfkitError:
-    fix = "a program that ends by os._exit cannot be traced from inside: install nsys, or count it with --ncu"
-    why = f"torch's profiler wrote no record; see {session.run.logs / f'{TRACER}.log'}"
-    return ended.failed or session.missed(ended) or ProfkitError(why, fix=fix)
-
-
-class Operators:
-    """Recorder of a Python program's operators on the CPU, where there is no GPU."""
-
-    name = "kineto"
-
-    def plan(self, session: Session) -> list[str]:
-        return [session.line(_cupti_step(session))]
-
-    def record(self, session: Session) -> None:
-        """Raises ProfkitError, or the program's own end, when no operator was seen."""
-        session.progress("recording operators on the CPU, there is no GPU (torch's profiler)")
-        ended = session.start(_cupti_step(session))
-        session.settle(ended)
-        for written in sorted(session.run.path.glob("trace*.json")):
-            packed = written.with_suffix(".json.gz")
-            with written.open("rb") as plain, gzip.open(packed, "wb", compresslevel=3) as stream:
-                shutil.copyfileobj(plain, stream)
-            written.unlink()
-            try:
-                session.keep(Capture(packed.name, self.name, "times"), read(packed, self.name))
-            except CollectError as error:
-                fix = "does it use torch? Other programs are not timed on a CPU"
-                raise ended.failed or ProfkitError("the program called no operator of torch", fix=fix) from error
-        if not session.frames:
-            raise _unwritten(session, ended)
 
 
 def _ranks_together(file: Path) -> None:
@@ -208,37 +185,17 @@ class Activities:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Recorder by `first`, and by `second` (None: never) where the first stops early."""
+    """The tracer of a program, and the ranking of the kernels that it saw."""
 
-    first: Recorder
-    second: Recorder | None = None
+    tracer: Recorder
     name: str = "ranking"
 
     def plan(self, session: Session) -> list[str]:
-        return self.first.plan(session)
+        return self.tracer.plan(session)
 
     def record(self, session: Session) -> None:
-        used = self.first.name
-        try:
-            self.first.record(session)
-            said = [*session.frames[used].attrs.get("caveats", ()), *session.run.manifest.caveats]
-            why = next((one.what for one in said if one.code == TRACE_CUT), "")
-        except (ProgramFailedError, CannotProfileError):
-            raise
-        except ProfkitError as error:
-            if self.second is None:
-                raise
-            why = str(error)
-        if why and self.second is not None:
-            what = f"{self.first.name} recorded only a part; kernels are ranked by CUPTI: {why}"
-            session.run.manifest.caveats.append(Caveat(what, "", "use an nsys as new as the driver"))
-            try:
-                self.second.record(session)
-                used = self.second.name
-            except ProfkitError:
-                if used not in session.frames:
-                    raise
-        hot = hottest(session.frames[used], session.request.hot)
+        self.tracer.record(session)
+        hot = hottest(session.frames[self.tracer.name], session.request.hot)
         named = zip(hot.kernels, hot.shares, strict=True)
         session.progress(f"hot: {', '.join(f'{name[:60]} {share:.0%}' for name, share in named)}")
         session.hot, session.run.manifest.hot = hot, session.request.hot
@@ -248,4 +205,4 @@ def tracer_of(program: Program) -> Recorder | None:
     """nsys, else torch's profiler for a Python program, else nothing."""
     if tools.find(tools.NSYS) is not None:
         return Nsys()
-    return Cupti() if program.python else None
+    return Traced("cuda") if program.python else None
