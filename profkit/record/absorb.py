@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,57 +16,46 @@ from profkit.rundir.directory import Run
 from profkit.rundir.manifest import Check, Command, Impl, PassInfo, Served, ShapeInfo, Timing
 
 
-def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = True) -> None:
-    """Put a runner's results into the manifest, those of implementations only with `verdicts`."""
-    manifest = run.manifest
+def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = True, again: bool = False) -> None:
+    """Put a runner's results into the manifest, those of implementations only with `verdicts`.
+
+    again: of a further process, where what is wrong is wrong, and nothing else is new.
+    """
+    manifest, reference = run.manifest, run.manifest.reference
+    known = {(caveat.what, caveat.about) for caveat in manifest.caveats}
+    manifest.caveats += [one for one in _caveats(outcome) if (one.what, one.about) not in known]
+    manifest.commands += commands(run, outcome, step)
+    if verdicts:
+        impls = {impl.name: impl for impl in manifest.impls if not (again and impl is reference)}
+        _absorb_verdicts(outcome, impls, again=again)
+    if outcome.of("timing"):
+        manifest.timing = together(manifest.timing, _timing(outcome))
+    if again:
+        return
     facts = outcome.first("facts")
     manifest.device = facts.get("device", manifest.device)
     manifest.versions |= facts.get("versions", {})
-    manifest.caveats += [caveat for caveat in _caveats(outcome) if caveat not in manifest.caveats]
-    manifest.commands += commands(run, outcome, step)
-    if verdicts:
-        _absorb_verdicts(outcome, {impl.name: impl for impl in manifest.impls})
     manifest.seeds = manifest.seeds or _seeds(outcome)
-    manifest.task = outcome.first("task") or manifest.task
     manifest.allowed += [
         one.lower() for one in outcome.first("allowed").get("precisions", ()) if one.lower() not in manifest.allowed
     ]
+    manifest.task = outcome.first("task") or manifest.task
     manifest.inputs = outcome.first("inputs").get("tensors") or manifest.inputs
     manifest.probe = outcome.first("probe") or manifest.probe
-    if outcome.of("work"):
-        manifest.work = [event.data for event in outcome.of("work")]
+    manifest.work = [event.data for event in outcome.of("work")] or manifest.work
+    manifest.shapes = [msgspec.convert(event.data, ShapeInfo) for event in outcome.of("shape")] or manifest.shapes
+    manifest.passes = [msgspec.convert(event.data, PassInfo) for event in outcome.of("pass")] or manifest.passes
+    if outcome.of("served"):
+        manifest.served = msgspec.convert(outcome.first("served"), Served)
     measured = ceilings.known(manifest.device)
     if measured is not None:
         manifest.ceilings = measured.ceilings
-    if outcome.of("shape"):
-        manifest.shapes = [msgspec.convert(event.data, ShapeInfo) for event in outcome.of("shape")]
-    if outcome.of("served"):
-        manifest.served = msgspec.convert(outcome.first("served"), Served)
-    if outcome.of("pass"):
-        manifest.passes = [msgspec.convert(event.data, PassInfo) for event in outcome.of("pass")]
     if outcome.of("ceilings"):
         manifest.ceilings = outcome.of("ceilings")[-1].data["ceilings"]
         if not outcome.of("load"):
             ceilings.keep(manifest.device, manifest.ceilings)
-    if outcome.of("timing"):
-        manifest.timing = _timing(outcome)
-    reference = manifest.reference
     if reference is not None and reference.status == "skipped" and (outcome.of("timing") or outcome.of("checked")):
         reference.status = "ok"
-
-
-def absorb_again(run: Run, outcome: runner.Outcome, step: str) -> None:
-    """Put the results of further processes into the manifest: what is wrong there is wrong."""
-    manifest = run.manifest
-    reference = manifest.reference.name if manifest.reference is not None else ""
-    known = {(caveat.what, caveat.about) for caveat in manifest.caveats}
-    manifest.caveats += [caveat for caveat in _caveats(outcome) if (caveat.what, caveat.about) not in known]
-    manifest.commands += commands(run, outcome, step)
-    news = [e for e in outcome.events if e.impl != reference and not (e.kind == "check" and e.data["status"] == "ok")]
-    fallen = {name: how for name, how in outcome.fallen.items() if name != reference}
-    _absorb_verdicts(runner.Outcome(news, fallen), {impl.name: impl for impl in manifest.impls})
-    if outcome.of("timing"):
-        manifest.timing = together(manifest.timing, _timing(outcome))
 
 
 def _timing(outcome: runner.Outcome) -> Timing:
@@ -81,7 +70,7 @@ def _timing(outcome: runner.Outcome) -> Timing:
 
 def together(one: Timing, more: Timing) -> Timing:
     """Join the records of two timings."""
-    if one is more or not one.method:
+    if not one.method:
         return more
     busiest = max(one, more, key=lambda timing: timing.slower)
     return msgspec.structs.replace(
@@ -124,12 +113,12 @@ def _seeds(outcome: runner.Outcome) -> list[int]:
     return list(outcome.first("seeds").get("seeds", [])) or list(dict.fromkeys(used))
 
 
-def _absorb_verdicts(outcome: runner.Outcome, by_name: dict[str, Impl]) -> None:
+def _absorb_verdicts(outcome: runner.Outcome, by_name: Mapping[str, Impl], *, again: bool) -> None:
     for event in outcome.events:
         impl = by_name.get(event.impl)
         if impl is None:
             continue
-        if event.kind == "check":
+        if event.kind == "check" and not (again and event.data["status"] == "ok"):
             check = msgspec.convert({**event.data, "passed": event.data["status"] == "ok"}, Check)
             impl.checks = [c for c in impl.checks if c.seed != check.seed] + [check]
         elif event.kind == "fragile":
@@ -144,8 +133,8 @@ def _absorb_verdicts(outcome: runner.Outcome, by_name: dict[str, Impl]) -> None:
             elif status != "counted":
                 impl.status, impl.reason = status, event.data.get("reason", "")
                 impl.tail = event.data.get("tail", impl.tail)
-    for name, (status, reason, tail) in outcome.fallen.items():
-        by_name[name].status, by_name[name].reason, by_name[name].tail = status, reason, tail
+    for name in by_name.keys() & outcome.fallen.keys():
+        by_name[name].status, by_name[name].reason, by_name[name].tail = outcome.fallen[name]
 
 
 def portable(argv: Sequence[str], run: Run) -> list[str]:

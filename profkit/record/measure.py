@@ -8,7 +8,7 @@ import functools
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from profkit.errors import ProfkitError
 from profkit.launch import gpu, protocol, runner
 from profkit.launch.alone import Door
 from profkit.launch.protocol import Event, Job
-from profkit.record.absorb import absorb, absorb_again, together
+from profkit.record.absorb import absorb
 from profkit.record.job import job
 from profkit.record.request import LEAST
 from profkit.record.session import Session
@@ -80,7 +80,7 @@ class Measure:
         if sparing and "target" not in wanted.given:
             first.target, first.clear = max(first.target, TARGET), 2 * SPREAD[session.device]
         spread = SPREAD[session.device] if sparing else 0.0
-        outcome = _start(session, first, self.name, absorb, spread)
+        outcome = _start(session, first, self.name, spread)
         took = session.spent = _took(outcome) - max(
             (impl.build_seconds or 0.0 for impl in run.manifest.impls), default=0.0
         )
@@ -114,13 +114,7 @@ class Measure:
             )
 
 
-def _start(
-    session: Session,
-    made: Job,
-    stem: str,
-    absorbing: Callable[[Run, runner.Outcome, str], None],
-    spread: float = 0.0,
-) -> runner.Outcome:
+def _start(session: Session, made: Job, stem: str, spread: float = 0.0) -> runner.Outcome:
     """Run the judge with one group of candidates after the other, or one process for all.
 
     spread: what goes into the interval of the first answer.
@@ -141,12 +135,9 @@ def _start(
                 else:
                     runner.run_isolated(some, logs, door=door, **how)
         finally:
-            before = session.run.manifest.timing
-            absorbing(session.run, outcome, stem)
+            absorb(session.run, outcome, stem, again=made.again)
             if suffix:
                 merge_group(Path(made.timings), number)
-                if absorbing is absorb:
-                    session.run.manifest.timing = together(before, session.run.manifest.timing)
             found.events += outcome.events
             found.fallen |= outcome.fallen
             found.exits += outcome.exits
@@ -249,7 +240,7 @@ def _again(session: Session, many: int, target: float, *, sparing: bool) -> None
             "timings": str(file.resolve()),
             **fresh,
         }
-        outcome = _start(session, msgspec.structs.replace(made, **more), f"process-{number}", absorb_again)
+        outcome = _start(session, msgspec.structs.replace(made, **more), f"process-{number}")
         run.manifest.timing.processes += bool(outcome.of("timing"))
         tables.append(read_rows(file))
         file.unlink(missing_ok=True)
@@ -288,7 +279,6 @@ def _list_activities(session: Session) -> None:
 
 TOGETHER = 8
 """Candidates whose processes are alive at a time."""
-_FOLDER = "group-{}"
 
 
 def in_groups(job: Job) -> Iterator[tuple[Job, str]]:
@@ -298,23 +288,13 @@ def in_groups(job: Job) -> Iterator[tuple[Job, str]]:
     """
     reference = [subject for subject in job.subjects if subject.role == "reference"]
     candidates = [subject for subject in job.subjects if subject.role != "reference"]
-    if len(candidates) <= TOGETHER:
-        yield job, ""
-        return
-    for first in range(0, len(candidates), TOGETHER):
+    for first in range(0, max(1, len(candidates)), TOGETHER):
         some, number = candidates[first : first + TOGETHER], first // TOGETHER + 1
         place = _place(Path(job.timings), number) if first else Path(job.timings)
         place.parent.mkdir(exist_ok=True)
-        share = (len(some) + 1) / (len(candidates) + 1)
-        yield (
-            msgspec.structs.replace(
-                job,
-                subjects=[*reference, *some],
-                budget=job.budget * share,
-                timings=str(place),
-            ),
-            f"-{number}" if first else "",
-        )
+        budget = job.budget * (len(some) + 1) / (len(candidates) + 1)
+        group = msgspec.structs.replace(job, subjects=[*reference, *some], budget=budget, timings=str(place))
+        yield group, f"-{number}" if first else ""
 
 
 def merge_group(timings: Path, number: int) -> None:
@@ -328,7 +308,7 @@ def merge_group(timings: Path, number: int) -> None:
 
 
 def _place(timings: Path, number: int) -> Path:
-    return timings.parent / _FOLDER.format(number) / timings.name
+    return timings.parent / f"group-{number}" / timings.name
 
 
 def _rows_joined(rows: Sequence[Sequence[str]], more: Sequence[Sequence[str]]) -> list[Sequence[str]]:

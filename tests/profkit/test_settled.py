@@ -126,7 +126,7 @@ def _asked(monkeypatch, tmp_path, campaign, quotient=3.0, noise=0.002, **options
     ]
     started = []
 
-    def start(session, made, stem, absorbing, spread=0.0):
+    def start(session, made, stem, spread=0.0):
         started.append(made)
         measure.write_rows(made_file(made), table(quotient, noise, seed=len(started)))
         return measure.runner.Outcome(finished=True)
