@@ -9,9 +9,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from profkit.campaign.engine import Dask, Local, Place, follow, pool
+from profkit.campaign.engine import Dask, Local, follow, pool
 from profkit.campaign.ledger import Ledger
-from profkit.campaign.progress import Count, board
+from profkit.campaign.progress import Count
 from profkit.campaign.stages import Task
 from profkit.campaign.work_item import WorkItem, encoded
 from profkit.errors import ProfkitError
@@ -59,23 +59,21 @@ class Campaign:
                 if item.key in there:
                     yield Done(item, there[item.key])
             todo = [item for item in self.items if item.key not in there]
-            count = Count(len(self.items), todo)
+            count, tell = Count(len(self.items), len(todo)), say if not quiet else lambda _: None
             ledger.note(count.done, 0)
-            events = follow(engine, todo, self._tasks(ledger, device))
-            with board(count, say, quiet=quiet) as tell, closing(events):
-                for heard in events:
-                    count.hear(heard)
-                    answer = heard.answer
-                    if answer is not None and answer.full:
+            tell(count.head())
+            with closing(follow(engine, todo, self._tasks(ledger, device))) as ended:
+                for item, answer in ended:
+                    count.hear(answer)
+                    if answer.full:
                         raise ProfkitError(
                             f"{answer.error}; {count.done} of {count.total} are done and stay",
                             fix="free some disk space; the same command then goes on where it stopped",
                         )
-                    if answer is not None and heard.last:
-                        ledger.note(count.done, count.failed)
-                        tell(count.line(heard, answer))
-                        run = Path(answer.run) if answer.run else None
-                        yield Done(heard.item, run, answer.error, answer.fix, answer.code)
+                    ledger.note(count.done, count.failed)
+                    tell(count.line(item, answer))
+                    run = Path(answer.run) if answer.run else None
+                    yield Done(item, run, answer.error, answer.fix, answer.code)
             ledger.remove()
 
     def _key(self) -> str:
@@ -103,16 +101,12 @@ _A_CORE, _ROOM = 0.75, 6 << 30
 """Workers per core (of a judge and a candidate one works at a time), and GPU memory per worker."""
 
 
-def places(device: str) -> list[Place]:
-    """Workers that measure on this machine: several for every visible GPU, one for the CPU."""
+def places(device: str) -> list[dict[str, str]]:
+    """The variables of each worker that measures: several for every visible GPU, one for the CPU."""
     if device != "cuda":
-        return [Place("cpu", {})]
+        return [{}]
     cards: list[Mapping[str, str]] = list(gpu.visible())
     cores = len(os.sched_getaffinity(0)) / max(1, len(cards))
     room = min((int(card["memory"]) for card in cards), default=0) // _ROOM
     many = max(_FEWEST, min(_MOST, int(_A_CORE * cores), room))
-    return [
-        Place(f"gpu {n}" + (f".{number}" if number else ""), {"CUDA_VISIBLE_DEVICES": card["uuid"]})
-        for number in range(many)
-        for n, card in enumerate(cards)
-    ]
+    return [{"CUDA_VISIBLE_DEVICES": card["uuid"]} for card in cards] * many

@@ -14,11 +14,8 @@ import queue
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from profkit.campaign.stages import Answer, Task, perform_encoded
 from profkit.campaign.work_item import WorkItem, decoded, encoded
@@ -37,63 +34,31 @@ _PATIENCE = "20s"
 _FAREWELL = 2
 
 
-@dataclass(frozen=True)
-class Heard:
-    """Event of a task `what`. `kind`: begin, say, end or failed; `where`: worker."""
-
-    kind: str
-    what: str
-    item: WorkItem
-    where: str
-    text: str = ""
-    answer: Answer | None = None
-
-    @property
-    def last(self) -> bool:
-        """Whether this is the last event of its item."""
-        return self.what == "measure" and self.kind in ("end", "failed")
-
-
-Hear = Callable[[Heard], None]
 Ended = Callable[["Answer | BaseException"], None]
 """Gets a task's answer, or what stops the whole campaign."""
 
 
 def follow(
     engine: Local | Dask, items: Sequence[WorkItem], task: Callable[[str, WorkItem], Task]
-) -> Generator[Heard, None, None]:
+) -> Generator[tuple[WorkItem, Answer], None, None]:
     """Do all items; `task`: makes the task of a stage. Raises what ends the whole campaign."""
-    events: queue.SimpleQueue[Heard | BaseException] = queue.SimpleQueue()
+    events: queue.SimpleQueue[tuple[str, WorkItem, Answer | BaseException]] = queue.SimpleQueue()
 
     def submit(what: str, item: WorkItem) -> None:
-        def ended(answer: Answer | BaseException) -> None:
-            if isinstance(answer, BaseException):
-                events.put(answer)
-                return
-            done = what == "build" or answer.run
-            events.put(Heard("end" if done else "failed", what, item, answer.where, answer.error, answer))
-
-        engine.submit(task(what, item), events.put, ended)
+        engine.submit(task(what, item), lambda answer: events.put((what, item, answer)))
 
     for item in items:
         submit("build" if item.built else "measure", item)
     left = len(items)
     while left:
-        event = events.get()
-        if isinstance(event, BaseException):
-            raise event
-        if event.what == "build" and event.answer is not None:
-            submit("measure", event.item)
-        left -= event.last
-        yield event
-
-
-@dataclass(frozen=True)
-class Place:
-    """A device that measures: its name for people, and the variables of its worker."""
-
-    name: str
-    variables: Mapping[str, str]
+        what, item, answer = events.get()
+        if isinstance(answer, BaseException):
+            raise answer
+        if what == "build" and not answer.full:
+            submit("measure", item)
+            continue
+        left -= 1
+        yield item, answer
 
 
 def pool(jobs: int, gpus: int) -> int:
@@ -103,11 +68,14 @@ def pool(jobs: int, gpus: int) -> int:
 
 
 class Local:
-    """Worker processes on this machine, one to a thread. log: where they write what they print."""
+    """Worker processes on this machine, one to a thread.
 
-    def __init__(self, places: Sequence[Place], jobs: int, log: Path) -> None:
+    places: the variables of each worker that measures. log: where workers write what they print.
+    """
+
+    def __init__(self, places: Sequence[Mapping[str, str]], jobs: int, log: Path) -> None:
         self._log = log
-        self._roles = {"build": [Place(f"build {n}", {}) for n in range(1, jobs + 1)], "measure": places}
+        self._roles: dict[str, Sequence[Mapping[str, str]]] = {"build": [{}] * jobs, "measure": places}
         self._workers: list[Worker] = []
         self._mine = threading.local()
         self._stopped = False
@@ -130,20 +98,20 @@ class Local:
             one.shutdown()
         self._undo.close()
 
-    def _threads(self, given: Sequence[Place]) -> ThreadPoolExecutor:
+    def _threads(self, given: Sequence[Mapping[str, str]]) -> ThreadPoolExecutor:
         """Threads that have a worker each."""
-        waiting: queue.SimpleQueue[tuple[str, Worker]] = queue.SimpleQueue()
-        for place in given:
-            worker = Worker(self._log, place.variables, self._lent.fileno())
+        waiting: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+        for variables in given:
+            worker = Worker(self._log, variables, self._lent.fileno())
             self._workers.append(worker)
-            waiting.put((place.name, worker))
+            waiting.put(worker)
 
         def begin() -> None:
-            self._mine.name, self._mine.worker = waiting.get()
+            self._mine.worker = waiting.get()
 
         return ThreadPoolExecutor(len(given), initializer=begin)
 
-    def submit(self, task: Task, hear: Hear, ended: Ended) -> None:
+    def submit(self, task: Task, ended: Ended) -> None:
         # Modules that builds and measurements need, imported while they start.
         self._servers.prepare(environment(sharing()))
 
@@ -151,22 +119,20 @@ class Local:
             if not future.cancelled():
                 ended(future.exception() or future.result())
 
-        self._pools[task.what].submit(self._do, task, hear).add_done_callback(done)
+        self._pools[task.what].submit(self._do, task).add_done_callback(done)
 
-    def _do(self, task: Task, hear: Hear) -> Answer:
+    def _do(self, task: Task) -> Answer:
         """Do the task; once more in a new worker when the first has died."""
-        name, worker = self._mine.name, self._mine.worker
-        hear(Heard("begin", task.what, task.item, name))
         answer = Answer()
         for _ in range(_TRIES):
             try:
-                answer = worker.ask(task, lambda text: hear(Heard("say", task.what, task.item, name, text)))
+                answer = self._mine.worker.ask(task)
                 break
             except (WorkerDiedError, OSError) as error:
                 answer = Answer("", f"the process that was to {task.what} it died: {error}", "", 2)
                 if self._stopped:
                     break
-        return msgspec.structs.replace(answer, where=name)
+        return answer
 
 
 class Dask:
@@ -203,7 +169,7 @@ class Dask:
         with contextlib.suppress(OSError, TimeoutError):
             self._client.close(timeout=_FAREWELL)
 
-    def submit(self, task: Task, hear: Hear, ended: Ended) -> None:
+    def submit(self, task: Task, ended: Ended) -> None:
         future = self._client.submit(
             perform_encoded,
             encoded(task),

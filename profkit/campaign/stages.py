@@ -12,7 +12,7 @@ import shutil
 import signal
 import socket
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +32,6 @@ from profkit.rundir.directory import Run, open_run
 from profkit.rundir.files import FULL, ROOM, temporary
 from profkit.study.study import Study
 
-Say = Callable[[str], None]
 _JOBS = "2"
 _NO_SPACE = os.strerror(FULL[0])
 _SHORT = re.compile(r"out.of.memory|ALLOC_FAILED|MemoryAllocation|bad_alloc", re.I)
@@ -58,7 +57,7 @@ class Task(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """Result of a task. `run`: the run's directory, "" without; `error`, `fix`, `code`: why.
 
-    `full`: a disk was full, so nothing else can go on; `line`: the verdict; `where`: worker of this machine.
+    `full`: a disk was full, so nothing else can go on; `line`: the verdict.
     """
 
     run: str = ""
@@ -67,7 +66,6 @@ class Answer(msgspec.Struct, frozen=True):
     code: int = 0
     full: bool = False
     line: str = ""
-    where: str = ""
 
     @classmethod
     def failed(cls, error: ProfkitError) -> Answer:
@@ -75,11 +73,11 @@ class Answer(msgspec.Struct, frozen=True):
         return cls("", str(error), error.fix, error.exit_code, full)
 
 
-def perform(task: Task, say: Say = lambda _: None) -> Answer:
+def perform(task: Task) -> Answer:
     """Do a task in this process; errors are in the answer, only interrupts are raised."""
     try:
         task = _here(task)
-        return (_build if task.what == "build" else _measure)(task, say)
+        return (_build if task.what == "build" else _measure)(task)
     except ProfkitError as error:
         return Answer.failed(error)
     except OSError as error:
@@ -113,30 +111,30 @@ def warm(lent: int = -1) -> None:
 
 
 @contextlib.contextmanager
-def _quiet(task: Task, say: Say, *, shared: bool = False) -> Iterator[None]:
+def _quiet(task: Task, *, shared: bool = False) -> Iterator[None]:
     """On a CPU, keep the campaign's other work away from a measurement."""
     if task.device != "cpu":
         yield
         return
-    with alone(f"{CPU}-{socket.gethostname()}", say, shared=shared):
+    with alone(f"{CPU}-{socket.gethostname()}", shared=shared):
         yield
 
 
-def _memory(task: Task, say: Say, *, shared: bool) -> contextlib.AbstractContextManager[None]:
+def _memory(task: Task, *, shared: bool) -> contextlib.AbstractContextManager[None]:
     """Share a GPU's memory, or wait until the campaign's other measurements have ended."""
     if task.device == "cpu":
         return contextlib.nullcontext()
-    return alone(f"{gpu.identity().get('uuid', '')}.memory", say, shared=shared)
+    return alone(f"{gpu.identity().get('uuid', '')}.memory", shared=shared)
 
 
-def _build(task: Task, say: Say) -> Answer:
+def _build(task: Task) -> Answer:
     """Build ahead; a failure is reported by the measurement."""
     extra = {**sharing(), "CUDA_VISIBLE_DEVICES": "", "MAX_JOBS": os.environ.get("MAX_JOBS", _JOBS)}
     if task.device == "cuda":
         extra["TORCH_CUDA_ARCH_LIST"] = os.environ.get("TORCH_CUDA_ARCH_LIST") or task.cc
     failed = 0
     for name in task.item.built:
-        with temporary() as place, _quiet(task, say, shared=True):
+        with temporary() as place, _quiet(task, shared=True):
             file, folder = Path(name), Path(place)
             if task.item.candidate:
                 file = Path(shutil.copy(file, folder / "candidate.py"))
@@ -168,12 +166,11 @@ def _build(task: Task, say: Say) -> Answer:
     return Answer(line="failed" if failed else "")
 
 
-def _measure(task: Task, say: Say) -> Answer:
-    answer = _once(task, say, company=True)
+def _measure(task: Task) -> Answer:
+    answer = _once(task, company=True)
     if answer.run and task.device != "cpu" and _cramped(Path(answer.run)):
-        say("the GPU was short of memory: measured once more, alone")
-        answer = _once(task, say)
-    return _delivered(task, answer, say) if answer.run else answer
+        answer = _once(task)
+    return _delivered(task, answer) if answer.run else answer
 
 
 def _cramped(run: Path) -> bool:
@@ -181,7 +178,7 @@ def _cramped(run: Path) -> bool:
     return _SHORT.search((run / "run.json").read_text("utf-8", "replace")) is not None
 
 
-def _once(task: Task, say: Say, *, company: bool = False) -> Answer:
+def _once(task: Task, *, company: bool = False) -> Answer:
     """Measure; company: others may use the GPU, and its memory, while nothing is timed."""
     folder = Path(task.folder)
     shutil.rmtree(folder, ignore_errors=True)
@@ -189,8 +186,8 @@ def _once(task: Task, say: Say, *, company: bool = False) -> Answer:
     answer = Answer()
     wanted = replace(task.request, runs=folder, campaign=f"{task.campaign}/{task.item.key}", company=company)
     try:
-        with _quiet(task, say), _memory(task, say, shared=company):
-            task.item.measure(wanted, say)
+        with _quiet(task), _memory(task, shared=company):
+            task.item.measure(wanted)
     except ProfkitError as error:
         answer = Answer.failed(error)
     found = next(folder.glob("*/*/run.json"), None)
@@ -201,10 +198,10 @@ def _once(task: Task, say: Say, *, company: bool = False) -> Answer:
     return msgspec.structs.replace(answer, run=str(found.parent))
 
 
-def _delivered(task: Task, answer: Answer, say: Say) -> Answer:
+def _delivered(task: Task, answer: Answer) -> Answer:
     """Write the derived half of what was measured, and deliver it."""
     run, line = open_run(answer.run), ""
-    with _quiet(task, say):
+    with _quiet(task):
         study = Study(run)
         try:
             derived.write(study)

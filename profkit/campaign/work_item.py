@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,12 +38,12 @@ class WorkItem(msgspec.Struct, frozen=True):
     built: tuple[str, ...] = ()
     reference: str = ""
 
-    def measure(self, request: Request, say: Callable[[str], None]) -> Study:
+    def measure(self, request: Request) -> Study:
         """Raises ProfkitError as `profkit profile` does."""
         if not self.candidate:
-            return formats.measure(Path(self.path), request, say)
+            return formats.measure(Path(self.path), request)
         texts = (_text(Path(self.path)), _text(Path(self.candidate)))
-        return door.measure(pair(self.sample, *texts), request, say)
+        return door.measure(pair(self.sample, *texts), request)
 
 
 def of_folder(path: Path, request: Request) -> WorkItem:

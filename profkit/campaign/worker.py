@@ -2,7 +2,7 @@
 
 python -m profkit.campaign.worker LENT
 
-Tasks come as JSON lines on standard input; progress and answers go to standard output. It ends with its parent,
+Tasks come as JSON lines on standard input; answers go to standard output. It ends with its parent,
 together with its descendants (launch/warden.py).
 """
 
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
@@ -34,13 +34,6 @@ _LOOK = 0.01
 _TIDYING = 8.0
 
 
-class _Line(msgspec.Struct):
-    """A worker's output: progress or its answer."""
-
-    say: str = ""
-    answer: Answer | None = None
-
-
 class WorkerDiedError(Exception):
     """The worker ended in the middle of a task."""
 
@@ -52,18 +45,15 @@ class Worker:
         self._log, self._extra, self._lent = log, dict(extra), lent
         self._process: subprocess.Popen[bytes] | None = None
 
-    def ask(self, task: Task, say: Callable[[str], None]) -> Answer:
+    def ask(self, task: Task) -> Answer:
         """Have a task done. Raises WorkerDiedError."""
         running, problem = self._started(), None
         try:
             into, out = _pipes(running)
             into.write(encoded(task) + b"\n")
             into.flush()
-            for line in out:
-                heard = msgspec.json.decode(line, type=_Line)
-                if heard.answer is not None:
-                    return heard.answer
-                say(heard.say)
+            answer: Answer = decoded(out.readline(), Answer)
+            return answer
         except (OSError, ValueError, msgspec.DecodeError) as error:
             problem = error
         # Broken pipe: the reason is how the process ended, if it did.
@@ -125,13 +115,10 @@ def main() -> int:
     os.set_inheritable(lent, False)
     warm(lent)
 
-    def tell(line: _Line) -> None:
-        told.write(msgspec.json.encode(line) + b"\n")
-        told.flush()
-
     for line in sys.stdin.buffer:
-        answer = perform(decoded(line, Task), lambda text: tell(_Line(say=text)))
-        tell(_Line(answer=answer))
+        answer = perform(decoded(line, Task))
+        told.write(encoded(answer) + b"\n")
+        told.flush()
     return 0
 
 

@@ -25,7 +25,7 @@ from test_process import alive
 
 from profkit.campaign import engine, stages, worker
 from profkit.campaign.campaign import Campaign, places
-from profkit.campaign.engine import Heard, Local, Place, follow
+from profkit.campaign.engine import Local, follow
 from profkit.campaign.ledger import Ledger, unfinished
 from profkit.campaign.progress import Count, duration
 from profkit.campaign.stages import Answer, Task, deliver, perform
@@ -83,7 +83,7 @@ class Fake:
     def __init__(self, log, extra, lent):
         self.extra = extra
 
-    def ask(self, given, say):
+    def ask(self, given):
         with Fake.turn:
             Fake.asked.append((given.what, given.item.key))
             deeds = Fake.deeds.get(f"{given.what} {given.item.key}", [])
@@ -107,7 +107,7 @@ def run(items, tmp_path, places=1, jobs=2):
     def made(what, one):
         return Task(what, one, Request(), str(tmp_path / one.key), str(tmp_path), "id", "cuda")
 
-    local = Local([Place(f"gpu {n}", {}) for n in range(places)], jobs, tmp_path / "log")
+    local = Local([{}] * places, jobs, tmp_path / "log")
     with local, closing(follow(local, items, made)) as heard:
         return list(heard)
 
@@ -145,8 +145,7 @@ def test_what_imports_torch_begins_before_the_command_knows_what_is_asked(fake, 
 def test_every_piece_is_measured_in_turn_and_has_one_end(fake, tmp_path):
     heard = run([item("a"), item("b"), item("c")], tmp_path)
     assert [key for what, key in fake.asked if what == "measure"] == ["a", "b", "c"]
-    ends = [one.item.key for one in heard if (one.kind, one.what) == ("end", "measure")]
-    assert sorted(ends) == ["a", "b", "c"]
+    assert sorted(one.key for one, _ in heard) == ["a", "b", "c"]
 
 
 def test_what_is_built_is_built_before(fake, tmp_path):
@@ -160,8 +159,7 @@ def test_what_is_built_is_built_before(fake, tmp_path):
 def test_one_that_kills_its_worker_is_tried_again_and_touches_no_other(fake, tmp_path):
     fake.deeds = {"measure a": [WorkerDiedError("killed by SIGKILL")], "measure b": [WorkerDiedError("x")] * 2}
     heard = run([item("a"), item("b"), item("c")], tmp_path)
-    last = {one.item.key: one.kind for one in heard if one.kind in ("end", "failed")}
-    assert last == {"a": "end", "b": "failed", "c": "end"}
+    assert {one.key: answer.run for one, answer in heard} == {"a": "run", "b": "", "c": "run"}
 
 
 def test_a_fault_of_ours_in_a_thread_is_raised_and_nothing_hangs(fake, tmp_path, monkeypatch):
@@ -459,15 +457,14 @@ def test_a_sample_has_its_gpu_to_itself(place, monkeypatch):
     session.device = "cpu"
     with profile._alone(session), profile._alone(session):
         pass
-    assert [one.variables["CUDA_VISIBLE_DEVICES"] for one in places("cuda")] == ["GPU-1", "GPU-2"] * 3
-    assert len({one.name for one in places("cuda")}) == 6
+    assert [one["CUDA_VISIBLE_DEVICES"] for one in places("cuda")] == ["GPU-1", "GPU-2"] * 3
     monkeypatch.setattr("profkit.campaign.campaign.os.sched_getaffinity", lambda _: range(16))
     assert len(places("cuda")) == 2 * 6
     del cards[1:]
     assert len(places("cuda")) == 12
     cards[0]["memory"] = str(24 << 30)
     assert len(places("cuda")) == 4
-    assert [one.name for one in places("cpu")] == ["cpu"]
+    assert places("cpu") == [{}]
 
 
 def test_what_only_has_to_stay_away_from_measurements_goes_on_together(place):
@@ -507,7 +504,7 @@ def test_want_of_room_is_told_from_a_fault_of_the_sample(place, monkeypatch):
 
 def test_a_report_for_which_there_is_no_room_delivers_nothing(place, monkeypatch):
     given = Task("measure", item("a"), Request(device="cpu"), str(place / "w"), str(place / "runs"), "id", "cpu")
-    monkeypatch.setattr(WorkItem, "measure", lambda _, request, say: made_run(request.runs))
+    monkeypatch.setattr(WorkItem, "measure", lambda _, request: made_run(request.runs))
 
     def no_room(_):
         raise ProfkitError(f"cannot write roofline.png: {os.strerror(errno.ENOSPC)}", fix="choose another place")
@@ -527,23 +524,19 @@ def test_a_report_for_which_there_is_no_room_delivers_nothing(place, monkeypatch
 def test_the_count_knows_how_long_the_rest_will_take():
     now = [0.0]
     items = [item("a"), item("b"), item("c")]
-    count = Count(3, items, lambda: now[0])
+    count = Count(3, 3, lambda: now[0])
     assert count.eta != count.eta
     said: list[str] = []
     now[0] = 8.0
-    for heard in (
-        Heard("begin", "measure", items[2], "gpu 0"),
-        Heard("end", "measure", items[2], "gpu 0", answer=Answer("r", line="x: faster")),
-        Heard("failed", "measure", items[1], "gpu 0", "no such file", Answer()),
-    ):
-        count.hear(heard)
-        said += [count.line(heard, heard.answer)] if heard.last else []
+    for one, answer in ((items[2], Answer("r", line="x: faster")), (items[1], Answer(error="no such file"))):
+        count.hear(answer)
+        said.append(count.line(one, answer))
     assert count.eta == pytest.approx(8.0 / 2)
     assert said == [
         "00:08  1 of 3 done, about 00:16 left: c: x: faster",
         "00:08  1 of 3 done, 1 failed, about 00:04 left: b: failed: no such file",
     ]
-    assert (count.done, count.failed, count.running) == (1, 1, {})
+    assert (count.done, count.failed) == (1, 1)
     assert duration(3725) == "1:02:05"
 
 
@@ -742,5 +735,5 @@ def test_a_broken_pipe_says_how_the_worker_ended(tmp_path, monkeypatch):
     monkeypatch.setattr(worker.process, "guarded", dead)
     monkeypatch.setattr(worker, "encoded", lambda _: b"{}")
     with (tmp_path / "log").open("w") as lent, pytest.raises(WorkerDiedError, match=r"^killed by SIGKILL$") as told:
-        worker.Worker(tmp_path / "log", {}, lent.fileno()).ask(None, print)
+        worker.Worker(tmp_path / "log", {}, lent.fileno()).ask(None)
     assert isinstance(told.value.__cause__, BrokenPipeError)
