@@ -11,7 +11,6 @@ import importlib
 import logging
 import os
 import queue
-import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from pathlib import Path
@@ -68,23 +67,27 @@ def pool(jobs: int, gpus: int) -> int:
 
 
 class Local:
-    """Worker processes on this machine, one to a thread.
+    """Worker processes on this machine, a thread for each.
 
     places: the variables of each worker that measures. log: where workers write what they print.
     """
 
     def __init__(self, places: Sequence[Mapping[str, str]], jobs: int, log: Path) -> None:
         self._log = log
-        self._roles: dict[str, Sequence[Mapping[str, str]]] = {"build": [{}] * jobs, "measure": places}
+        self._places: dict[str, Sequence[Mapping[str, str]]] = {"build": [{}] * jobs, "measure": places}
         self._workers: list[Worker] = []
-        self._mine = threading.local()
         self._stopped = False
 
     def __enter__(self) -> Local:
         with contextlib.ExitStack() as stack:
             self._servers = stack.enter_context(warm.servers())
-            self._lent = stack.enter_context(contextlib.closing(Lent(self._servers)))
-            self._pools = {what: self._threads(given) for what, given in self._roles.items()}
+            lent = stack.enter_context(contextlib.closing(Lent(self._servers)))
+            self._pools = {what: ThreadPoolExecutor(len(given)) for what, given in self._places.items()}
+            self._idle: dict[str, queue.SimpleQueue[Worker]] = {what: queue.SimpleQueue() for what in self._places}
+            for what, given in self._places.items():
+                for variables in given:
+                    self._workers.append(Worker(self._log, variables, lent.fileno()))
+                    self._idle[what].put(self._workers[-1])
             self._undo = stack.pop_all()
         return self
 
@@ -98,19 +101,6 @@ class Local:
             one.shutdown()
         self._undo.close()
 
-    def _threads(self, given: Sequence[Mapping[str, str]]) -> ThreadPoolExecutor:
-        """Threads that have a worker each."""
-        waiting: queue.SimpleQueue[Worker] = queue.SimpleQueue()
-        for variables in given:
-            worker = Worker(self._log, variables, self._lent.fileno())
-            self._workers.append(worker)
-            waiting.put(worker)
-
-        def begin() -> None:
-            self._mine.worker = waiting.get()
-
-        return ThreadPoolExecutor(len(given), initializer=begin)
-
     def submit(self, task: Task, ended: Ended) -> None:
         # Modules that builds and measurements need, imported while they start.
         self._servers.prepare(environment(sharing()))
@@ -122,16 +112,17 @@ class Local:
         self._pools[task.what].submit(self._do, task).add_done_callback(done)
 
     def _do(self, task: Task) -> Answer:
-        """Do the task; once more in a new worker when the first has died."""
-        answer = Answer()
+        """Do the task; once more in a new process when the first has died."""
+        worker, answer = self._idle[task.what].get(), Answer()
         for _ in range(_TRIES):
             try:
-                answer = self._mine.worker.ask(task)
+                answer = worker.ask(task)
                 break
             except (WorkerDiedError, OSError) as error:
                 answer = Answer("", f"the process that was to {task.what} it died: {error}", "", 2)
                 if self._stopped:
                     break
+        self._idle[task.what].put(worker)
         return answer
 
 
