@@ -199,7 +199,7 @@ FIELDS = {
         settings={"type": Amount(above=True), "default": None},
     ),
     "perturb": Field(TIMING, "Infer what binds it from time alone, under other conditions."),
-    "nsys": Field(NSIGHT, "Record a timeline with Nsight Systems, or what CUPTI sees."),
+    "nsys": Field(NSIGHT, "Record a timeline with Nsight Systems; commands: without it by torch's profiler."),
     "deep": Field(NSIGHT, "The counters that `profkit explain` asks for as well."),
     "lines": Field(NSIGHT, "--deep, and the source lines that the kernels wait for."),
     "runs": Field(WHERE, "Where runs go.", "DIR", settings={"type": PATH}),

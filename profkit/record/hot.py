@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -49,26 +50,18 @@ def hottest(frame: pd.DataFrame, number: int) -> Hot:
     kernels = frame[(frame["kind"] == "kernel") & ~frame["kernel"].str.contains(COMMUNICATION)]
     if "start" in kernels:
         kernels = kernels.sort_values("start", kind="stable")
-    sums = (
-        kernels.groupby("kernel", sort=False, observed=True)["time"].sum().sort_values(ascending=False, kind="stable")
-    )
+    sums = kernels.groupby("kernel", sort=False, observed=True)["time"].sum()
+    sums = sums.sort_values(ascending=False, kind="stable")
     names = [str(name) for name in sums.index[:number]]
     bases = list(dict.fromkeys(base_name(name) for name in names))
     launches = _launches(kernels, bases)
-    invocations: tuple[int, ...] = ()
-    count = 0
     for each in range(EACH, 0, -1):
         invocations, count = chosen(launches, _wanted(launches, names, each))
         if count <= ROOM * len(names):
             break
-    total = float(sums.sum())
-    return Hot(
-        tuple(names),
-        tuple(float(sums[name]) / total for name in names),
-        f"regex:^({'|'.join(re.escape(base) for base in bases)})$",
-        invocations,
-        count,
-    )
+    shares = tuple(float(sums[name] / sums.sum()) for name in names)
+    pattern = f"regex:^({'|'.join(re.escape(base) for base in bases)})$"
+    return Hot(tuple(names), shares, pattern, invocations, count)
 
 
 def _launches(kernels: pd.DataFrame, bases: Iterable[str]) -> pd.DataFrame:
@@ -76,15 +69,13 @@ def _launches(kernels: pd.DataFrame, bases: Iterable[str]) -> pd.DataFrame:
 
     at: which invocation of its function each is, from 1, counted by process.
     """
-    base = kernels["kernel"].map({name: base_name(name) for name in kernels["kernel"].unique()})
-    mine = base.isin(list(bases))
-    found = kernels.loc[mine, [one for one in ("kernel", "grid", "block", "time", "process") if one in kernels]]
-    shape = found.groupby(
-        found.columns.intersection(["kernel", "grid", "block"]).tolist(), sort=False, observed=True, dropna=False
+    base = kernels["kernel"].map({name: base_name(name) for name in kernels["kernel"].unique()}).astype("str")
+    found = kernels.assign(base=base)[base.isin(list(bases))]
+    shape, function = (
+        found.groupby([one for one in names if one in found], sort=False, observed=True, dropna=False)
+        for names in (("kernel", "grid", "block"), ("base", "process"))
     )
-    owner = [found["process"]] if "process" in found else []
-    at = found.groupby([base[mine].astype("str"), *owner], sort=False, observed=True, dropna=False).cumcount() + 1
-    launches: pd.DataFrame = found.assign(shape=shape.ngroup(), at=at)
+    launches: pd.DataFrame = found.assign(shape=shape.ngroup(), at=function.cumcount() + 1)
     return launches
 
 
@@ -112,21 +103,15 @@ def chosen(launches: pd.DataFrame, wanted: Mapping[int, int]) -> tuple[tuple[int
         own = launches.loc[launches["shape"] == shape, "at"].head(_FAR + 1).tolist()
         candidates |= set(own[1:] if len(own) > number else own)
     near = launches[launches["at"].isin(candidates)]
-    met: dict[int, list[int]] = {}
-    for at, shape in zip(near["at"].tolist(), near["shape"].tolist(), strict=True):
-        met.setdefault(at, []).append(shape)
-    lacking = dict(wanted)
-    found: list[int] = []
+    met: dict[int, list[int]] = near.groupby("at")["shape"].apply(list).to_dict()
+    lacking, found = Counter(wanted), list[int]()
 
     def worth(at: int) -> tuple[float, int]:
-        return sum(lacking.get(shape, 0) > 0 for shape in set(met[at])) / len(met[at]), -at
+        return sum(shape in lacking for shape in set(met[at])) / len(met[at]), -at
 
-    while any(lacking.values()):
-        best = max(met.keys() - set(found), key=worth)
-        found.append(best)
-        for shape in met[best]:
-            if lacking.get(shape):
-                lacking[shape] -= 1
+    while lacking:
+        found.append(max(met.keys() - set(found), key=worth))
+        lacking -= Counter(met[found[-1]])
     return tuple(sorted(found)), sum(len(met[at]) for at in found)
 
 

@@ -15,7 +15,7 @@ from profkit.record.measure import InProcess, Measure, Perturb
 from profkit.record.request import Request, refuse
 from profkit.record.session import Recorder, Session
 from profkit.record.tools import ncu, sanitizer
-from profkit.record.tools.timeline import Activities, Nsys, Ranking, Traced, tracer_of
+from profkit.record.tools.timeline import Nsys, Ranking, Traced, tracer_of
 from profkit.rundir.directory import Run
 from profkit.rundir.files import sha256
 from profkit.rundir.manifest import Counters, FileRef, Impl, SampleInfo
@@ -125,9 +125,9 @@ def recorders(target: Target, wanted: Request, device: str, counters: Counters) 
         sanitizer.check(device)
     checked = (sanitizer.Sanitizer(),) if wanted.sanitize else ()
     tried = (Perturb(),) if wanted.perturb else ()
-    timeline: tuple[Recorder, ...] = ()
-    if wanted.nsys:
-        timeline = (Nsys() if tools.find(tools.NSYS) is not None else Activities(),)
+    if wanted.nsys and tools.find(tools.NSYS) is None:
+        raise CannotProfileError(tools.NSYS.missing, fix=tools.NSYS.fix)
+    timeline = (Nsys(),) if wanted.nsys else ()
     return (Measure(), *tried, *timeline, *counted, *checked)
 
 

@@ -20,14 +20,12 @@ from collectors import cupti
 from collectors.frame import host_of
 from collectors.operations import parsed
 from profkit.errors import CannotProfileError
-from profkit.launch import tools
+from profkit.launch import gpu, tools
 from profkit.record.profile import plan
 from profkit.record.request import Request
-from profkit.record.session import Session
-from profkit.record.tools.timeline import Activities
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import Capture, Impl, SampleInfo
-from profkit.study.study import Study, open_study
+from profkit.study.study import open_study
 from profkit.torch_tools import trace
 from profkit.vendor.nvidia import nsys
 
@@ -243,15 +241,11 @@ def test_the_timeline_of_a_sample_is_that_of_each_implementations_call(tmp_path)
     assert found["reference"].devices[0].busy == pytest.approx(1500e-9)
 
 
-def test_a_sample_without_nsys_says_whose_timeline_it_is(tmp_path, monkeypatch):
+def test_a_sample_has_no_timeline_without_nsys(tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_NSYS", str(tmp_path / "none"))
-    run = sample_run(tmp_path)
-    Activities().record(Session(None, Request(), run))
-    assert "CUPTI" in run.manifest.caveats[0].what
-    (run.path / "cupti.csv").write_text(
-        "impl,kernel,launch,start,time,stream,kind\nfast,k,0,0.0,0.000002,7,kernel\nfast,k,1,0.000003,0.000002,7,kernel\n"
-    )
-    assert Study(run).timelines["fast"].devices[0].span == pytest.approx(5e-6)
+    monkeypatch.setattr(gpu, "gpu_present", lambda: True)
+    with pytest.raises(CannotProfileError, match=r"\(nsys\) was not found"):
+        plan(write_sample(tmp_path, "honest"), Request(nsys=True))
 
 
 def test_a_sample_on_the_cpu_has_no_timeline(tmp_path):

@@ -12,13 +12,11 @@ from pathlib import Path
 import pandas as pd
 
 from collectors import CollectError, read
-from collectors.caveat import Caveat
 from collectors.cupti import CLOCK, HOST, TRACE, host_file, rank_files
 from collectors.nsys.scrub import scrub
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import tools
 from profkit.record.hot import hottest
-from profkit.record.measure import CUPTI
 from profkit.record.session import Ended, Recorder, Session, Step
 from profkit.rundir.files import temporary, write_atomic
 from profkit.rundir.manifest import Capture
@@ -167,20 +165,6 @@ def _ranks_together(file: Path) -> None:
     for table, path, columns in ((launches, file, TRACE), (host, host_file(file), (*HOST, "process"))):
         table["start"] = [f"{start - begin:.9f}" for start in table["start"].astype(float)]
         write_atomic(path, table.to_csv(columns=list(columns), index=False, lineterminator="\n").encode())
-
-
-class Activities:
-    """The timeline of a sample without nsys: CUPTI's view of one call while timing; it is said."""
-
-    name = "cupti"
-
-    def plan(self, session: Session) -> list[str]:
-        return ["# nsys was not found: the timeline is what CUPTI sees while timing"]
-
-    def record(self, session: Session) -> None:
-        session.run.manifest.captures.append(Capture(CUPTI, "cupti", "timeline"))
-        what = "nsys was not found: the timeline is CUPTI's, of a call whose launches were queued beforehand"
-        session.run.manifest.caveats.append(Caveat(what, "gaps that launching leaves are not in it", tools.NSYS.fix))
 
 
 @dataclass(frozen=True)
