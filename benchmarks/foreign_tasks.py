@@ -82,7 +82,7 @@ def _built(tasks: list[Path], asked: argparse.Namespace) -> None:
                 item = of_folder(stack.enter_context(formats.opened(task, asked.device)), request)
                 for file in item.built:
                     alone = msgspec.structs.replace(item, built=(file,))
-                    pool.submit(perform, Task("build", alone, request, "", "", "", asked.device))
+                    pool.submit(perform, Task("build", alone, request, "", ""))
 
 
 def _measured(task: Path, asked: argparse.Namespace) -> Iterator[list[str]]:

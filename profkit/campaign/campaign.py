@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from profkit.campaign.engine import Dask, Local, follow, pool
@@ -62,7 +62,7 @@ class Campaign:
             count, tell = Count(len(self.items), len(todo)), say if not quiet else lambda _: None
             ledger.note(count.done, 0)
             tell(count.head())
-            with closing(follow(engine, todo, self._tasks(ledger, device))) as ended:
+            with closing(follow(engine, todo, self._tasks(ledger))) as ended:
                 for item, answer in ended:
                     count.hear(answer)
                     if answer.full:
@@ -86,14 +86,9 @@ class Campaign:
         gpus = len(gpu.visible()) if device == "cuda" else 0
         return Local(places(device), pool(self.jobs, gpus), ledger.folder / "workers.log")
 
-    def _tasks(self, ledger: Ledger, device: str) -> Callable[[str, WorkItem], Task]:
-        runs, cc = self.request.runs.resolve(), gpu.compute_capability() if device == "cuda" else ""
-
-        def task(what: str, item: WorkItem) -> Task:
-            folder = str(ledger.work(item).resolve())
-            return Task(what, item, self.request, folder, str(runs), ledger.state.id, device, cc)
-
-        return task
+    def _tasks(self, ledger: Ledger) -> Callable[[str, WorkItem], Task]:
+        wanted = replace(self.request, runs=self.request.runs.resolve())
+        return lambda what, item: Task(what, item, wanted, str(ledger.work(item).resolve()), ledger.state.id)
 
 
 _FEWEST, _MOST = 3, 12

@@ -12,7 +12,6 @@ import shutil
 import signal
 import socket
 import traceback
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,19 +38,13 @@ _SHORT = re.compile(r"out.of.memory|ALLOC_FAILED|MemoryAllocation|bad_alloc", re
 
 
 class Task(msgspec.Struct, frozen=True):
-    """`what`: build or measure. `folder`: of this item, on the disk of `runs`.
-
-    `device`: cuda or cpu, auto for what is there; `cc`: compute capability of builds; `campaign`: its id.
-    """
+    """`what`: build or measure. `folder`: of this item, on the disk of the request's runs; `campaign`: its id."""
 
     what: str
     item: WorkItem
     request: Request
     folder: str
-    runs: str
     campaign: str
-    device: str
-    cc: str = ""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -76,8 +69,7 @@ class Answer(msgspec.Struct, frozen=True):
 def perform(task: Task) -> Answer:
     """Do a task in this process; errors are in the answer, only interrupts are raised."""
     try:
-        task = _here(task)
-        return (_build if task.what == "build" else _measure)(task)
+        return (_build if task.what == "build" else _measure)(task, expected_device(task.request))
     except ProfkitError as error:
         return Answer.failed(error)
     except OSError as error:
@@ -88,14 +80,6 @@ def perform(task: Task) -> Answer:
     except Exception as error:
         traceback.print_exc()
         return Answer("", f"{type(error).__name__}: {error}", "this is a bug of profkit", BUG)
-
-
-def _here(task: Task) -> Task:
-    """The task with its device resolved. Raises CannotProfileError."""
-    if task.device != "auto":
-        return task
-    device = expected_device(task.request)
-    return msgspec.structs.replace(task, device=device, cc=gpu.compute_capability() if device == "cuda" else "")
 
 
 def perform_encoded(data: bytes) -> bytes:
@@ -110,31 +94,25 @@ def warm(lent: int = -1) -> None:
         process.start = Warm(lent=lent)
 
 
-@contextlib.contextmanager
-def _quiet(task: Task, *, shared: bool = False) -> Iterator[None]:
+def _quiet(device: str, *, shared: bool = False) -> contextlib.AbstractContextManager[None]:
     """On a CPU, keep the campaign's other work away from a measurement."""
-    if task.device != "cpu":
-        yield
-        return
-    with alone(f"{CPU}-{socket.gethostname()}", shared=shared):
-        yield
+    return alone(f"{CPU}-{socket.gethostname()}", shared=shared) if device == "cpu" else contextlib.nullcontext()
 
 
-def _memory(task: Task, *, shared: bool) -> contextlib.AbstractContextManager[None]:
+def _memory(device: str, *, shared: bool) -> contextlib.AbstractContextManager[None]:
     """Share a GPU's memory, or wait until the campaign's other measurements have ended."""
-    if task.device == "cpu":
-        return contextlib.nullcontext()
-    return alone(f"{gpu.identity().get('uuid', '')}.memory", shared=shared)
+    here = f"{gpu.identity().get('uuid', '')}.memory"
+    return alone(here, shared=shared) if device == "cuda" else contextlib.nullcontext()
 
 
-def _build(task: Task) -> Answer:
+def _build(task: Task, device: str) -> Answer:
     """Build ahead; a failure is reported by the measurement."""
     extra = {**sharing(), "CUDA_VISIBLE_DEVICES": "", "MAX_JOBS": os.environ.get("MAX_JOBS", _JOBS)}
-    if task.device == "cuda":
-        extra["TORCH_CUDA_ARCH_LIST"] = os.environ.get("TORCH_CUDA_ARCH_LIST") or task.cc
+    if device == "cuda":
+        extra["TORCH_CUDA_ARCH_LIST"] = os.environ.get("TORCH_CUDA_ARCH_LIST") or gpu.compute_capability()
     failed = 0
     for name in task.item.built:
-        with temporary() as place, _quiet(task, shared=True):
+        with temporary() as place, _quiet(device, shared=True):
             file, folder = Path(name), Path(place)
             if task.item.candidate:
                 file = Path(shutil.copy(file, folder / "candidate.py"))
@@ -143,15 +121,14 @@ def _build(task: Task) -> Answer:
             subjects = [Subject("candidate", "candidate", str(file))]
             if task.item.reference:
                 subjects.append(Subject("reference", "reference", task.item.reference))
-            lines = task.request.lines and task.device == "cuda"
             job = Job(
                 "build",
                 task.item.sample,
                 subjects,
-                device=task.device,
+                device=device,
                 cache=str(cache.builds()),
                 campaign=task.campaign,
-                lines=lines,
+                lines=task.request.lines and device == "cuda",
             )
             write_job(job, folder / "job.json")
             ended = process.run(
@@ -166,11 +143,11 @@ def _build(task: Task) -> Answer:
     return Answer(line="failed" if failed else "")
 
 
-def _measure(task: Task) -> Answer:
-    answer = _once(task, company=True)
-    if answer.run and task.device != "cpu" and _cramped(Path(answer.run)):
-        answer = _once(task)
-    return _delivered(task, answer) if answer.run else answer
+def _measure(task: Task, device: str) -> Answer:
+    answer = _once(task, device, company=True)
+    if answer.run and device == "cuda" and _cramped(Path(answer.run)):
+        answer = _once(task, device)
+    return _delivered(task, device, answer) if answer.run else answer
 
 
 def _cramped(run: Path) -> bool:
@@ -178,7 +155,7 @@ def _cramped(run: Path) -> bool:
     return _SHORT.search((run / "run.json").read_text("utf-8", "replace")) is not None
 
 
-def _once(task: Task, *, company: bool = False) -> Answer:
+def _once(task: Task, device: str, *, company: bool = False) -> Answer:
     """Measure; company: others may use the GPU, and its memory, while nothing is timed."""
     folder = Path(task.folder)
     shutil.rmtree(folder, ignore_errors=True)
@@ -186,7 +163,7 @@ def _once(task: Task, *, company: bool = False) -> Answer:
     answer = Answer()
     wanted = replace(task.request, runs=folder, campaign=f"{task.campaign}/{task.item.key}", company=company)
     try:
-        with _quiet(task), _memory(task, shared=company):
+        with _quiet(device), _memory(device, shared=company):
             task.item.measure(wanted)
     except ProfkitError as error:
         answer = Answer.failed(error)
@@ -198,10 +175,10 @@ def _once(task: Task, *, company: bool = False) -> Answer:
     return msgspec.structs.replace(answer, run=str(found.parent))
 
 
-def _delivered(task: Task, answer: Answer) -> Answer:
+def _delivered(task: Task, device: str, answer: Answer) -> Answer:
     """Write the derived half of what was measured, and deliver it."""
     run, line = open_run(answer.run), ""
-    with _quiet(task):
+    with _quiet(device):
         study = Study(run)
         try:
             derived.write(study)
@@ -210,7 +187,7 @@ def _delivered(task: Task, answer: Answer) -> Answer:
             answer = Answer.failed(error)
             if answer.full:
                 return answer
-    final = deliver(run, Path(task.runs))
+    final = deliver(run, task.request.runs)
     shutil.rmtree(task.folder, ignore_errors=True)
     return msgspec.structs.replace(answer, run=str(final), line=line)
 

@@ -105,7 +105,7 @@ def fake(monkeypatch):
 
 def run(items, tmp_path, places=1, jobs=2):
     def made(what, one):
-        return Task(what, one, Request(), str(tmp_path / one.key), str(tmp_path), "id", "cuda")
+        return Task(what, one, Request(), str(tmp_path / one.key), "id")
 
     local = Local([{}] * places, jobs, tmp_path / "log")
     with local, closing(follow(local, items, made)) as heard:
@@ -378,6 +378,7 @@ WAYS = {
 def test_who_measures_never_asks_the_compiler_for_what_was_built_ahead(place, monkeypatch):
     """Each way in a process of its own, a fork of one that has imported torch, and in a folder with spaces in its name."""
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "9.0")
+    monkeypatch.setattr(stages, "expected_device", lambda _: "cuda")
     (place / "reference.py").write_text("def get_init_inputs():\n    return []\n")
     files = []
     for name, (how, value, _) in WAYS.items():
@@ -386,7 +387,7 @@ def test_who_measures_never_asks_the_compiler_for_what_was_built_ahead(place, mo
         files[-1].write_text(LIGHT.format(value=value, build=how))
         item = of_pair("s", place / "reference.py", files[-1], Request(device="cuda"))
         item = msgspec.structs.replace(item, built=(str(files[-1]),))
-        assert perform(Task("build", item, Request(), str(place / "w"), str(place), "one", "cuda", "9.0")).line == ""
+        assert perform(Task("build", item, Request(), str(place / "w"), "one")).line == ""
     libraries = {file: file.stat().st_mtime_ns for file in cache.builds().rglob("*.so")}
     assert len(libraries) == len(WAYS)
     argv = [sys.executable, "-c", HELD, str(cache.builds()), *map(str, files)]
@@ -493,7 +494,7 @@ def test_want_of_room_is_told_from_a_fault_of_the_sample(place, monkeypatch):
         raise unwritable(place / "x", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
     monkeypatch.setattr(WorkItem, "measure", no_room)
-    given = Task("measure", item("a"), Request(device="cpu"), str(place / "w"), str(place), "id", "cpu")
+    given = Task("measure", item("a"), Request(device="cpu"), str(place / "w"), "id")
     answer = perform(given)
     assert answer.full
     monkeypatch.setattr(WorkItem, "measure", lambda *_: 1 / 0)
@@ -503,7 +504,7 @@ def test_want_of_room_is_told_from_a_fault_of_the_sample(place, monkeypatch):
 
 
 def test_a_report_for_which_there_is_no_room_delivers_nothing(place, monkeypatch):
-    given = Task("measure", item("a"), Request(device="cpu"), str(place / "w"), str(place / "runs"), "id", "cpu")
+    given = Task("measure", item("a"), Request(device="cpu", runs=place / "runs"), str(place / "w"), "id")
     monkeypatch.setattr(WorkItem, "measure", lambda _, request: made_run(request.runs))
 
     def no_room(_):
