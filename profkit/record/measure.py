@@ -28,7 +28,7 @@ from profkit.record.job import job
 from profkit.record.request import LEAST
 from profkit.record.session import Session
 from profkit.rundir.directory import Run
-from profkit.rundir.files import read_rows, sha256, write_rows
+from profkit.rundir.files import sha256, write_atomic
 from profkit.rundir.manifest import Capture, Perturbed
 from profkit.targets.target import Call
 
@@ -94,24 +94,32 @@ class Measure:
                 slow = "the machine is busy" if busy else f"checking and timing took {took:.0f} s in it"
                 why = "they told the verdict" if known else slow
                 how = f"{why}; that another differs by {spread:.0%} is in the interval"
-                run.manifest.caveats.append(_one_process(how, many))
+                what, fix = (
+                    "the times come from one process of each implementation",
+                    f"--processes {many} takes the time",
+                )
+                run.manifest.caveats.append(Caveat(what, how, fix, "one-process"))
             else:
                 _again(session, many, first.target, sparing=sparing)
                 session.answer(run)
-        if not outcome.finished and not outcome.fallen and run.timings_csv.exists():
-            code = outcome.exits[-1][1].code
-            what = "the runner ended early, after the timing"
-            run.manifest.caveats.append(Caveat(what, f"exit code {code}", "see logs/measure.log"))
+        if not outcome.finished:
+            _say_early(run, outcome)
         run.save()
-        reference = run.manifest.reference
-        untold = reference is None or reference.status in ("skipped", "ok")
-        if not outcome.finished and not run.timings_csv.exists() and untold:
-            last = outcome.exits[-1][1]
-            raise ProfkitError(
-                f"the runner ended with exit code {last.code} before anything was measured; "
-                f"see {run.logs / 'measure.log'}\n{last.tail}",
-                fix="`profkit doctor` checks torch and the device",
-            )
+
+
+def _say_early(run: Run, outcome: runner.Outcome) -> None:
+    """Say that the runner ended early. Raises ProfkitError with nothing measured and nobody to blame."""
+    last, timed, reference = outcome.exits[-1][1], run.timings_csv.exists(), run.manifest.reference
+    if timed and not outcome.fallen:
+        what = "the runner ended early, after the timing"
+        run.manifest.caveats.append(Caveat(what, f"exit code {last.code}", "see logs/measure.log"))
+    if not timed and (reference is None or reference.status in ("skipped", "ok")):
+        run.save()
+        raise ProfkitError(
+            f"the runner ended with exit code {last.code} before anything was measured; "
+            f"see {run.logs / 'measure.log'}\n{last.tail}",
+            fix="`profkit doctor` checks torch and the device",
+        )
 
 
 def _start(session: Session, made: Job, stem: str, spread: float = 0.0) -> runner.Outcome:
@@ -169,11 +177,6 @@ def _first_answer(session: Session, stem: str, spread: float, events: Sequence[E
     session.answer(known)
 
 
-def _one_process(how_much: str, many: int) -> Caveat:
-    what = "the times come from one process of each implementation"
-    return Caveat(what, how_much, f"--processes {many} takes the time", "one-process")
-
-
 def _took(outcome: runner.Outcome) -> float:
     """Seconds of the longest process, without the judge's waits for others."""
     steps = [*outcome.of("phase"), *outcome.events[-1:]]
@@ -187,32 +190,34 @@ def _settled(session: Session) -> bool:
     if reference is None or any(caveat.code == "busy" for caveat in run.manifest.caveats):
         return False
     names = [impl.name for impl in run.manifest.candidates if impl.ok]
-    return settled(read_rows(run.timings_csv), reference.name, names, session.device)
+    return settled(_table(run.timings_csv), reference.name, names, session.device)
 
 
-def settled(table: Sequence[Sequence[str]], reference: str, names: Collection[str], device: str) -> bool:
+def settled(table: pd.DataFrame, reference: str, names: Collection[str], device: str) -> bool:
     """Whether one process decides all verdicts to within SPREAD.
 
-    table: timings.csv of the process, its header first. False where there are none, something was not timed, or two clocks
-    disagree.
+    table: its timings.csv. False where there are none, something was not timed, or two clocks disagree.
     """
-    if not (table and names):
-        return False
     try:
-        samples = timing.check(frame(table))
+        samples = timing.check(table)
         chosen = timing.choose(samples)
         found = timing.speedups(chosen, reference, spread=SPREAD[device])
     except (AnalyzeError, ValueError):
         return False
     mine = {name: found[name] for name in names if name in found}
     known = [one for one in mine.values() if one.verdict != "inconclusive" and one.within <= SPREAD[device]]
-    return len(known) == len(names) and not timing.two_clocks(samples, chosen, mine, reference)
+    told = 0 < len(known) == len(names)
+    return told and not timing.two_clocks(samples, chosen, mine, reference)
 
 
-def frame(table: Sequence[Sequence[str]]) -> pd.DataFrame:
-    """Rows of a file of samples, its header first."""
-    found: pd.DataFrame = pd.DataFrame([list(row) for row in table[1:]], columns=list(table[0]))
-    return found
+def _table(file: Path) -> pd.DataFrame:
+    """A CSV file as texts; without rows where there is none."""
+    return pd.read_csv(file, dtype=str, keep_default_na=False) if file.exists() else pd.DataFrame({"impl": []})
+
+
+def _write(file: Path, table: pd.DataFrame) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(file, table.to_csv(index=False, lineterminator="\n").encode())
 
 
 def _again(session: Session, many: int, target: float, *, sparing: bool) -> None:
@@ -223,9 +228,9 @@ def _again(session: Session, many: int, target: float, *, sparing: bool) -> None
     """
     run, wanted = session.run, session.request
     # What is kept here no later process can change.
-    tables = [read_rows(run.timings_csv)]
+    tables = [_table(run.timings_csv)]
     for number in range(2, many + 1):
-        if not (tables[0] and any(impl.ok for impl in run.manifest.candidates)):
+        if tables[0].empty or not any(impl.ok for impl in run.manifest.candidates):
             break
         session.progress(f"process {number} of {many}")
         file = run.path / f"timings-{number}.csv"
@@ -242,11 +247,10 @@ def _again(session: Session, many: int, target: float, *, sparing: bool) -> None
         }
         outcome = _start(session, msgspec.structs.replace(made, **more), f"process-{number}")
         run.manifest.timing.processes += bool(outcome.of("timing"))
-        tables.append(read_rows(file))
+        tables.append(_table(file))
         file.unlink(missing_ok=True)
-        wrong = {impl.name for impl in run.manifest.candidates if not impl.ok}
-        rows = [[*row, str(n)] for n, table in enumerate(tables) for row in table[1:] if row[0] not in wrong]
-        write_rows(run.timings_csv, [[*tables[0][0], "process"], *rows])
+        _write(run.timings_csv, pd.concat(table.assign(process=n) for n, table in enumerate(tables)))
+        _leave_out_wrong(run)
         if not outcome.finished:
             what = "not every process that was to be timed came to its end"
             how = f"{number - 1} of {many} did"
@@ -263,10 +267,9 @@ def _leave_out_wrong(run: Run) -> None:
     wrong = [impl.name for impl in run.manifest.candidates if not impl.ok]
     more = [one.file for one in run.manifest.shapes] + [one.file for one in run.manifest.passes]
     for file in [run.timings_csv, *(run.path / name for name in more)]:
-        table = read_rows(file)
-        kept = [row for row in table if row[0] not in wrong]
-        if len(kept) < len(table):
-            write_rows(file, kept)
+        table = _table(file)
+        if (left_out := table["impl"].isin(wrong)).any():
+            _write(file, table[~left_out])
 
 
 def _list_activities(session: Session) -> None:
@@ -301,26 +304,19 @@ def merge_group(timings: Path, number: int) -> None:
     """Append the rows of group `number` to the files of the first, and remove its folder."""
     folder = _place(timings, number).parent
     for file in sorted(folder.rglob("*.csv")):
-        target, more = timings.parent / file.relative_to(folder), read_rows(file)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_rows(target, _rows_joined(read_rows(target), more))
+        target = timings.parent / file.relative_to(folder)
+        table, more = _table(target), _table(file)
+        if "round" not in more:
+            more = more[~more["impl"].isin(table["impl"])]
+        elif len(table):
+            # A round of this group is none of the others'.
+            more["round"] = more["round"].astype(int) + table["round"].astype(int).max() + 1
+        _write(target, pd.concat([table, more]))
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _place(timings: Path, number: int) -> Path:
     return timings.parent / f"group-{number}" / timings.name
-
-
-def _rows_joined(rows: Sequence[Sequence[str]], more: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """The rows of two tables; a round of the second is none of the first."""
-    if not rows or not more:
-        return [*(rows or more)]
-    if "round" not in rows[0]:
-        known = {row[0] for row in rows}
-        return [*rows, *(row for row in more[1:] if row[0] not in known)]
-    at = rows[0].index("round")
-    begin = 1 + max((int(row[at]) for row in rows[1:]), default=-1)
-    return [*rows, *([*row[:at], str(begin + int(row[at])), *row[at + 1 :]] for row in more[1:])]
 
 
 _LEFT_OUT = {

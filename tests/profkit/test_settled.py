@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from analyzers.verdicts.statistics import ratio, widened
@@ -17,13 +18,13 @@ from profkit.record.request import Request
 def table(quotient, noise=0.002, *, rounds=24, method="wall", seed=1):
     """timings.csv of one process: `quotient` is the reference's time over the candidate's."""
     chance = np.random.default_rng(seed)
-    rows = [["impl", "method", "round", "seconds"]]
+    rows = []
     for number in range(rounds):
         for name, seconds in (("reference", 1e-3 * quotient), ("mine", 1e-3)):
             rows += [
                 [name, method, str(number), f"{seconds * math.exp(chance.normal(0, noise)):.9g}"] for _ in range(3)
             ]
-    return rows
+    return pd.DataFrame(rows, columns=["impl", "method", "round", "seconds"])
 
 
 @pytest.mark.parametrize(
@@ -43,23 +44,24 @@ def test_one_process_is_enough_for_what_is_far_from_the_threshold(quotient, nois
 
 
 def test_all_that_were_timed_have_to_be_known():
-    rows = table(1.5) + [["near", *row[1:]] for row in table(1.5)[1:] if row[0] == "reference"]
+    near = table(1.5)
+    rows = pd.concat([near, near[near["impl"] == "reference"].assign(impl="near")])
     assert measure.settled(rows, "reference", ["mine"], "cuda")
     assert not measure.settled(rows, "reference", ["mine", "near"], "cuda")
     assert not measure.settled(rows, "reference", ["mine", "gone"], "cuda")
     assert not measure.settled(table(1.5, rounds=5), "reference", ["mine"], "cuda")
-    for nothing in ([], table(1.5)[:1]):
+    for nothing in (pd.DataFrame(), table(1.5)[:0]):
         assert not measure.settled(nothing, "reference", ["mine"], "cuda")
     assert not measure.settled(table(1.5), "reference", [], "cuda")
 
 
 def test_where_two_clocks_disagree_one_process_is_not_enough():
-    rows = table(1.5, method="cupti") + table(0.9, method="event")[1:]
+    rows = pd.concat([table(1.5, method="cupti"), table(0.9, method="event")])
     assert not measure.settled(rows, "reference", ["mine"], "cuda")
 
 
 def test_what_another_process_may_differ_by_is_in_the_interval_and_in_that_of_the_times():
-    rows = check(measure.frame(table(1.5)))
+    rows = check(table(1.5))
     chosen = choose(rows)
     bare, wide = (speedups(chosen, "reference", spread=spread)["mine"] for spread in (0.0, 0.04))
     assert (wide.value, wide.within) == (bare.value, bare.within)
@@ -128,7 +130,7 @@ def _asked(monkeypatch, tmp_path, campaign, quotient=3.0, noise=0.002, **options
 
     def start(session, made, stem, spread=0.0):
         started.append(made)
-        measure.write_rows(made_file(made), table(quotient, noise, seed=len(started)))
+        table(quotient, noise, seed=len(started)).to_csv(made.timings, index=False)
         return measure.runner.Outcome(finished=True)
 
     monkeypatch.setattr(measure, "_start", start)
@@ -144,12 +146,6 @@ def planned(tmp_path, campaign):
     run = create_run(SampleInfo("A", str(tmp_path)), tmp_path / "runs")
     run.manifest.campaign = campaign
     return run
-
-
-def made_file(made):
-    from pathlib import Path
-
-    return Path(made.timings)
 
 
 @pytest.mark.parametrize(
@@ -181,5 +177,5 @@ def test_what_two_processes_tell_no_third_is_asked(tmp_path, monkeypatch, campai
     count, target, spread, codes = _asked(monkeypatch, tmp_path, campaign, quotient, noise)
     assert (count, spread, codes) == (started, 0.0, [])
     assert target == measure.TARGET
-    tables = measure.frame(measure.read_rows(next(tmp_path.glob("runs/*/*/timings.csv"))))
+    tables = pd.read_csv(next(tmp_path.glob("runs/*/*/timings.csv")))
     assert tables["process"].nunique() == started
