@@ -7,28 +7,16 @@ import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from profkit.campaign.engine import Dask, Local, follow, pool
 from profkit.campaign.ledger import Ledger
 from profkit.campaign.progress import Count
-from profkit.campaign.stages import Task
+from profkit.campaign.stages import Answer, Task
 from profkit.campaign.work_item import WorkItem, encoded
 from profkit.errors import ProfkitError
 from profkit.launch import gpu
 from profkit.record.prepare import expected_device
 from profkit.record.request import Request
-
-
-@dataclass(frozen=True)
-class Done:
-    """Result of an item. `run`: its directory, None when nothing was measured."""
-
-    item: WorkItem
-    run: Path | None
-    error: str = ""
-    fix: str = ""
-    code: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,8 +33,8 @@ class Campaign:
     jobs: int = 0
     dask: str = ""
 
-    def run(self, say: Callable[[str], None], *, quiet: bool = False) -> Generator[Done, None, None]:
-        """Each item as it is done, those of an earlier start first.
+    def run(self, say: Callable[[str], None], *, quiet: bool = False) -> Generator[tuple[WorkItem, Answer], None, None]:
+        """Each item as it is done, with its run or why there is none; those of an earlier start first.
 
         Raises CannotProfileError when the device asked for is not here; ProfkitError when the campaign runs already,
         and when it cannot go on: what is done stays, and the same command goes on.
@@ -57,7 +45,7 @@ class Campaign:
             there = ledger.delivered(self.items)
             for item in self.items:
                 if item.key in there:
-                    yield Done(item, there[item.key])
+                    yield item, Answer(str(there[item.key]))
             todo = [item for item in self.items if item.key not in there]
             count, tell = Count(len(self.items), len(todo)), say if not quiet else lambda _: None
             ledger.note(count.done, 0)
@@ -72,8 +60,7 @@ class Campaign:
                         )
                     ledger.note(count.done, count.failed)
                     tell(count.line(item, answer))
-                    run = Path(answer.run) if answer.run else None
-                    yield Done(item, run, answer.error, answer.fix, answer.code)
+                    yield item, answer
             ledger.remove()
 
     def _key(self) -> str:

@@ -8,9 +8,10 @@ strict.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 from analyzers.compare import Ladder, Rung
@@ -23,7 +24,7 @@ from profkit.report.layout import Table, pipe_table, without_markup, words
 from profkit.report.programs import compared
 from profkit.report.sections import answer, caveats
 from profkit.rundir.directory import find_runs
-from profkit.study.study import Part, Study
+from profkit.study.study import Study
 
 MARK = "<!-- profkit -->"
 """Identifies our comment."""
@@ -64,32 +65,28 @@ def judge(
     empty measurement passes no gate.
     """
     old, new = _newest(before), _newest(after)
-    found = [one for name, study in new.items() for one in _sample(name, old.get(name), study, limit)]
+    found = [_judged(name, old.get(name), study, impl, limit) for name, study in new.items() for impl in _rows(study)]
     if not any(one.before == one.before for one in found):
         raise ProfkitError(
             f"{after}: no implementation that {before} has, too", fix="measure the same samples before and after"
         )
     there = {(one.sample, one.impl) for one in found}
-    found += [one for name, study in old.items() for one in _gone(name, study, there)]
+    found += [
+        Judged(name, impl, "gone", number(row, "time"), why="not in the runs after")
+        for name, study in old.items()
+        for impl, row in _rows(study).items()
+        if number(row, "time") > 0 and (name, impl) not in there
+    ]
     failing = {"slower", "wrong", *(() if allow_missing else ("gone",)), *(("inconclusive", "apart") if strict else ())}
     return [replace(one, fails=one.word in failing) for one in found], list(new.values())
 
 
-def _gone(name: str, old: Study, there: set[tuple[str, str]]) -> list[Judged]:
-    """Implementations that were timed before and are missing after."""
-    if old.stepwise:
-        parts = [STEP]
-    else:
-        parts = [part.name for part in _tried(old) if number(_row(old, part.name), "time") > 0]
-    return [
-        Judged(name, impl, "gone", number(_row(old, impl), "time"), why="not in the runs after")
-        for impl in parts
-        if (name, impl) not in there
-    ]
-
-
-def _tried(study: Study) -> list[Part]:
-    return [part for part in study.parts if part.impl is None or part.impl.role != "reference"]
+def _rows(study: Study) -> dict[str, Mapping[str, Any]]:
+    """Figures of each implementation but the reference, or a program's longest step as STEP."""
+    if study.stepwise:
+        return {STEP: {"time": study.longest_step[1].step} if study.longest_step else {}}
+    parts = [part for part in study.parts if part.impl is None or part.impl.role != "reference"]
+    return {part.name: part.row or {} for part in parts}
 
 
 def _newest(folder: Path) -> dict[str, Study]:
@@ -103,29 +100,26 @@ def _newest(folder: Path) -> dict[str, Study]:
     return done
 
 
-def _sample(name: str, old: Study | None, new: Study, limit: float) -> list[Judged]:
-    parts = [""] if new.stepwise else [part.name for part in _tried(new)]
-    return [_judged(name, old, new, part, limit) for part in parts]
-
-
 def _judged(sample: str, old: Study | None, new: Study, impl: str, limit: float) -> Judged:
-    """Judge an implementation, or a program by its steady step (`impl` "")."""
-    before, after, lower_bound = _time(old, impl), _time(new, impl), number(_row(new, impl), "lower_bound_ratio")
-    verdict = new.verdicts.get(impl)
+    """Judge an implementation, or a program by its steady step."""
+    row, own = _rows(new)[impl], "" if new.stepwise else impl
+    before = number(_rows(old).get(impl, {}) if old is not None else {}, "time")
+    after, lower_bound = number(row, "time"), number(row, "lower_bound_ratio")
+    verdict = new.verdicts.get(own)
     if verdict is not None and not verdict.right:
         return Judged(sample, impl, "wrong", before, after, why=verdict.text())
     if old is None or not (before > 0 and after > 0):
-        return Judged(sample, impl or STEP, "new", after=after, lower_bound=lower_bound, why="not in the runs before")
-    ladder = compared([(old, impl), (new, impl)]).ladder
+        return Judged(sample, impl, "new", after=after, lower_bound=lower_bound, why="not in the runs before")
+    ladder = compared([(old, own), (new, own)]).ladder
     first, rung = ladder.rungs
     word, said = _word(ladder, rung, limit)
     if verdict is not None and verdict.word in BEYOND_TIME and word not in ("apart", "slower"):
         said.append(verdict.text())
-    if not impl:
+    if new.stepwise:
         before, after = first.time, rung.time
         said += ["too few steps for an interval"] if math.isnan(rung.low) and not ladder.apart else []
     numbers = (before, after, rung.total, rung.low, rung.high, lower_bound)
-    return Judged(sample, impl or STEP, word, *numbers, why="; ".join(said))
+    return Judged(sample, impl, word, *numbers, why="; ".join(said))
 
 
 def _word(found: Ladder | Programs, rung: Rung | ProgramRung, limit: float) -> tuple[str, list[str]]:
@@ -137,21 +131,6 @@ def _word(found: Ladder | Programs, rung: Rung | ProgramRung, limit: float) -> t
     if 1 / rung.low > 1 + limit:
         return "inconclusive", ["the limit lies inside the interval"]
     return (rung.verdict if rung.verdict != "slower" else "same"), []
-
-
-def _time(study: Study | None, impl: str) -> float:
-    """Time of an implementation, or of a program's step; NaN where a run has none."""
-    if study is None or study.stepwise != (not impl):
-        return math.nan
-    if impl:
-        return number(_row(study, impl), "time")
-    steps = study.longest_step
-    return steps[1].step if steps else math.nan
-
-
-def _row(study: Study, impl: str) -> dict[str, float]:
-    rows = {part.name: part.row for part in study.parts}
-    return dict(rows.get(impl) or {})
 
 
 def comment(found: Sequence[Judged], studies: Sequence[Study], limit: float, picture: str = "") -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from profkit.cli import options as shared
 from profkit.cli.terminal import show
@@ -93,7 +94,7 @@ def ceilings_(kind: str, only_list: bool, as_json: bool) -> int:
         click.echo(f"  measuring; given up where it takes longer than {ceilings.LIMIT:g} s", err=True)
         found = ceilings.measure(kind)
     if as_json:
-        click.echo(json.dumps({"schema": ceilings.SCHEMA, **found.__dict__}, ensure_ascii=False))
+        click.echo(msgspec.json.encode(found).decode())
     else:
         click.echo(_table(found))
     return 0

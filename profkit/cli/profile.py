@@ -239,9 +239,8 @@ def _campaign(
     items = [work_item.of_folder(folder, request) for folder in folders]
     campaign = Campaign(f"profkit profile {sample}", items, request, runners.jobs, runners.dask)
     with closing(campaign.run(lambda text: click.echo(text, err=True), quiet=runners.quiet)) as done:
-        for one in done:
-            run = open_run(one.run) if one.run is not None else None
-            yield one.item.label, run, one.error, one.fix, one.code
+        for item, one in done:
+            yield item.label, open_run(one.run) if one.run else None, one.error, one.fix, one.code
 
 
 def document(run: Study) -> dict[str, Any]:

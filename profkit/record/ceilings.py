@@ -6,10 +6,12 @@ import contextlib
 import json
 import math
 import platform
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import cache, gpu, process
@@ -22,31 +24,28 @@ from profkit.rundir.files import temporary, write_atomic
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA = "profkit-ceilings/1"
 LIMIT = 180.0
 """Seconds after which measuring counts as hung; it takes half a minute on an H200."""
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(msgspec.Struct, frozen=True):
     """Measured ceilings. `device`: facts of roofline.Device; `ceilings`: rows of Ceiling, SI.
 
     `refused`: probes that gave no ceiling, and why; `created`: UTC, ISO 8601.
     """
 
-    device: Mapping[str, Any]
+    device: dict[str, Any]
     ceilings: list[dict[str, Any]]
     refused: list[str]
     created: str
+    schema: str = "profkit-ceilings/1"
 
 
 def known(device: Mapping[str, Any]) -> Measured | None:
     """The kept measurement of a device, None when there is none (or it cannot be read)."""
-    try:
-        data = json.loads(cache.ceilings(device).read_text("utf-8"))
-        return Measured(data["device"], data["ceilings"], data["refused"], data["created"])
-    except (OSError, ValueError, KeyError):
-        return None
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode(cache.ceilings(device).read_bytes(), type=Measured)
+    return None
 
 
 def measure(kind: str = "auto") -> Measured:
@@ -68,16 +67,15 @@ def measure(kind: str = "auto") -> Measured:
                 f"measuring the ceilings failed: {how}\n{ended.tail}",
                 fix="`profkit doctor` checks the device",
             )
-        data = json.loads(out.read_text("utf-8"))
+        data = json.loads(out.read_bytes())
     return keep(data["device"], data["ceilings"], data["refused"])
 
 
 def keep(device: Mapping[str, Any], rows: list[dict[str, Any]], refused: Sequence[str] = ()) -> Measured:
     """Keep what was measured just now for later runs."""
-    found = Measured(device, rows, list(refused), now())
-    file = cache.ceilings(device)
+    found, file = Measured(dict(device), rows, list(refused), now()), cache.ceilings(device)
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(file, json.dumps({"schema": SCHEMA, **found.__dict__}, indent=1).encode())
+    write_atomic(file, msgspec.json.encode(found))
     return found
 
 
@@ -96,11 +94,10 @@ def device_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def cpu() -> dict[str, Any]:
     """This machine's CPU, found without torch."""
+    name = None
     with contextlib.suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
-        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        return {"kind": "cpu", "name": next(iter(names), platform.machine())}
-    return {"kind": "cpu", "name": platform.machine()}
+        name = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text("utf-8", "replace"), re.M)
+    return {"kind": "cpu", "name": name[1] if name is not None else platform.machine()}
 
 
 def device_of(frames: Mapping[str, pd.DataFrame]) -> dict[str, Any]:

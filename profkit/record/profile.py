@@ -52,18 +52,18 @@ def profile(
     session = prepare(_resolve(target, arguments), wanted, create_run, progress)
     session.answer, session.known, run = answer, known, session.run
     run.manifest.caveats += cache.caveats()
+    ended = "failed"
     try:
         with warm.runners(told=progress), _alone(session):
             trouble = _record(session)
         _close(session, trouble)
-        run.manifest.status = "done" if run.manifest.status == "running" else run.manifest.status
+        ended = "done"
     except KeyboardInterrupt:
         run.manifest.status = "interrupted"
         raise
-    except BaseException:
-        run.manifest.status = "failed" if run.manifest.status == "running" else run.manifest.status
-        raise
     finally:
+        if run.manifest.status == "running":
+            run.manifest.status = ended
         _finish(run)
     return run
 

@@ -121,13 +121,13 @@ def _campaign(name: str, runners: Runners, failed: list[str]) -> Runner:
         items = [of_pair(name_of(g), problem.path, g.path, request) for g, problem in todo]
         whole = Campaign(name, items, request, runners.jobs, runners.dask)
         with closing(whole.run(lambda text: click.echo(text, err=True), quiet=runners.quiet)) as done:
-            for one in done:
+            for item, one in done:
                 if one.error:
-                    complain(f"{one.item.label}: {one.error}", one.fix)
-                if one.run is None:
-                    failed.append(one.item.label)
+                    complain(f"{item.label}: {one.error}", one.fix)
+                if not one.run:
+                    failed.append(item.label)
                     continue
-                yield known[one.item.label], open_study(one.run)
+                yield known[item.label], open_study(one.run)
 
     return run
 
