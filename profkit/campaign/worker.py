@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
@@ -30,8 +27,6 @@ from profkit.launch.protocol import BARE
 from profkit.launch.warden import with_parent
 
 _FAREWELL = 5.0
-_LOOK = 0.01
-_TIDYING = 8.0
 
 
 class WorkerDiedError(Exception):
@@ -90,12 +85,10 @@ class Worker:
 
 def _end(running: subprocess.Popen[bytes]) -> str:
     """How a process ended; "" if it still runs after a while."""
-    until = time.monotonic() + _FAREWELL
-    while (code := running.poll()) is None:
-        if time.monotonic() > until:
-            return ""
-        time.sleep(_LOOK)
-    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        code = running.wait(_FAREWELL)
+        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    return ""
 
 
 def _pipes(running: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
@@ -107,7 +100,6 @@ def _pipes(running: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
 def main() -> int:
     with_parent(signal.SIGTERM)
     signal.signal(signal.SIGTERM, interrupted)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     # Prints go to the log.
     told = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -120,15 +112,6 @@ def main() -> int:
         told.write(encoded(answer) + b"\n")
         told.flush()
     return 0
-
-
-def _end_with_parent() -> None:
-    line = select.poll()
-    line.register(sys.stdin.fileno(), 0)
-    line.poll()
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(_TIDYING)
-    os._exit(143)
 
 
 if __name__ == "__main__":

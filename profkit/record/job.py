@@ -14,6 +14,8 @@ from profkit.record.request import Request
 from profkit.rundir.directory import Run
 from profkit.targets.target import Part
 
+_SAME = ("budget", "whole", "target", "l2", "precision", "memory", "backward", "lines")
+"""Fields of a request that are a job's too."""
 _OWN = ("first", "check", "time", "count", "build", "sanitize")
 """Phases that --time-limit may shorten as well: those in which a candidate runs."""
 
@@ -46,20 +48,13 @@ def job(
         device=device,
         seeds=run.manifest.seeds,
         trials=0 if run.manifest.seeds else wanted.trials,
-        budget=wanted.budget,
-        whole=wanted.whole,
-        target=wanted.target,
-        l2=wanted.l2,
         timings=str(run.timings_csv.resolve()),
         cache=str(cache.builds()),
         limits=limits(wanted.timeout, slower),
-        precision=wanted.precision,
         model_mode=wanted.mode,
-        memory=wanted.memory,
         shapes=wanted.shapes == "all",
-        backward=wanted.backward,
-        lines=wanted.lines,
         campaign=run.manifest.campaign.partition("/")[0],
+        **{name: getattr(wanted, name) for name in _SAME},
     )
 
 
