@@ -74,12 +74,10 @@ class _Watch:
         from profkit.report.derived import write
 
         files = self._files()
-        # What was found out about the reference stands until something else than a candidate is saved.
-        known = self._last.run if self._last is not None and self._candidates_alone(files) else None
         self._seen, answer = files, Answer(self._now, people=True, before=self._last)
         try:
             with self._until_saved():
-                answer(profile(self._folder, progress=self._step, answer=answer, request=self._request, known=known))
+                answer(profile(self._folder, progress=self._step, answer=answer, request=self._request))
         except ProfkitError as error:
             with self._now.aside():
                 complain(str(error), error.fix)
@@ -94,11 +92,6 @@ class _Watch:
     def _step(self, text: str) -> None:
         """Progress on one line, but for a build, which may take a minute."""
         (self._now if text.startswith("building") else self._now.within)(text)
-
-    def _candidates_alone(self, files: Files) -> bool:
-        changed = {path.name for path in _changed(files, self._seen)}
-        names = {one.file for one in self._last.manifest.candidates} if self._last is not None else set()
-        return changed <= names
 
     @contextmanager
     def _until_saved(self) -> Iterator[None]:

@@ -128,7 +128,7 @@ class Knowing(Asking):
         try:
             loading.use(reference.lock)
             self._own = None
-            if self._job.again or self._job.probe:
+            if self._job.again:
                 reference.probe = probe.known(self._job.probe)
             else:
                 reference.probe = replace(self._probed(reference), keeps=self._state.tells, varied=self._varied)

@@ -77,7 +77,7 @@ class Session(Modes):
         self._vary()
         self._enliven()
         self._remember()
-        if not (self._job.again or self._job.probe):
+        if not self._job.again:
             self._work()
         self._probe()
         sound = [candidate for candidate in candidates if self._check(candidate)]

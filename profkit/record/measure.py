@@ -76,7 +76,7 @@ class Measure:
         many = wanted.sittings(session.device)
         made = job(self.name, run, wanted, session.device, session.parts)
         sparing = many > 1 and not wanted.processes
-        first = msgspec.structs.replace(made, budget=wanted.budget / many, probe=_known(session))
+        first = msgspec.structs.replace(made, budget=wanted.budget / many)
         if sparing and "target" not in wanted.given:
             first.target, first.clear = max(first.target, TARGET), 2 * SPREAD[session.device]
         spread = SPREAD[session.device] if sparing else 0.0
@@ -154,19 +154,6 @@ def _start(session: Session, made: Job, stem: str, spread: float = 0.0) -> runne
         if reference is not None and reference.status not in ("ok", "skipped"):
             break
     return found
-
-
-def _known(session: Session) -> dict[str, Any]:
-    """Findings of an earlier run about the same reference; {} without."""
-    if session.known is None:
-        return {}
-    before, run = session.known.manifest, session.run.manifest
-    told = {*before.probe} - {"precision", "required"}
-    remarkable = any(before.probe[name] for name in told) or before.probe.get("precision", {}).get("noise")
-    if remarkable or not (before.probe and before.work) or any(one.code == "inputs-fixed" for one in before.caveats):
-        return {}
-    run.probe, run.work = before.probe, before.work
-    return before.probe
 
 
 def _first_answer(session: Session, stem: str, spread: float, events: Sequence[Event]) -> None:

@@ -35,14 +35,12 @@ def profile(
     progress: Progress = lambda _: None,
     answer: Answer = lambda _: None,
     request: Request | None = None,
-    known: Run | None = None,
     **options: Any,
 ) -> Run:
     """Measure a sample's folder, a callable with its arguments, or a Program.
 
     Keyword options are Request's fields. `answer` is called with what is known once the verdicts are, and again when they may
-    have changed; the run that is returned has the last word. `known`: a run of the same reference, whose findings about it
-    stand. A callable is timed in this process on the arguments as they are. Raises
+    have changed; the run that is returned has the last word. A callable is timed in this process on the arguments as they are. Raises
     ProfkitError for a folder that is no sample and for an option that cannot apply, CannotProfileError when what was
     insisted on cannot be had, ProgramFailedError when a program ended badly before a kernel was captured; the run
     directory is there once anything was started. A candidate that is wrong or crashes is a result, not an exception,
@@ -50,7 +48,7 @@ def profile(
     """
     wanted = request or Request(**options)
     session = prepare(_resolve(target, arguments), wanted, create_run, progress)
-    session.answer, session.known, run = answer, known, session.run
+    session.answer, run = answer, session.run
     run.manifest.caveats += cache.caveats()
     ended = "failed"
     try:

@@ -77,7 +77,7 @@ class Session:
 
     device: the one expected, "cuda" or "cpu"; the runner has the last word for "auto". frames: the launches that were captured,
     by tool. hot: the ranking of the kernels. chosen: the candidates to run. answer: called with what is known of the run as
-    soon as its verdicts are, and again when they may have changed. known: an earlier run of this reference. stopped: whether
+    soon as its verdicts are, and again when they may have changed. stopped: whether
     the program was told to end. spent: seconds of checks and timing, builds and waits for others apart. ahead: ncu's
     runner, started beside the judge.
     """
@@ -92,7 +92,6 @@ class Session:
     frames: dict[str, pd.DataFrame] = field(default_factory=dict)
     hot: Hot | None = None
     answer: Callable[[Run], None] = lambda _: None
-    known: Run | None = None
     stopped: bool = False
     spent: float = 0.0
     ahead: runner.Ahead | None = None

@@ -119,7 +119,6 @@ def _asked(monkeypatch, tmp_path, campaign, quotient=3.0, noise=0.002, **options
         progress = staticmethod(lambda _: None)
         run = planned(tmp_path, campaign)
         answer = staticmethod(lambda _: None)
-        known = None
 
     run = Here.run
     run.manifest.impls = [
