@@ -222,7 +222,6 @@ def _again(session: Session, many: int, target: float, *, sparing: bool) -> None
         session.progress(f"process {number} of {many}")
         file = run.path / f"timings-{number}.csv"
         made = job("measure", run, wanted, session.device, session.parts)
-        fresh = {"seeds": [], "trials": 1} if wanted.seed is None else {"seeds": made.seeds[:1], "trials": 0}
         more = {
             "again": True,
             "probe": run.manifest.probe,
@@ -230,7 +229,8 @@ def _again(session: Session, many: int, target: float, *, sparing: bool) -> None
             "budget": wanted.budget / many / (2 if sparing else 1),
             "target": target,
             "timings": str(file.resolve()),
-            **fresh,
+            "seeds": [],
+            "trials": 1,
         }
         outcome = _start(session, msgspec.structs.replace(made, **more), f"process-{number}")
         run.manifest.timing.processes += bool(outcome.of("timing"))

@@ -56,9 +56,6 @@ def prepare(
     manifest.allowed, manifest.campaign = list(wanted.allow), wanted.campaign
     if isinstance(target, Sample):
         manifest.isolated = not wanted.trust
-        # Without the user's they are drawn once the candidates are loaded, so that none can have known its inputs.
-        if wanted.seed is not None:
-            manifest.seeds = [wanted.seed + 7919 * number for number in range(wanted.trials)]
         manifest.impls = _implementations(target, chosen)
     elif isinstance(target, Program):
         manifest.program = portable(target.argv, run)

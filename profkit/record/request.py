@@ -55,7 +55,6 @@ class Request:
     processes: int = 0
     target: float = 0.005
     l2: str = "cold"
-    seed: int | None = None
     timeout: float = 1.0
     deep: bool = False
     lines: bool = False
@@ -113,8 +112,6 @@ class Request:
         return {one.name: one.name for one in fields(self) if getattr(self, one.name) != one.default}
 
 
-MOST_SEED = 2**62
-"""Of a first seed: those of further draws are counted up from it, and torch takes 63 bits."""
 _PROGRAM = {"range", "after", "steps", "hot", "kernel", "limit"}
 _FOR = {
     "folder": {one.name for one in fields(Request)} - _PROGRAM,
@@ -151,5 +148,3 @@ def refuse(kind: str, wanted: Request, given: Mapping[str, str] | None = None) -
         raise ProfkitError(f"{said['kernel']}: the ranking of --hot chooses the kernels", fix="leave one of them out")
     if kind == "program" and wanted.counters == "off":
         raise ProfkitError("a command without counters is timed by nsys", fix="--nsys in the place of --events")
-    if abs(wanted.seed or 0) > MOST_SEED:
-        raise ProfkitError(f"{said['seed']} {wanted.seed}: more than torch takes", fix=f"{MOST_SEED} at most")

@@ -144,12 +144,6 @@ def test_what_cannot_go_together_is_refused(words, why, capsys):
     assert why in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("seed", [2**62 + 1, -(2**62) - 1])
-def test_a_seed_that_torch_does_not_take_is_no_fault_of_a_candidate(seed):
-    with pytest.raises(ProfkitError, match="more than torch takes"):
-        refuse("folder", Request(seed=seed))
-
-
 @pytest.mark.parametrize("seconds", ["nan", "inf", "0.5"])
 def test_a_limit_that_is_none_is_refused(seconds, capsys):
     assert invoke(["mcp", "--seconds", seconds]) == 2
