@@ -152,19 +152,16 @@ def _look(path: Path, kind: Format, companions: Mapping[str, Path], partial: boo
 def _same_device(found: Sequence[_Found], device: str) -> None:
     """Raise ProfkitError when the newest file's device is not that of the others or of the user."""
     last, first = found[-1], found[0]
-    apart = "import each device's files into a run of its own"
+    what, fix = "", "import each device's files into a run of its own"
+    other = next((name for one in found for name in one.devices if name not in last.devices[:1]), "")
     if last.format.vendor != first.format.vendor:
-        what = f"{last.path.name}: of a GPU by {last.format.vendor}, the rest by {first.format.vendor}"
-        raise ProfkitError(what, fix=apart)
-    if device and last.devices and find_spec(last.devices[0]) != find_spec(device):
-        what = f"{last.path.name}: recorded on {last.devices[0]}, not on {device}"
-        raise ProfkitError(what, fix="leave --device out")
-    known = list(dict.fromkeys(name for one in found for name in one.devices))
-    if len(known) > 1 and last.devices:
-        others = [name for name in known if name != last.devices[0]]
-        raise ProfkitError(
-            f"{last.path.name}: recorded on {last.devices[0]}, the rest on {', '.join(others)}", fix=apart
-        )
+        what = f"of a GPU by {last.format.vendor}, the rest by {first.format.vendor}"
+    elif device and last.devices and find_spec(last.devices[0]) != find_spec(device):
+        what, fix = f"recorded on {last.devices[0]}, not on {device}", "leave --device out"
+    elif other and last.devices:
+        what = f"recorded on {last.devices[0]}, the rest on {other}"
+    if what:
+        raise ProfkitError(f"{last.path.name}: {what}", fix=fix)
 
 
 def _made(target: Path | None, name: str) -> Run:
@@ -174,13 +171,12 @@ def _made(target: Path | None, name: str) -> Run:
     if target is None:
         run = create_run(sample, RUNS)
     else:
+        run = Run(target, Manifest(sample=sample, created=now(), profkit=__version__))
         try:
-            target.mkdir(parents=True, exist_ok=True)
-            (target / "logs").mkdir()
+            run.logs.mkdir(parents=True)
         except OSError as error:
             what = f"cannot make {target}: {error.strerror}"
             raise ProfkitError(what, fix="choose a writable place with room") from error
-        run = Run(target, Manifest(sample=sample, created=now(), profkit=__version__))
     (run.path / FOLDER).mkdir()
     return run
 
@@ -227,18 +223,14 @@ def _copy(path: Path, run: Run, *, scrub: bool = False) -> str:
 def _device(found: Sequence[_Found], device: str) -> dict[str, Any]:
     """The device as the exports give it; the user's word where they give none."""
     name = next((one.devices[0] for one in found if one.devices), device)
-    facts = [row for one in found for row in one.told("devices") if row.get("name") in one.devices]
-    cc = next((cc for one in found for cc in one.named("cc")), "")
     if _of_a_cpu(found):
         return {"kind": "cpu", "name": name or "a CPU"}
+    facts = [row for one in found for row in one.told("devices") if row.get("name") in one.devices]
+    cc = next((cc for one in found for cc in one.named("cc")), "")
     label = name or (f"unknown device of compute capability {cc}" if cc else "unknown device")
+    known: dict[str, Any] = {"cc": cc} if cc else {}
     vendor = found[0].format.vendor
-    return {
-        "kind": KINDS.get(vendor, vendor),
-        "name": label,
-        **({"cc": cc} if cc else {}),
-        **device_facts(facts[0] if facts else {}),
-    }
+    return {"kind": KINDS.get(vendor, vendor), "name": label, **known, **device_facts(facts[0] if facts else {})}
 
 
 def _of_a_cpu(found: Sequence[_Found]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -70,15 +71,13 @@ def prepare(
 
 def _demand_torch() -> None:
     """Raise CannotProfileError without torch: samples and callables are run with it."""
-    try:
-        there = importlib.util.find_spec("torch") is not None
-    except ImportError:
-        there = False
-    if not there:
-        raise CannotProfileError(
-            "nothing is measured without torch, and it is not installed",
-            fix="pip install torch ninja; runs are read, explained, compared and drawn without",
-        )
+    with contextlib.suppress(ImportError):
+        if importlib.util.find_spec("torch") is not None:
+            return
+    raise CannotProfileError(
+        "nothing is measured without torch, and it is not installed",
+        fix="pip install torch ninja; runs are read, explained, compared and drawn without",
+    )
 
 
 def expected_device(wanted: Request) -> str:

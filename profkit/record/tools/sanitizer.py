@@ -107,7 +107,10 @@ def _judge(log: Path, outcome: runner.Outcome, impl: Impl, name: str) -> tuple[S
         found = logs.read(log)
     except CollectError as error:
         return Sanitized(name, "failed", f"{error}".replace(f"{log.parent}/", "")), ()
-    findings = [_finding(one, impl, name) for one in found.findings]
+    findings = [
+        Finding(name, one.kind, one.kernel, one.place, one.count, one.severity, _own(one.kernel, impl), one.detail)
+        for one in found.findings
+    ]
     if findings:
         return Sanitized(name, "findings", "", findings), found.troubles
     called = any(e.kind == "impl" and e.impl == impl.name and e.data.get("status") == "counted" for e in outcome.events)
@@ -117,10 +120,6 @@ def _judge(log: Path, outcome: runner.Outcome, impl: Impl, name: str) -> tuple[S
     told = (e.data.get("reason", "") for e in reversed(outcome.events) if e.kind in ("impl", "corrupt"))
     why = next(iter(found.troubles), "") or fallen or next(filter(None, told), "") or "it came to no end"
     return Sanitized(name, "failed", why), found.troubles
-
-
-def _finding(one: logs.Finding, impl: Impl, tool: str) -> Finding:
-    return Finding(tool, one.kind, one.kernel, one.place, one.count, one.severity, _own(one.kernel, impl), one.detail)
 
 
 def _own(kernel: str, impl: Impl) -> bool:
