@@ -33,7 +33,7 @@ class Campaign:
     jobs: int = 0
     dask: str = ""
 
-    def run(self, say: Callable[[str], None], *, quiet: bool = False) -> Generator[tuple[WorkItem, Answer], None, None]:
+    def run(self, say: Callable[[str], None]) -> Generator[tuple[WorkItem, Answer], None, None]:
         """Each item as it is done, with its run or why there is none; those of an earlier start first.
 
         Raises CannotProfileError when the device asked for is not here; ProfkitError when the campaign runs already,
@@ -47,9 +47,9 @@ class Campaign:
                 if item.key in there:
                     yield item, Answer(str(there[item.key]))
             todo = [item for item in self.items if item.key not in there]
-            count, tell = Count(len(self.items), len(todo)), say if not quiet else lambda _: None
+            count = Count(len(self.items), len(todo))
             ledger.note(count.done, 0)
-            tell(count.head())
+            say(count.head())
             with closing(follow(engine, todo, self._tasks(ledger))) as ended:
                 for item, answer in ended:
                     count.hear(answer)
@@ -59,7 +59,7 @@ class Campaign:
                             fix="free some disk space; the same command then goes on where it stopped",
                         )
                     ledger.note(count.done, count.failed)
-                    tell(count.line(item, answer))
+                    say(count.line(item, answer))
                     yield item, answer
             ledger.remove()
 

@@ -238,9 +238,10 @@ def _campaign(
         raise click.UsageError("--jobs and --dask are for samples, not for a command after --")
     items = [work_item.of_folder(folder, request) for folder in folders]
     campaign = Campaign(f"profkit profile {sample}", items, request, runners.jobs, runners.dask)
-    with closing(campaign.run(lambda text: click.echo(text, err=True), quiet=runners.quiet)) as done:
+    with progress(runners.quiet) as now, closing(campaign.run(now.line)) as done:
         for item, one in done:
-            yield item.label, open_run(one.run) if one.run else None, one.error, one.fix, one.code
+            with now.aside():
+                yield item.label, open_run(one.run) if one.run else None, one.error, one.fix, one.code
 
 
 def document(run: Study) -> dict[str, Any]:

@@ -61,6 +61,11 @@ class Progress:
     def within(self, text: str) -> None:
         """A progress step of one of several items."""
 
+    def line(self, text: str) -> None:
+        """A harmless line that stays; on a terminal its words before ": " are then the step."""
+        if not self._quiet:
+            click.echo(text, err=True)
+
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Nothing is drawn inside: what is printed there stays as it is."""
@@ -102,6 +107,10 @@ class Drawn(Progress):
     def within(self, text: str) -> None:
         self._name = self._name if self._piece else ""
         self.bars.update(self._task, description=harmless.line(f"{self._name}: {text}" if self._piece else text))
+
+    def line(self, text: str) -> None:
+        self.bars.console.print(text, soft_wrap=True)
+        self.within(text.partition(": ")[0])
 
     @contextmanager
     def aside(self) -> Iterator[None]:

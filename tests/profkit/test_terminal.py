@@ -171,6 +171,16 @@ def test_a_pipe_gets_a_line_a_step_and_quiet_none(capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_a_line_that_stays_is_printed_once_and_its_head_is_drawn_on():
+    code = (
+        "import time\nfrom profkit.cli import terminal\n"
+        "with terminal.progress(False) as now:\n    now.line('1 of 3 done: c: faster')\n    time.sleep(0.5)\n"
+    )
+    said = on_a_terminal(code, width=80)
+    assert said.count(b": c: faster") == 1
+    assert said.count(b"1 of 3 done") > 1
+
+
 @pytest.mark.parametrize("wish", ["", "NO_COLOR"])
 def test_a_real_terminal(study, wish):
     """A line that is drawn again ends up gone; with NO_COLOR nothing is drawn again."""

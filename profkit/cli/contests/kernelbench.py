@@ -120,14 +120,15 @@ def _campaign(name: str, runners: Runners, failed: list[str]) -> Runner:
         known = {g.path.name: g for g, _ in todo}
         items = [of_pair(name_of(g), problem.path, g.path, request) for g, problem in todo]
         whole = Campaign(name, items, request, runners.jobs, runners.dask)
-        with closing(whole.run(lambda text: click.echo(text, err=True), quiet=runners.quiet)) as done:
+        with progress(runners.quiet) as now, closing(whole.run(now.line)) as done:
             for item, one in done:
-                if one.error:
-                    complain(f"{item.label}: {one.error}", one.fix)
-                if not one.run:
-                    failed.append(item.label)
-                    continue
-                yield known[item.label], open_study(one.run)
+                with now.aside():
+                    if one.error:
+                        complain(f"{item.label}: {one.error}", one.fix)
+                    if one.run:
+                        yield known[item.label], open_study(one.run)
+                    else:
+                        failed.append(item.label)
 
     return run
 
