@@ -34,7 +34,7 @@ class Campaign:
     dask: str = ""
 
     def run(self, say: Callable[[str], None]) -> Generator[tuple[WorkItem, Answer], None, None]:
-        """Each item as it is done, with its run or why there is none; those of an earlier start first.
+        """Each item as it is done, with its run or error; those of an earlier start first.
 
         Raises CannotProfileError when the device asked for is not here; ProfkitError when the campaign runs already,
         and when it cannot go on: what is done stays, and the same command goes on.
@@ -84,7 +84,7 @@ _A_CORE, _ROOM = 0.75, 6 << 30
 
 
 def places(device: str) -> list[dict[str, str]]:
-    """The variables of each worker that measures: several for every visible GPU, one for the CPU."""
+    """Variables of each worker that measures: several for every visible GPU, one for the CPU."""
     if device != "cuda":
         return [{}]
     cards: list[Mapping[str, str]] = list(gpu.visible())

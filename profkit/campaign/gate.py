@@ -180,7 +180,7 @@ def _interval(one: Judged) -> str:
 
 
 def junit(found: Sequence[Judged]) -> bytes:
-    """JUnit's XML, as CI systems read it; times are the measured ones, not the duration of measuring."""
+    """JUnit's XML, as CI systems read it; times are the measured ones, not those of measuring."""
     root = ElementTree.Element("testsuite", name="profkit", tests=str(len(found)), errors="0")
     for one in found:
         case = ElementTree.SubElement(root, "testcase", classname=_legal(one.sample), name=_legal(one.impl))

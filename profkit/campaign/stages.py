@@ -38,7 +38,7 @@ _SHORT = re.compile(r"out.of.memory|ALLOC_FAILED|MemoryAllocation|bad_alloc", re
 
 
 class Task(msgspec.Struct, frozen=True):
-    """`what`: build or measure. `folder`: of this item, on the disk of the request's runs; `campaign`: its id."""
+    """`what`: build or measure; `folder`: of this item, on the disk of its runs; `campaign`: id."""
 
     what: str
     item: WorkItem

@@ -101,7 +101,7 @@ class Session(Modes):
         # What may bring a process down comes last, and only where there is one for each.
         apart = [c for c in asked if c.remote and not c.gone]
         took = self._company.clock() - began
-        if late := took > self._job.whole:
+        if late := bool(apart) and took > self._job.whole:
             what = "other layouts, shapes and constants were not tried"
             self.events.send(
                 "caveat", what=what, how_much=f"checks and timing took {took:.0f} s", fix="raise the time budget"

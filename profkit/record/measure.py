@@ -108,7 +108,7 @@ class Measure:
 
 
 def _say_early(run: Run, outcome: runner.Outcome) -> None:
-    """Say that the runner ended early. Raises ProfkitError with nothing measured and nobody to blame."""
+    """Say that the runner ended early. Raises ProfkitError with nothing measured and no culprit."""
     last, timed, reference = outcome.exits[-1][1], run.timings_csv.exists(), run.manifest.reference
     if timed and not outcome.fallen:
         what = "the runner ended early, after the timing"

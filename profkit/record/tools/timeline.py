@@ -94,7 +94,7 @@ def _export(session: Session, tool: str, step: Step) -> None:
 
 
 class Traced:
-    """Recorder by torch's profiler: kernels of a Python program or of torchrun's ranks; on a CPU operators.
+    """Recorder by torch's profiler: kernels of a Python program and its ranks; on a CPU operators.
 
     Other children are seen by nsys alone.
     """
