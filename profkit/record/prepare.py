@@ -139,7 +139,8 @@ def _traced(program: Program, wanted: Request, counters: Counters) -> tuple[Reco
         raise CannotProfileError(
             f"{tools.NSYS.missing}, and this is no Python program to trace without it", fix=tools.NSYS.fix
         )
-    return (Ranking(tracer) if wanted.hot else tracer,)
+    second = Traced("cuda") if isinstance(tracer, Nsys) and program.python else None
+    return (Ranking(tracer, second) if wanted.hot else tracer,)
 
 
 def choose(sample: Sample, wanted: Request, device: str) -> tuple[Part, ...]:

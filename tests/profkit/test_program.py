@@ -220,12 +220,21 @@ def test_hot_ends_the_program_when_its_launches_are_captured(with_nsys, with_ncu
     assert not any("error code" in caveat.what for caveat in run.analysis.caveats)
 
 
-def test_where_nsys_lost_the_end_kernels_are_ranked_by_what_it_has(with_nsys, with_ncu, runs):
-    with_nsys(base=Base(lost_calls=[90_000, 91_000]))
+@pytest.mark.parametrize("ops", [None, []])
+@pytest.mark.slow
+def test_where_nsys_lost_the_end_kernels_are_ranked_by_torch(with_nsys, with_ncu, runs, ops):
+    with_nsys(ops=ops, base=Base(lost_calls=[90_000, 91_000]))
     with_ncu("ok")
-    run = profile_program(OK, runs=runs, hot=2)
-    assert any("the GPU trace stops before the program does" in caveat.what for caveat in run.analysis.caveats)
-    assert [one.step for one in open_study(runs).manifest.commands] == ["nsys", "nsys-export", "ncu"]
+    if ops is None:
+        run = profile_program(OK, runs=runs, hot=2)
+        assert any("ranked by CUPTI" in caveat.what for caveat in run.analysis.caveats)
+    else:
+        # This program launches nothing, whoever looks.
+        with pytest.raises(ProfkitError, match="no kernels were captured"):
+            profile_program(OK, runs=runs, hot=2)
+    steps = [one.step for one in open_study(runs).manifest.commands]
+    assert steps[:3] == ["nsys", "nsys-export", "cupti"]
+    assert ("ncu" in steps) == (ops is None)
 
 
 def test_what_nsys_says_of_the_machine_is_not_kept(with_nsys, runs, tmp_path):

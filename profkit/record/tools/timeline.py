@@ -12,9 +12,10 @@ from pathlib import Path
 import pandas as pd
 
 from collectors import CollectError, read
+from collectors.caveat import TRACE_CUT, Caveat
 from collectors.cupti import CLOCK, HOST, TRACE, host_file, rank_files
 from collectors.nsys.scrub import scrub
-from profkit.errors import CannotProfileError, ProfkitError
+from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
 from profkit.launch import tools
 from profkit.record.hot import hottest
 from profkit.record.session import Ended, Recorder, Session, Step
@@ -169,17 +170,35 @@ def _ranks_together(file: Path) -> None:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The tracer of a program, and the ranking of the kernels that it saw."""
+    """The tracer of a program, and the ranking of its kernels; `second`: where the tracer lost the end."""
 
     tracer: Recorder
+    second: Recorder | None = None
     name: str = "ranking"
 
     def plan(self, session: Session) -> list[str]:
         return self.tracer.plan(session)
 
     def record(self, session: Session) -> None:
-        self.tracer.record(session)
-        hot = hottest(session.frames[self.tracer.name], session.request.hot)
+        used, caveats = self.tracer, session.run.manifest.caveats
+        try:
+            used.record(session)
+            said = [*session.frames[used.name].attrs.get("caveats", ()), *caveats]
+            lost = next((one.what for one in said if one.code == TRACE_CUT), "")
+        except ProfkitError as error:
+            if self.second is None or isinstance(error, (ProgramFailedError, CannotProfileError)):
+                raise
+            lost = str(error)
+        if lost and self.second is not None:
+            what = f"{used.name} recorded only a part; kernels are ranked by CUPTI: {lost}"
+            caveats.append(Caveat(what, "", "use an nsys as new as the driver"))
+            try:
+                self.second.record(session)
+                used = self.second
+            except ProfkitError:
+                if used.name not in session.frames:
+                    raise
+        hot = hottest(session.frames[used.name], session.request.hot)
         named = zip(hot.kernels, hot.shares, strict=True)
         session.progress(f"hot: {', '.join(f'{name[:60]} {share:.0%}' for name, share in named)}")
         session.hot, session.run.manifest.hot = hot, session.request.hot
