@@ -169,7 +169,7 @@ class Guest:
     def rebuild(self, given: str, seed: int) -> None:
         """Construct the model once more, with weights that are live meanwhile."""
         loading.use(self._lock)
-        self._was = self._model
+        self._was = self._model if self._was is None else self._was
         with self._settings_kept():
             self._construct(self._take(given, torch.device("cpu")), seed)
 

@@ -94,7 +94,7 @@ class Implementation:
     def rebuild(self, spec: Mapping[str, Any], seed: int, device: torch.device) -> None:
         """Construct it again from `init`, with `live` for constant weights, then load `weights`."""
         loading.use(self.lock)
-        self.was = self.model
+        self.was = self.model if self.was is None else self.was
         self.model = birth.construct(self.module, spec, seed, device, precision.TYPES[self.precision])
 
     def restore(self) -> None:

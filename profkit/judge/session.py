@@ -173,7 +173,7 @@ class Session(Modes):
             return False
         verdict = self.compared(candidate)
         with self.blame(candidate.subject, "error") as failed:
-            if verdict is not None and verdict.status in ("mismatch", "nan") and candidate.alive:
+            if verdict is not None and verdict.status in ("mismatch", "nan"):
                 verdict = self._weights.explained(candidate, verdict)
             if verdict is not None and verdict.status == "ok" and self._state.binding:
                 verdict = self._leaves(candidate, verdict)

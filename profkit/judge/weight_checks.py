@@ -73,9 +73,12 @@ class WeightChecks:
     def explained(self, candidate: Implementation, verdict: Verdict) -> Verdict | None:
         """Attribute a wrong answer to weights that the candidate ignores or has folded."""
         session, alive = self._session, candidate.alive
+        if not weights.changeable(session.reference.model, session.live.live):
+            return verdict
         self._events.phase("check", candidate.subject.name, factor=2.0)
         if not self._right(candidate, frozenset()):
-            return verdict
+            # Scaled or packed at build, where the reference's own may not be put over them.
+            return session.compared(candidate) if self.born(candidate) else verdict
         if candidate.match.ordered:
             unmatched(self._events, candidate, "several of one form were told apart by their order alone")
             candidate.alive = frozenset()
@@ -107,25 +110,29 @@ class WeightChecks:
         return self._session.verdict(got, arguments, alive, seed).status == "ok"
 
     def born(self, candidate: Implementation) -> bool:
-        """Whether it is right when its constructor sees the drawn weights; else it is restored."""
+        """Whether it is right when its constructor sees the drawn weights; else it is restored.
+
+        With the reference's weights put into it, or as its constructor makes them at the reference's seed.
+        """
         every, before = frozenset(self._session.live.live), candidate.alive
         candidate.alive = every
-        self._events.phase("build", candidate.subject.name)
-        try:
-            self._rebuild(candidate)
-            if self._right(candidate, every):
-                return True
-        except LostCandidateError:
-            raise
-        except Exception:
-            # It cannot be built that way; the earlier result stands.
-            traceback.print_exc()
+        for loaded in (True, False):
+            self._events.phase("build", candidate.subject.name)
+            try:
+                self._rebuild(candidate, loaded=loaded)
+                if self._right(candidate, every):
+                    return True
+            except LostCandidateError:
+                raise
+            except Exception:
+                # It cannot be built that way; the earlier result stands.
+                traceback.print_exc()
         candidate.alive = before
         self._session.put(frozenset())
         candidate.restore()
         return False
 
-    def _rebuild(self, candidate: Implementation) -> None:
+    def _rebuild(self, candidate: Implementation, *, loaded: bool) -> None:
         session, live = self._session, self._session.live
         session.put(frozenset(live.live))
         inputs.torch_seed(session.built_with)
@@ -133,7 +140,7 @@ class WeightChecks:
         init, known = reference.module.get_init_inputs(), reference.model.state_dict()
         spec = {
             "init": init,
-            "weights": dict(known),
+            "weights": dict(known) if loaded else None,
             "live": dict(live.live),
             "constructed": live.constructed,
             "mode": reference.mode,

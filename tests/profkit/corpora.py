@@ -101,6 +101,7 @@ MENDED = {
     "folded": (
         "folded_in_the_constructor_and_let_go",
         "folded_once_and_says_so",
+        "scaled_in_the_constructor",
         "layers_that_are_made_when_they_are_loaded",
         "other_names_for_all",
     ),
