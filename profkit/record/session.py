@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -42,15 +42,13 @@ DEFAULT_CC = "9.0"
 class Step:
     """A process to start under a tool: its name, and the tool's command line up to the program.
 
-    The name is that of its logs too. env: what the tool wants in the environment. parts: of a sample, the implementations to
-    call. slower: what the tool makes of the limits. note: for the list of commands. argv: in place of the target's own command
-    line.
+    The name is that of its logs too. env: what the tool wants in the environment. slower: what the tool makes of the limits.
+    note: for the list of commands. argv: in place of the target's own command line.
     """
 
     name: str
     prefix: Sequence[str]
     env: Mapping[str, str]
-    parts: Sequence[Part] = ()
     slower: float = 1.0
     note: str = ""
     argv: Sequence[str] = ()
@@ -157,16 +155,16 @@ class Session:
 
     def _runner(self, step: Step) -> Ended:
         manifest, wanted = self.run.manifest, self.request
-        made = job("counters", self.run, wanted, self.device, step.parts, slower=step.slower)
-        outcome = runner.run_job(
-            made,
-            self.run.logs,
-            stem=step.name,
-            prefix=step.prefix,
-            env=step.env,
-            progress=self.progress,
-            ahead=self.ahead,
-        )
+        made = job("counters", self.run, wanted, self.device, self.parts, slower=step.slower)
+        ahead = self.ahead if step.name == "ncu" else None
+        how: dict[str, Any] = {
+            "stem": step.name,
+            "prefix": step.prefix,
+            "env": step.env,
+            "progress": self.progress,
+            "ahead": ahead,
+        }
+        outcome = runner.run_job(made, self.run.logs, **how)
         absorb(self.run, outcome, step.name, verdicts=False)
         for name, (_, reason, _) in outcome.fallen.items():
             what = f"{name} ran alone but not under {step.name}"
@@ -174,10 +172,10 @@ class Session:
         self.run.save()
         why = next((reason for _, reason, _ in outcome.fallen.values()), "the runner came to no end")
         failed = None if outcome.finished else ProgramFailedError(why, fix=f"see logs/{step.name}.log")
-        logs = [log.read_text("utf-8", "replace") for _, _, log in outcome.exits if log.exists()]
-        hung = any(ended.hung for _, ended, _ in outcome.exits)
+        said = "\n".join(log.read_text("utf-8", "replace") for _, _, log in outcome.exits if log.exists())
+        ends = [ended for _, ended, _ in outcome.exits]
         return Ended(
-            hung, int(failed is not None), failed, "\n".join(logs), sum(ended.wall for _, ended, _ in outcome.exits)
+            any(one.hung for one in ends), int(failed is not None), failed, said, sum(one.wall for one in ends)
         )
 
     def _command(self, step: Step) -> Ended:

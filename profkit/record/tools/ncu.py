@@ -209,7 +209,7 @@ def _step(session: Session, options: ncu.Options, place: Path) -> Step:
         env["NVCC_APPEND_FLAGS"] = f"{os.environ.get('NVCC_APPEND_FLAGS', '')} -lineinfo".strip()
     # Every passage of a range is told by itself: ncu counts launches, and those between two passages are not asked for.
     argv = session.windowed("--each") if options.windowed else ()
-    return Step("ncu", prefix, env, session.parts, slower=SLOWER, argv=argv)
+    return Step("ncu", prefix, env, slower=SLOWER, argv=argv)
 
 
 def _page(session: Session) -> list[str]:

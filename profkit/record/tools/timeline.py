@@ -77,7 +77,7 @@ class Nsys:
 def _nsys_step(session: Session, tool: str, place: Path) -> Step:
     windowed = isinstance(session.target, Program) and session.request.window.inside
     prefix = nsys.prefix(tool, session.run.path / "nsys", windowed=windowed)
-    return Step("nsys", prefix, nsys.environment(place), session.parts)
+    return Step("nsys", prefix, nsys.environment(place))
 
 
 def _export(session: Session, tool: str, step: Step) -> None:
