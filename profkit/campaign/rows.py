@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from analyzers.verdicts.verdict import PACED, Condition, Verdict
+from analyzers.verdicts.verdict import PACED, Verdict
 from collectors.caveat import Caveat
 from profkit.contests.json_files import number
 from profkit.errors import ProfkitError
@@ -63,30 +63,11 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     caveats: tuple[str, ...] = ()
 
 
-class _Said(msgspec.Struct):
-    """A recorded verdict; unknown numbers are None."""
-
-    impl: str
-    word: str
-    kind: str = ""
-    why: str = ""
-    speedup: float | None = None
-    low: float | None = None
-    high: float | None = None
-    conditions: tuple[Condition, ...] = ()
-    line: str = ""
-
-    @property
-    def verdict(self) -> Verdict:
-        speedup, low, high = number(self.speedup), number(self.low), number(self.high)
-        return Verdict(self.impl, self.word, self.kind, self.why, speedup, low, high, self.conditions)
-
-
 class _Metrics(msgspec.Struct):
     impls: list[Facts] = []
     kernels: list[Facts] = []
     caveats: list[Caveat] | None = None
-    verdicts: list[_Said] = []
+    verdicts: list[Facts] = []
 
 
 def read_run(folder: Path, path: str) -> tuple[str, list[tuple[Row, Facts]]]:
@@ -96,14 +77,15 @@ def read_run(folder: Path, path: str) -> tuple[str, list[tuple[Row, Facts]]]:
         manifest = read_manifest(run / "run.json")
     except ProfkitError as error:
         return str(error), []
-    damage, metrics = "", _Metrics()
+    damage = ""
     try:
         metrics = msgspec.json.decode((run / "metrics.json").read_bytes(), type=_Metrics)
+        return "", list(_rows(path, manifest, metrics))
     except FileNotFoundError:
         pass
     except (OSError, msgspec.DecodeError) as error:
         damage = f"{run / 'metrics.json'}: {error}"
-    return damage, list(_rows(path, manifest, metrics))
+    return damage, list(_rows(path, manifest, _Metrics()))
 
 
 def _rows(path: str, manifest: Manifest, metrics: _Metrics) -> Iterator[tuple[Row, Facts]]:
@@ -117,9 +99,9 @@ def _rows(path: str, manifest: Manifest, metrics: _Metrics) -> Iterator[tuple[Ro
     impls = {one.name: one for one in manifest.impls}
     for name in impls or figures or [""]:
         impl, own = impls.get(name), figures.get(name, {})
-        said = _said(impl, name, metrics)
+        said, line = _said(impl, name, metrics)
         pace = ("speedup", "low", "high") if said.word in COMPARED else ()
-        figured: dict[str, Any] = {key: number(getattr(said, key)) for key in pace}
+        figured: dict[str, Any] = {key: getattr(said, key) for key in pace}
         figured |= {key: number(own.get(field)) for key, field in _FIGURES.items()}
         figured |= {key: str(own.get(field) or "") for key, field in _WORDS.items()}
         row = Row(
@@ -138,9 +120,9 @@ def _rows(path: str, manifest: Manifest, metrics: _Metrics) -> Iterator[tuple[Ro
             reason=impl.reason if impl is not None else "",
             source=_source(manifest, impl),
             word=said.word,
-            line=said.line,
-            line_zh=said.verdict.text("zh") if said.line else "",
-            wins=int(said.verdict.wins),
+            line=line,
+            line_zh=said.text("zh") if line else "",
+            wins=int(said.wins),
             caveats=tuple(one.what for one in caveats if one.about in ("", name)),
             **figured,
         )
@@ -160,12 +142,15 @@ _WORDS = {"bound": "bound_by", "method": "method"}
 """Fields of Row -> fields of metrics.json's `impls`."""
 
 
-def _said(impl: Impl | None, name: str, metrics: _Metrics) -> _Said:
-    """The recorded verdict of a candidate; "" for a reference, a range, or a run without one."""
+def _said(impl: Impl | None, name: str, metrics: _Metrics) -> tuple[Verdict, str]:
+    """The recorded verdict of a candidate and its line; "" for a reference, a range, or a run without one."""
     if impl is None or impl.role != "candidate":
-        return _Said(name, "")
-    none = _Said(name, "skipped" if impl.status == "skipped" else "")
-    return next((one for one in metrics.verdicts if one.impl == name), none)
+        return Verdict(name, ""), ""
+    none = {"impl": name, "word": "skipped" if impl.status == "skipped" else ""}
+    said = next((one for one in metrics.verdicts if one.get("impl") == name), none)
+    # null is an unknown number.
+    known = {key: value for key, value in said.items() if value is not None}
+    return msgspec.convert(known, Verdict), str(known.get("line", ""))
 
 
 def _facts(manifest: Manifest, own: Facts, kernel: Facts) -> Facts:
