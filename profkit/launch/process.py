@@ -203,7 +203,7 @@ def _follow(
     meter: Meter,
 ) -> bool:
     """Drain and watch until the child ends or exceeds its memory (False), or has hung (True)."""
-    excuse, due = waiting.Excuse(0, 0.0, 0.0), -1.0
+    excuse, due, worker = waiting.Excuse(0, 0.0, 0.0), -1.0, child.pid
     with selectors.DefaultSelector() as selector:
         for output in outputs:
             os.set_blocking(output, False)
@@ -225,7 +225,9 @@ def _follow(
             if isinstance(limit, (int, float)) and elapsed > limit:
                 break
             if deadline is not None and deadline != due:
-                worker = next(iter(waiting.descendants(child.pid)), child.pid)
+                if worker == child.pid:
+                    # Looked for once: it takes a walk through all of /proc.
+                    worker = next(iter(waiting.descendants(child.pid)), child.pid)
                 excuse, due = waiting.Excuse(worker, deadline - elapsed, LIMITS["build"]), deadline
             if deadline is not None and not excuse.left() and (deadline <= 0 or not excuse.more()):
                 break
