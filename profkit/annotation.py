@@ -86,7 +86,7 @@ class _Open(threading.local):
 
 
 class Listener:
-    """Hands ranges to whoever listens: NVTX, the file of declared work, a mirror (torch's profiler)."""
+    """Pass ranges on to NVTX, the file of declared work, and a mirror (torch's profiler)."""
 
     def __init__(self, domain: Any, file: str, mirror: Mirror | None) -> None:
         self._domain, self._file, self._mirror = domain, file, mirror

@@ -154,8 +154,10 @@ def roofline(*runs: Study | str | os.PathLike[str], **options: Any) -> Figure:
 
 
 def history(sample: str = "", runs: str | os.PathLike[str] = "profkit-runs", device: str = "") -> pd.DataFrame:
-    """Every time of a sample (of all: "") below a folder of runs, a row a run and implementation: sample, impl, device,
-    created, path, time [s], lower bound, level [s] (the median of the runs between two changes).
+    """Times of a sample (of all: "") below a folder of runs, a row a run and implementation.
+
+    Columns: sample, impl, device, created, path, time [s], lower bound, level [s] (the median of the runs between two
+    changes).
     """
     found = histories(Index(Path(runs)), sample=sample, device=device)
     names = ("sample", "impl", "device", "created", "path", "time", "lower_bound")

@@ -1,4 +1,4 @@
-"""The exceptions of this house; the tree stands in collectors/errors.py. Caught in one place, `profkit.cli`."""
+"""Exceptions, caught in `profkit.cli` alone; their root is in collectors/errors.py."""
 
 from __future__ import annotations
 

@@ -53,10 +53,9 @@ _MOVED = {"memcpy": "copies", "memset": "fills"}
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation with its shapes, or a kernel, copy or fill that no operation is known of; times in s, `calls`, `time` and
-    `own` of a step.
+    """One operation with its shapes, or a kernel, copy or fill of no known operation.
 
-    `own`: without what ran beside work that had begun before, so that it adds up; `share`: of the step. `each`: of one call,
+    Times in s; `calls`, `time` and `own` are those of a step. `own`: without what ran beside work that had begun before, so that it adds up; `share`: of the step. `each`: of one call,
     `bound`: the least that it takes by its shapes, NaN unknown, and what sets it; `reached`: share of the bound's speed.
     `advice`: one of the seven words above; `partner`: what to fuse with. `wins`: from, to, NaN where it was not replayed;
     `gone`: what it would win took its calls no time, less than `own` where the host is late. `kernel`: its longest;
@@ -217,8 +216,10 @@ class _Making:
         return replace(row, bound=bound, bound_by=by, reached=bound / row.each)
 
     def _bound(self, work: Work, twice: float, fastest: float, kernels: int) -> tuple[float, str]:
-        """(seconds, what sets them): with every byte from DRAM, or where a call was faster with what L2 may hold in it; NaN
-        where even that is longer than a call took.
+        """(seconds, what sets them), the lower bound of a call.
+
+        Every byte comes from DRAM; where a call was faster, what L2 may hold comes from there. NaN where even that is longer
+        than a call took.
         """
         cold = lower_bound_time(work, self.roofline)
         launch = kernels * self.roofline.peak("launch")

@@ -40,7 +40,10 @@ class Replay:
 
     @classmethod
     def of(cls, work: pd.DataFrame, host: pd.DataFrame | None) -> Replay:
-        """work: launches in order of start; host: calls, `launch` being positions in work (-1 others)."""
+        """Replay of `work`, launches in order of start, and the `host` calls that made them.
+
+        host: `launch` is the position in work, -1 without one.
+        """
         start = work["start"].to_numpy("float64")
         stop = start + work["time"].to_numpy("float64")
         order = np.argsort(stop, kind="stable")

@@ -22,9 +22,9 @@ POINTWISE, MOVING, OTHER = "pointwise", "moving", "other"
 
 @dataclass(frozen=True)
 class Need:
-    """What a call needs: `work` (None where the operation or its shapes are not known), its `kind`, and sizes by which it is
-    fitted to its neighbours: elements of its `output` (0 unknown) and bytes of each of its `inputs` by elements.
+    """Work of a call, its kind, and the sizes by which it is matched with its neighbours.
 
+    `work`: None where the operation or its shapes are unknown; `output`: elements, 0 unknown; `inputs`: bytes by elements.
     `twice`: bytes counted for a second input that may be the first one.
     """
 

@@ -289,7 +289,10 @@ def _touched(gaps: Times, calls: pd.DataFrame) -> tuple[Times, NDArray[np.int64]
 
 
 def _holes(gaps: Mapping[str, Any], slices: Mapping[str, Times], host: pd.DataFrame) -> tuple[Hole, ...]:
-    """The idle time of each cause by what the host did, the largest first. gaps: of _Gaps.described; slices: cause -> seconds."""
+    """Idle time of each cause by what the host did, the largest first.
+
+    gaps: of _Gaps.described; slices: cause -> seconds.
+    """
     parts = [part for cause, seconds in slices.items() if (part := _of_cause(gaps, cause, seconds, host)) is not None]
     if not parts:
         return ()

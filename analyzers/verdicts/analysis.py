@@ -96,8 +96,9 @@ class Analysis:
 
 @dataclass(frozen=True)
 class _Timings:
-    """Samples that decide, and their figures; `clocks`: what two clocks say where they disagree; `caller`: the speed-up for who waits,
-    where it is another.
+    """Samples that decide, and their figures.
+
+    `clocks`: what two clocks say where they disagree; `caller`: the speed-up for a caller who waits, where it differs.
     """
 
     samples: pd.DataFrame | None = None

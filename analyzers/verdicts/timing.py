@@ -241,8 +241,9 @@ def two_clocks(
 def for_a_caller(
     samples: pd.DataFrame, chosen: pd.DataFrame, ratios: Mapping[str, Ratio], reference: str
 ) -> dict[str, str]:
-    """Speed-ups for a caller who waits for each call, "0.71x", where they differ from those of the device by more than their
-    intervals and ANOTHER.
+    """Speed-ups for a caller who waits, as "0.71x", where they differ from the device's.
+
+    They differ by more than their intervals and ANOTHER.
     """
     if not len(chosen) or str(chosen["method"].iloc[0]) not in ("cupti", "event"):
         return {}

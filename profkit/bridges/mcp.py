@@ -39,7 +39,7 @@ class Tools:
         self._seconds = seconds
 
     def profile(self, path: str, options: str = "") -> str:
-        """Measure a sample's folder: is it right, how fast, how far from the lower bound, what to try next.
+        """Measure a sample: correctness, speed, distance from the lower bound, next step.
 
         options: of `profkit profile`, such as "--ncu" or "--device cpu --candidate cuda".
         """
@@ -52,13 +52,14 @@ class Tools:
         return self._started(["profile", str(folder), *words, *runs])
 
     def explain(self, run: str, kernel: str = "") -> str:
-        """A run, or the newest below a folder: its findings by what they could win at most, the next step, the gate."""
+        """Findings of a run, or of a folder's newest, by what they could win; next step."""
         study = self._study(run)
         return agent.document(study, study.findings(kernel))
 
     def compare(self, before: str, after: str, implementation: str = "") -> str:
-        """Two runs as steps: speed-up with its interval and verdict, what changed, which counters moved; of programs their
-        steady step and what runs in it.
+        """Two runs compared: speed-up with interval and verdict, what changed, which counters moved.
+
+        Of programs: their steady step and what runs in it.
         """
         named = [(self._study(run), implementation) for run in (before, after)]
         return _short(compared(named).ladder.to_dict())

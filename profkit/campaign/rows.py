@@ -143,7 +143,7 @@ _WORDS = {"bound": "bound_by", "method": "method"}
 
 
 def _said(impl: Impl | None, name: str, metrics: _Metrics) -> tuple[Verdict, str]:
-    """The recorded verdict of a candidate and its line; "" for a reference, a range, or a run without one."""
+    """Recorded verdict of a candidate and its line; "" for a reference, a range, or without one."""
     if impl is None or impl.role != "candidate":
         return Verdict(name, ""), ""
     none = {"impl": name, "word": "skipped" if impl.status == "skipped" else ""}

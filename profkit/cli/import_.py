@@ -28,7 +28,7 @@ def import_(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Read exports of ncu, nsys, nvprof, trtexec, rocprof or torch.profiler into a run directory.
+    """Read exports of ncu, nsys, nvprof, trtexec, rocprof, torch.profiler into a run.
 
     \b
     profkit import their.csv more.csv report.ncu-rep trace.sqlite -o RUN

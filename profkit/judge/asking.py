@@ -121,7 +121,7 @@ class Asking:
         return drawn
 
     def _draw(self, seed: int, shape: int | None) -> Sequence[Any]:
-        """Draw inputs on the device, which takes milliseconds; on the host where the task's code runs there alone."""
+        """Draw inputs on the device, which takes milliseconds; on the host where the device fails."""
         self._company.step_aside()
         if self.device.type == "cuda" and shape not in self._hosted:
             try:

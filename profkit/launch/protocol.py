@@ -118,7 +118,7 @@ def command(job: Path, events: Path) -> list[str]:
 
 
 def write_job(job: Job, file: Path) -> None:
-    """Write what a runner has to do, at once: one that was started ahead waits for it. Raises ProfkitError."""
+    """Write a runner's job atomically: one started ahead waits for it. Raises ProfkitError."""
     write_atomic(file, msgspec.json.encode(job))
 
 

@@ -67,7 +67,7 @@ Start = Callable[[Job, Files, Follower], process.Exit]
 
 
 class Ahead:
-    """A runner under a tool, started before its job is known: it imports torch and waits for the job's file."""
+    """A runner under a tool, started before its job: it imports torch and waits for it."""
 
     def __init__(self, logs: Path, stem: str, prefix: Sequence[str], env: Mapping[str, str], memory: int) -> None:
         self._files, self._prefix, self._memory = Files(logs, stem), prefix, memory

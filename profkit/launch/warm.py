@@ -230,8 +230,9 @@ class Lent:
 
 
 class _Server:
-    """One server and the socket for its requests. `served`: whether it has ever given a child. With a `name` others find it,
-    and it outlives this process.
+    """One server and the socket for its requests.
+
+    `served`: whether it has ever given a child. With a `name` others find it, and it outlives this process.
     """
 
     def __init__(self, env: Mapping[str, str], preload: Sequence[str], name: str = "") -> None:

@@ -31,8 +31,10 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\bnan\b|\binf\b
 
 @dataclass(frozen=True)
 class Verified:
-    """Seconds of each side by pair and their ratio; `difference`: the largest relative one of printed numbers, inf for other
-    words, and `alone`: that of two runs without the change. `where`: the first line that differs.
+    """Seconds of each side by pair, and their ratio.
+
+    `difference`: the largest relative one of printed numbers, inf for other words; `alone`: that of two runs without the
+    change. `where`: the first line that differs.
     """
 
     before: list[float]

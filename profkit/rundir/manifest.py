@@ -247,7 +247,7 @@ class ShapeInfo(msgspec.Struct):
 
 
 class Served(msgspec.Struct):
-    """How a program calls a task: shares of the calls by shape; `program`: shares of its time, taken and waited for."""
+    """Shares of a program's calls by shape; `program`: shares of its time, taken and waited for."""
 
     shares: list[float]
     program: tuple[float, float] | None = None

@@ -151,8 +151,9 @@ class Stand:
         return max(8, min(most, int(0.1 / (self.judged["cold"] + 1e-4))))
 
     def seen(self, loop: Loop, count: int) -> tuple[list[float], list[float], list[float]]:
-        """The calls of a loop as CUPTI records them, seconds each: from the first start to the last end, anything running, and
-        flushing inside the window. Raises CuptiError when records are missing.
+        """Calls of a loop by CUPTI, in s: whole span, anything running, flushing inside.
+
+        Raises CuptiError when records are missing.
         """
         if loop.flush not in self._flushes:
             self._flushes[loop.flush] = len(self._record(lambda: self.flush(loop.flush)))

@@ -251,7 +251,10 @@ def loaded(target: str, part: str, device: torch.device) -> Call:
 
 
 def main(targets: str, part: str, out: str, calls: str = "0") -> int:
-    """Write {"device", "versions", "kernels"} as JSON after every clock; out "": make so many calls for ncu, each a mark before."""
+    """Write {"device", "versions", "kernels"} as JSON after every clock.
+
+    out "": make so many calls for ncu, a mark before each.
+    """
     torch.set_grad_enabled(False)
     device = facts.choose("auto")
     told: dict[str, Any] = {"device": facts.device_facts(device), "versions": facts.versions(), "kernels": []}

@@ -147,8 +147,11 @@ def run(target: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class Gathered:
-    """Kineto's events sorted out: GPU `work` in order of start, CUDA `calls` of the host, the user's `ranges`, operators
-    (`ops`: name, begin [ns], length [ns], thread), and the event of each operator by its id (`called`)."""
+    """Kineto's events by kind.
+
+    GPU `work` in order of start, CUDA `calls` of the host, the user's `ranges`, operators (`ops`: name, begin [ns], length
+    [ns], thread), and the event of each operator by its id (`called`).
+    """
 
     work: Sequence[Any]
     calls: Sequence[Any]

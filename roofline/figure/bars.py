@@ -43,9 +43,9 @@ class Steps:
 
 @dataclass(frozen=True)
 class Stacks:
-    """`rows`: label, parts by name (dashed where it lacks them), amount in words; no amount, no bar.
+    """Bars of stacked parts.
 
-    `shared`: name and size of what all share, in the unit of the parts.
+    `rows`: label, parts by name (dashed where it lacks them), amount in words; no amount, no bar. `shared`: name and size of what all share, in the unit of the parts.
     """
 
     rows: Sequence[tuple[str, Mapping[str, float], str]]

@@ -205,7 +205,10 @@ def activities_of(profiler: Any) -> list[Activity]:
 def _attributed(
     plan: Sequence[tuple[str, int, int]], activities: Sequence[Activity], l2: str
 ) -> tuple[list[Sample], dict[str, list[Activity]]]:
-    """The activities put back to the planned calls between whose marks they lie. Raises CuptiError when marks are missing."""
+    """Assign activities to the planned calls between whose marks they lie.
+
+    Raises CuptiError when marks are missing.
+    """
     marks = [activity for activity in activities if MARK in activity.name]
     if len(marks) != 2 * len(plan):
         raise CuptiError(f"{len(marks)} of {2 * len(plan)} marks in the record")

@@ -13,8 +13,9 @@ _NO_WORK = ("gpu_", "Context Sync", "Stream", "Event", "Device")
 
 
 def recorder(*, cpu: bool, cuda: bool, shapes: bool = False) -> Any:
-    """torch's profiler of the host, the device or both. torch.profiler.profile is this one and more: when it begins it imports
-    torch's compiler and Triton, seconds of a program's time, or of the device's, which nobody else has meanwhile.
+    """torch's profiler of the host, the device or both.
+
+    torch.profiler.profile wraps this one; it imports torch's compiler and Triton when it begins, which takes seconds.
     """
     import torch
 

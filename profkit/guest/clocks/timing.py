@@ -163,8 +163,9 @@ def _sample(
 
 
 def apart(samples: list[Sample], reference: str, by: float) -> bool:
-    """Whether in every round each other implementation is `by` (a share) faster or slower than the reference, always the same
-    way and about as much.
+    """Whether all others differ from the reference by the share `by` in every round.
+
+    Always the same way, and about as much.
     """
     seconds: dict[str, dict[int, list[float]]] = {}
     for one in samples:

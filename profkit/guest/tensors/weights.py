@@ -90,7 +90,7 @@ def constants(model: Any, fixed: Collection[str] = ()) -> dict[str, torch.Tensor
 
 
 def by_another_seed(model: Any, again: Callable[[], Any]) -> tuple[frozenset[str], frozenset[str]]:
-    """Names of parameters that another seed's construction repeats, and of buffers that it changes.
+    """Names of parameters that another seed repeats, and of buffers that it changes.
 
     The parameters are trained and not constant; the buffers are kept, as quantized weights.
     """
@@ -352,7 +352,7 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def padded(model: Any) -> list[str]:
-    """Names, aliases included, of embedding tables with a zero row for padding, which training does not change."""
+    """Names, aliases included, of embedding tables with a zero row for padding."""
     if not isinstance(model, torch.nn.Module):
         return []
     kinds = torch.nn.Embedding, torch.nn.EmbeddingBag

@@ -120,7 +120,7 @@ class Ncu:
 
     @contextlib.contextmanager
     def ahead(self, session: Session) -> Iterator[None]:
-        """Start a sample's runner beside the judge: of the seconds of a start most are torch's import."""
+        """Start a sample's runner beside the judge: torch's import is most of a start."""
         with temporary() as place:
             step = _step(session, options_of(session), Path(place))
             how = session.run.logs, step.name, step.prefix, step.env, session.request.memory

@@ -95,7 +95,7 @@ def _export(session: Session, tool: str, step: Step) -> None:
 
 
 class Traced:
-    """Recorder by torch's profiler: kernels of a Python program and its ranks; on a CPU operators.
+    """Recorder by torch's profiler: a Python program's kernels and ranks; on a CPU operators.
 
     Other children are seen by nsys alone.
     """
@@ -170,7 +170,7 @@ def _ranks_together(file: Path) -> None:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The tracer of a program, and the ranking of its kernels; `second`: where the tracer lost the end."""
+    """Tracer of a program and ranking of its kernels; `second`: where the tracer lost the end."""
 
     tracer: Recorder
     second: Recorder | None = None

@@ -49,7 +49,7 @@ def page_of(done: Compared, limit: float | None = None) -> str:
 
 
 def gate(done: Compared, limit: float | None) -> tuple[str, str]:
-    """(what was asked of the last steps and came of it, its mood). Raises ProfkitError where no gate can be."""
+    """(gate of the last steps with its outcome, its mood). Raises ProfkitError without."""
     if limit is None:
         return say("c_no_gate"), ""
     slower, unsure, known = done.slower(limit), done.inconclusive(limit), {"limit": units.percent(limit)}
