@@ -47,7 +47,7 @@ class Captured:
 def read_captures(run: Run, known: Mapping[str, pd.DataFrame]) -> Captured:
     """Read a run's files but those `known` already. Raises CollectError for damaged ones."""
     several = bool(run.manifest.impls)
-    there = [one for one in run.captures if one.role in ORDER and _there(run, one)]
+    there = [one for one in run.captures if one.role in ORDER]
     read_in = ((one, known[one.file] if one.file in known else read_capture(run, one)) for one in there)
     found = [(one, _harmless(frame)) for one, frame in read_in]
     best = min((ORDER.index(one.role) for one, _ in found), default=len(ORDER))
@@ -83,11 +83,6 @@ def _harmless(frame: pd.DataFrame) -> pd.DataFrame:
     clean: pd.DataFrame = frame.assign(**told)
     clean.attrs = {**attrs, "caveats": [harmless.struct(one) for one in attrs.get("caveats", ())]}
     return clean
-
-
-def _there(run: Run, capture: Capture) -> bool:
-    """What CUPTI saw may be nothing: a timeline is listed before the calls are timed."""
-    return capture.tool != "cupti" or (run.path / capture.file).exists()
 
 
 def read_capture(run: Run, capture: Capture) -> pd.DataFrame:
