@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 NAN = math.nan
+_SLICE = 4e-3
+"""Seconds that a preempted thread waits at least: a tick of Linux at 250 Hz. All threads of a call wait for it."""
 
 
 def verdicts_of(study: Study, analysis: Analysis) -> dict[str, Verdict]:
@@ -37,7 +39,8 @@ def verdicts_of(study: Study, analysis: Analysis) -> dict[str, Verdict]:
 def _evidence(study: Study, impl: Impl, rows: Mapping[str, Mapping[Any, Any]], floored: bool) -> Evidence:
     manifest, row = study.manifest, rows.get(impl.name, {})
     reference = manifest.reference.name if manifest.reference is not None else ""
-    gaps = max(_gaps(row), _gaps(rows.get(reference, {})))
+    sides = row, rows.get(reference, {})
+    busy = _waits(manifest.timing.slower, min(number(one, "time") for one in sides))
     whose = study.whose.get(impl.name)
     hard, counted = number(row, "lower_bound_hard"), number(row, "counted_hard")
     if str(row.get("lower_bound_bound_by", "")) in ("fp32", "fp64") and _type_of(manifest) in ("fp16", "bf16", "fp8"):
@@ -68,12 +71,17 @@ def _evidence(study: Study, impl: Impl, rows: Mapping[str, Mapping[Any, Any]], f
         unbuilt=_told(manifest, impl.name, "not-built"),
         by_caller=str(row.get("method", "")).startswith("host") and manifest.device.get("kind") != "cpu",
         caller=str(row.get("caller", "") or ""),
-        slower=math.inf if unsure else min(manifest.timing.slower, gaps),
+        slower=math.inf if unsure else min(busy, max(map(_gaps, sides))),
         load=unsure or manifest.timing.load,
         switched=_told(manifest, impl.name, "settings-called"),
         fragile=tuple(impl.fragile),
         still=tuple(manifest.probe.get("still", ())),
     )
+
+
+def _waits(slower: float, time: float) -> float:
+    """Largest factor by which waits for a core can lengthen a call of so many seconds."""
+    return slower * (1 + _SLICE / time) if slower > 1 and time > 0 else slower
 
 
 def _gaps(row: Mapping[Any, Any]) -> float:

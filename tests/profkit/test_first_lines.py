@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from synthetic_runs import make_run
 
 from profkit.cli.group import invoke
 from profkit.record.importing import import_files
@@ -180,3 +181,12 @@ def test_a_busy_host_excuses_gaps_between_kernels_and_no_kernel():
     run = open_run(Path(__file__).parents[2] / "examples/h200/ICGRMS")
     run.manifest.timing.slower = 300.0
     assert Study(run).verdicts["cuda"].word == "faster"
+
+
+@pytest.mark.parametrize(("seconds", "word"), [(2e-4, "inconclusive"), (2e-1, "faster")])
+def test_a_thread_that_waits_for_a_core_waits_for_a_whole_slice(tmp_path, seconds, word):
+    run = make_run(tmp_path, {"reference": 10 * seconds, "mine": seconds})
+    run.manifest.device["kind"] = "cpu"
+    run.manifest.timing.slower = 4.0
+    run.manifest.timing.load = "CPU contention 97%"
+    assert run.verdicts["mine"].word == word
