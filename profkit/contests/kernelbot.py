@@ -167,37 +167,18 @@ def buffers(reference: Source) -> tuple[int, ...]:
     kernel = reference.functions.get("ref_kernel")
     if kernel is None or not kernel.args.args:
         return ()
-    data = kernel.args.args[0].arg
-    names: list[str] = []
-    for node in ast.walk(kernel):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id == data:
-            target = node.targets[0]
-            if isinstance(target, (ast.Tuple, ast.List)) and all(isinstance(e, ast.Name) for e in target.elts):
-                names = [e.id for e in target.elts if isinstance(e, ast.Name)]
-    return tuple(place for place, name in enumerate(names) if name != data and _only_written(kernel, name))
+    words = ast.get_docstring(kernel) is not None
+    data, text = kernel.args.args[0].arg, "\n".join(map(ast.unparse, kernel.body[words:]))
+    unpacked = re.search(rf"^ *\(?(\w+(?:, \w+)*),?\)? = {data}$", text, re.M)
+    names = unpacked[1].split(", ") if unpacked else []
+    returned = re.findall(r"\w+", " ".join(re.findall(r"^ *return ([\w(), ]+)$", text, re.M)))
 
+    def only_written(name: str) -> bool:
+        written = len(re.findall(rf"\b{name}(?:\[(?:\.\.\.|:)\] =(?!=)|\.copy_\()|\bout={name}\b", text))
+        # Where it is unpacked, and nowhere else.
+        return bool(written) and len(re.findall(rf"\b{name}\b", text)) == 1 + written + returned.count(name)
 
-def _only_written(kernel: ast.FunctionDef, name: str) -> bool:
-    """Whether every use of a name is a whole overwrite or its return, with one of the former."""
-    uses = [n for n in ast.walk(kernel) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
-    writes = [n.value for n in ast.walk(kernel) if isinstance(n, ast.Subscript) and _whole_store(n)]
-    writes += [
-        n.func.value
-        for n in ast.walk(kernel)
-        if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "copy_"
-    ]
-    writes += [k.value for n in ast.walk(kernel) if isinstance(n, ast.Call) for k in n.keywords if k.arg == "out"]
-    returned = [n.value for n in ast.walk(kernel) if isinstance(n, ast.Return)]
-    returned += [e for r in returned if isinstance(r, ast.Tuple) for e in r.elts]
-    written = [use for use in uses if any(use is node for node in writes)]
-    rest = [use for use in uses if use not in written and not any(use is node for node in returned)]
-    return bool(written) and not rest
-
-
-def _whole_store(node: ast.Subscript) -> bool:
-    everything = isinstance(node.slice, ast.Constant) and node.slice.value is Ellipsis
-    everything |= isinstance(node.slice, ast.Slice) and not any((node.slice.lower, node.slice.upper, node.slice.step))
-    return isinstance(node.ctx, ast.Store) and everything
+    return tuple(place for place, name in enumerate(names) if name != data and only_written(name))
 
 
 def _checked(reference: Source) -> Iterator[Caveat]:

@@ -18,7 +18,6 @@ from profkit.contests.gpucodeforces import score as scoring
 from profkit.contests.gpucodeforces.score import (
     Scored,
     Speedup,
-    Transcript,
     case_of,
     ordered,
     rank,
@@ -82,41 +81,12 @@ def test_twelve_places():
     assert [s.place for s in standings] == [*range(1, 13), 0, 0, 0]
 
 
-def test_points_without_and_with_a_transcript(tmp_path):
+def test_points_without_a_run(tmp_path):
     folder = Path(shutil.copytree(ROOT / "S1/ICVXKH", tmp_path / "ICVXKH"))
     bare = score(folder, None)
     assert bare.accepted is None
     assert (bare.points, bare.bonus) == ({"gt": 2, "time": 5, "throughput": 0, "bandwidth": 0}, 0)
-    log = (ROOT / "tests/data/contest/ci_comment.txt").read_text("utf-8")
-    (folder / "ci.log").write_text(log, "utf-8")
-    (folder / "readme.md").write_text("参赛者: someone\n", "utf-8")
-    seen = score(folder, None)
-    assert (seen.accepted, seen.contestant, seen.bonus) == (True, "someone", 1)
-    assert (round(seen.speedup.low, 3), round(seen.speedup.high, 3)) == (0.864, 0.930)
-    (folder / "ci.log").write_text(log.replace("✅ 精度对齐", "❌ 精度不一致"), "utf-8")
-    assert score(folder, None).accepted is False
-
-
-COMMENT = (ROOT / "tests/data/contest/ci_comment.txt").read_text("utf-8")
-
-
-def test_a_transcript_with_wrapped_lines_and_colours():
-    text = COMMENT.replace("0.000026 秒", "\n0.000026\n秒").replace("(Speedup): 0.88x", "\n(Speedup): 0.88x")
-    text = text.replace("✅", "\x1b[32m✅\x1b[0m").replace("\n", "\r\n")
-    assert Transcript.parse(text) == Transcript.parse(COMMENT)
-
-
-@pytest.mark.parametrize("text", ["", "CUDA 不可用，请确保您有可用的 NVIDIA GPU\nTypeError: cannot unpack"])
-def test_a_transcript_of_nothing(text):
-    found = Transcript.parse(text)
-    assert (found.passed, found.speedup.known) == (None, False)
-
-
-@given(a=st.floats(1e-6, 10), b=st.floats(1e-6, 10), digits=st.sampled_from([6, 9]))
-def test_an_honest_ratio_is_always_allowed(a, b, digits):
-    text = f"R 平均执行时间: {a:.{digits}f} 秒\nC 平均执行时间: {b:.{digits}f} 秒\n加速比 (Speedup): {a / b:.2f}x\n"
-    found = Transcript.parse(text).speedup
-    assert found.low <= a / b <= found.high * (1 + 1e-12)
+    assert bare.why == "not measured"
 
 
 @pytest.mark.parametrize("line", ["参赛者: 张三", "**作者**：张三", "- Contestant: 张三", "Author: 张三"])
@@ -179,14 +149,8 @@ def test_the_best_speedup_that_counts():
 )
 def test_what_a_run_says_of_a_sample(impls, accepted, why):
     run = measured({}, impls)
-    assert scoring._accepted([], run, "") == (accepted, why)
-    assert scoring._accepted(["no readme"], run, "") == (False, "form: no readme")
-
-
-def test_a_transcript_without_a_verdict_accepts_nothing():
-    assert scoring._accepted([], None, "no word") == (None, "the transcript has no verdict")
-    assert scoring._accepted([], None, "✅ 精度对齐") == (True, "transcript")
-    assert scoring._accepted([], None, "") == (None, "not measured")
+    assert scoring._accepted([], run) == (accepted, why)
+    assert scoring._accepted(["no readme"], run) == (False, "form: no readme")
 
 
 def test_a_run_brings_points_and_the_bonus_takes_a_prompt_and_a_time(tmp_path):

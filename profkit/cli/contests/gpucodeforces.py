@@ -29,30 +29,20 @@ if TYPE_CHECKING:
 
 @click.command("new")
 @click.argument("path", type=PATH)
-@click.option("--op", default="", metavar="TEXT", help="The operation: softmax, gelu, 'silu(x) * y'.")
-@click.option(
-    "--from",
-    "reference",
-    type=PATH,
-    metavar="FILE",
-    help="Start from this reference instead; --op is then only the title.",
-)
+@click.option("--op", required=True, metavar="TEXT", help="The operation: softmax, gelu, 'silu(x) * y'.")
 @click.option("--shape", default="4096,8192", show_default=True, metavar="N,M", help="Shape of each input.")
 @click.option("--contestant", default="", metavar="NAME", help="Whose submission it is; goes into readme.md.")
-def new_(path: Path, op: str, reference: Path | None, shape: str, contestant: str) -> int:
+def new_(path: Path, op: str, shape: str, contestant: str) -> int:
     """Make a sample folder PATH. A contest's is named after its issue, S1/IABCDE.
 
     \b
     profkit new softmax --op softmax
     profkit new S1/IABCDE --op "silu(x) * y" --shape 64,1024
-    profkit new mine --from my_model.py --op "my model"
     """
-    if not op and reference is None:
-        raise click.UsageError("say what it computes: --op TEXT, or --from FILE")
     sizes = tuple(int(size) for size in re.findall(r"\d+", shape))
     if not sizes or 0 in sizes:
         raise click.UsageError(f"--shape {shape!r}: sizes above 0, with commas between")
-    for file in create(Wish(path, op, sizes, reference, contestant)):
+    for file in create(Wish(path, op, sizes, contestant)):
         click.echo(str(file))
     contest = f"profkit check {path}; " if ID.fullmatch(path.name) else ""
     click.echo(f"next: {contest}profkit profile {path}", err=True)
@@ -69,7 +59,7 @@ def check_(folder: Path, as_json: bool) -> int:
     profkit check S1/ICVXKH
 
     \b
-    F1..F6   what gets it rejected: files, definitions, the lines run_code.py prints
+    F1..F5   what gets it rejected: files, definitions, the lines run_code.py prints
     P1       a prompt that earns no bonus
 
     Exit code 1 when something would be rejected.
@@ -145,7 +135,7 @@ def score_(folder: Path, runs: Path, as_json: bool) -> int:
     \b
     profkit score S1 --json
 
-    A sample is accepted when its form is right and its newest run (or a transcript saved beside it) passed.
+    A sample is accepted when its form is right and its newest run passed.
     The contestant comes from a line `参赛者: NAME` in readme.md.
     """
     rows = score.ordered(score.score(one, _newest(runs / one.resolve().name)) for one in submissions(folder))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,14 +26,13 @@ LINES = {
     "平均执行时间: ": "<label> 平均执行时间: <seconds> 秒",
     "加速比 (Speedup): ": "加速比 (Speedup): <ratio>x",
 }
-_ALLOWED = {"torch", "triton", "numpy"}
 BONUS = "P1"
 """Code of a prompt without a bonus; no reason to reject."""
 
 
 @dataclass(frozen=True)
 class Defect:
-    """`code`: F1 to F6 for what gets a submission rejected, or BONUS."""
+    """`code`: F1 to F5 for what gets a submission rejected, or BONUS."""
 
     code: str
     file: Path
@@ -123,22 +120,6 @@ def _entry(path: Path) -> Iterator[Defect]:
         if part not in text:
             fix = "print it word for word: it is what the contest shows"
             yield Defect("F5", path, f"never prints the line `{line}`", fix)
-    for node in ast.walk(source.tree):
-        for top in sorted({name.split(".")[0] for name in _imported(node)}):
-            local = (path.parent / f"{top}.py").is_file()
-            if not local and top not in _ALLOWED and top not in sys.stdlib_module_names:
-                what = (
-                    f"line {getattr(node, 'lineno', 0)} imports {top}, which is neither here nor part of torch's world"
-                )
-                yield Defect("F6", path, what, "import the folder's own files and torch")
-
-
-def _imported(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        return [node.module]
-    return []
 
 
 def _unparsable_candidates(sample: Sample) -> Iterator[Defect]:

@@ -19,7 +19,6 @@ from profkit.contests.sources import rename_names
 from profkit.errors import ProfkitError
 from profkit.rundir.files import write_atomic
 from profkit.targets.sample import resolve
-from profkit.targets.source import Source
 
 SHAPE = (4096, 8192)
 _GETTERS = ("get_inputs", "get_init_inputs", "get_work")
@@ -27,12 +26,11 @@ _GETTERS = ("get_inputs", "get_init_inputs", "get_work")
 
 @dataclass(frozen=True)
 class Wish:
-    """What is to be made. `reference`: a file to start from instead of an operation."""
+    """What is to be made."""
 
     path: Path
-    op: str = ""
+    op: str
     shape: tuple[int, ...] = SHAPE
-    reference: Path | None = None
     contestant: str = ""
 
 
@@ -103,9 +101,7 @@ def create(wish: Wish) -> list[Path]:
     if wish.path.exists() and any(wish.path.iterdir()):
         raise ProfkitError(f"{wish.path} exists and is not empty", fix="choose another name, or remove it yourself")
     whole = wish.op.replace(" ", "").replace("layernorm", "layer_norm")
-    if wish.reference is not None:
-        texts = _from_reference(wish, _read(wish.reference))
-    elif whole in WHOLE:
+    if whole in WHOLE:
         texts = _from_reference(wish, _whole(wish, whole))
     else:
         texts = _from_operation(wish, understand(wish.op))
@@ -165,8 +161,8 @@ def _apply(name: str, arguments: list[ast.expr], operation: Operation) -> tuple[
 def _unknown(text: str) -> ProfkitError:
     return ProfkitError(
         f"--op {text!r}: not an operation that profkit can write",
-        fix=f"{', '.join(WHOLE)}; an element-wise expression of {', '.join(FUNCTIONS)}; for anything else "
-        "write the reference and give it with --from FILE",
+        fix=f"{', '.join(WHOLE)}; an element-wise expression of {', '.join(FUNCTIONS)}; any other "
+        "sample is a folder with a reference and a candidate",
     )
 
 
@@ -245,23 +241,10 @@ def _whole(wish: Wish, op: str) -> str:
     return template("whole.py", arguments=arguments, expression=expression, draws=draws, **_common(wish, op))
 
 
-def _read(file: Path) -> str:
-    """A given reference. Raises ProfkitError when it is not there or lacks a name."""
-    if not file.is_file():
-        fix = "--from wants a Python file with Model, get_inputs and get_init_inputs"
-        raise ProfkitError(f"{file}: no such file", fix=fix)
-    source = Source.read(file)
-    missing = {"Model", "get_inputs", "get_init_inputs"} - {*source.classes, *source.functions}
-    if missing:
-        raise ProfkitError(f"{file}: does not define {', '.join(sorted(missing))}", fix="add it")
-    return source.text
-
-
 def _from_reference(wish: Wish, reference: str) -> dict[str, str]:
     """The reference as it is, and its operators under the name ModelNew as the candidate."""
     candidate = _without_getters(rename_names(reference, {"Model": "ModelNew"}))
-    title = wish.op or (wish.reference.stem if wish.reference is not None else "")
-    values = _common(wish, title) | {"cpu_file": "example_cudacode", "cpu_label": "PyTorch"}
+    values = _common(wish, wish.op) | {"cpu_file": "example_cudacode", "cpu_label": "PyTorch"}
     return {
         "example_torchcode.py": reference,
         "example_cudacode.py": template("torch.py", candidate=candidate, **values),

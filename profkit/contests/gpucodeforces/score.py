@@ -100,43 +100,15 @@ def similar(earlier: Speedup, later: Speedup) -> str:
     return "similar" if high <= 1 + SAME else "inconclusive"
 
 
-@dataclass(frozen=True)
-class Transcript:
-    """Transcript of run_code.py. `passed`: its accuracy verdict, None without."""
-
-    passed: bool | None
-    speedup: Speedup
-
-    @classmethod
-    def parse(cls, text: str) -> Transcript:
-        """Printed times are rounded: the interval holds all ratios that they allow."""
-        text = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)
-        verdicts = re.findall(r"(✅|❌)\s*精度(?:对齐|不一致)", text)
-        printed = re.search(r"加速比\s*\(Speedup\):\s*([0-9.]+)x", text)
-        times = re.findall(r"平均执行时间:\s*([0-9.]+)\s*秒", text)[-2:]
-        speedup = Speedup(float(printed[1]) if printed else math.nan)
-        if len(times) == 2:
-            (low, high), (least, most) = map(_allowed, times)
-            speedup = replace(speedup, low=low / most, high=high / least if least else math.inf)
-        return cls(verdicts[-1] == "✅" if verdicts else None, speedup)
-
-
-def _allowed(printed: str) -> tuple[float, float]:
-    """The least and the largest number that is printed so."""
-    half = 0.5 * 10.0 ** -len(printed.partition(".")[2])
-    return max(0.0, float(printed) - half), float(printed) + half
-
-
 def score(folder: Path, run: Study | None) -> Scored:
     """The points of one sample folder, with its newest run when there is one."""
     checked = check(folder)
     sample = checked.sample
     entry = _text(folder / "run_code.py")
     timed = _timed(run)
-    log = _log(folder)
     earned = {"gt": sample is not None} | {key: timed or word in entry for key, word in _PRINTED.items()}
     points = {key: worth if earned[key] else 0 for key, worth in POINTS.items()}
-    accepted, why = _accepted([d.what for d in checked.form], run, log)
+    accepted, why = _accepted([d.what for d in checked.form], run)
     prompt_bad = sample is None or sample.prompt is None or any(d.code == BONUS for d in checked.defects)
     return Scored(
         id=folder.resolve().name,
@@ -144,8 +116,8 @@ def score(folder: Path, run: Study | None) -> Scored:
         accepted=accepted,
         why=why,
         points=points,
-        bonus=0 if prompt_bad or not (timed or log) else 1,
-        speedup=_speedup(run) if run is not None else Transcript.parse(log).speedup,
+        bonus=0 if prompt_bad or not timed else 1,
+        speedup=_speedup(run) if run is not None else Speedup(),
         case=case_of(Source.read(sample.reference)) if sample is not None else "",
     )
 
@@ -192,7 +164,7 @@ def case_of(reference: Source) -> str:
     return ast.dump(ast.Module(body=kept, type_ignores=[]))
 
 
-def _accepted(form: list[str], run: Study | None, log: str) -> tuple[bool | None, str]:
+def _accepted(form: list[str], run: Study | None) -> tuple[bool | None, str]:
     if form:
         return False, f"form: {form[0]}"
     if run is not None:
@@ -203,9 +175,6 @@ def _accepted(form: list[str], run: Study | None, log: str) -> tuple[bool | None
         if not _on_gpu(run):
             return None, "measured on a CPU: the contest times CUDA"
         return (True, f"run {run.path.name}") if ran else (None, "no candidate ran")
-    if log:
-        passed = Transcript.parse(log).passed
-        return passed, "transcript" if passed is not None else "the transcript has no verdict"
     return None, "not measured"
 
 
@@ -226,15 +195,6 @@ def _speedup(run: Study) -> Speedup:
     good = [one for one in run.verdicts.values() if one.wins or one.word in ("slower", "same", "inconclusive")]
     found = [Speedup(one.speedup, one.low, one.high) for one in good if _on_gpu(run) and not math.isnan(one.speedup)]
     return max(found, key=lambda s: s.value, default=Speedup())
-
-
-def _log(folder: Path) -> str:
-    """A saved transcript in the folder: a .log or .txt with the contest's lines."""
-    for file in sorted([*folder.glob("*.log"), *folder.glob("*.txt")]):
-        text = _text(file)
-        if file.name != "prompt.txt" and "精度对齐验证" in text:
-            return text
-    return ""
 
 
 def _contestant(folder: Path) -> str:

@@ -11,10 +11,8 @@ below the lower bound is impossible and counts as faster than nothing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -157,11 +155,8 @@ def _rated(problem: Problem, base: Record, entry: Record) -> Rated:
         if not number(own.get("rounds", MIN_ROUNDS)) >= MIN_ROUNDS:
             low, high, source = NAN, NAN, "too few rounds"
     else:
-        value = float(base["mean"]) / float(entry["runtime"])
-        spread = math.hypot(_log_error(base), _log_error(entry.get("runtime_stats") or {}))
-        factor = math.exp(NormalDist().inv_cdf(0.975) * spread)
-        low, high = value / factor, value * factor
-        source = "no spread known" if math.isnan(spread) else "mean and std of both files"
+        value, low, high = float(base["mean"]) / float(entry["runtime"]), NAN, NAN
+        source = "measured apart: no interval"
     return Rated(problem.id, problem.name, True, True, value, low, high, source, share)
 
 
@@ -171,15 +166,6 @@ def no_win(own: Record) -> str:
         return str(own["verdict"])
     spoilt = own.get("verdict") == "faster" and own.get("wins") is False
     return ", ".join(own.get("conditions", ())) or "not believed" if spoilt else ""
-
-
-def _log_error(stats: Record) -> float:
-    """Standard error of the logarithm of a mean, the rounding to three digits included."""
-    mean, deviation, trials = (number(stats.get(key)) for key in ("mean", "std", "num_trials"))
-    if not (mean > 0 and trials > 0 and deviation >= 0):
-        return NAN
-    rounding = 10 ** (math.floor(math.log10(mean)) - 2) / math.sqrt(12) / mean
-    return math.hypot(deviation / mean / math.sqrt(trials), rounding)
 
 
 def tie_aware(rows: Sequence[Rated]) -> dict[str, dict[str, float]]:
