@@ -1,17 +1,10 @@
-"""ncu's .ncu-rep reports, by NVIDIA's reader package if installed, else by ncu itself.
-
-Both give base units; the package all digits, the export of ncu two decimals.
-"""
+"""ncu's .ncu-rep reports, by NVIDIA's reader package, in base units with all digits."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-import os
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +14,9 @@ import pandas as pd
 from collectors.caveat import Caveat
 from collectors.errors import CollectError
 from collectors.ncu.launches import DEVICE_NAME, KEYS, Launches, chip
-from collectors.ncu.log import diagnose, reason
-from collectors.ncu.raw import raw_launches
-from collectors.ncu.text import Scan
 from collectors.numbers import scale
 
 _MAGIC = b"NVR\0"
-_TIMEOUT = 600.0
 
 
 def is_report(path: Path) -> bool:
@@ -42,12 +31,7 @@ def is_report(path: Path) -> bool:
 def launches(path: Path, wanted: Callable[[str], bool]) -> Launches:
     """The launches of a report; raises CollectError when it is cut, empty or unreadable here."""
     results = count_results(path)
-    try:
-        import ncu_report
-    except ImportError:
-        found = _by_ncu(path, wanted)
-    else:
-        found = _by_package(ncu_report, path, wanted)
+    found = _by_package(package(path), path, wanted)
     read_in = len(found.keys)
     if not read_in or (results is not None and results != read_in):
         raise CollectError(
@@ -55,6 +39,18 @@ def launches(path: Path, wanted: Callable[[str], bool]) -> Launches:
             fix="update the ncu-report package, or export CSV with the ncu that wrote the report",
         )
     return found
+
+
+def package(path: Path) -> Any:
+    """NVIDIA's reader of reports. Raises CollectError without it."""
+    try:
+        import ncu_report
+    except ImportError as error:
+        raise CollectError(
+            f"{path}: reading a report of ncu needs the package ncu-report",
+            fix=f"pip install ncu-report, or give what `ncu --import {path.name} --page raw --csv --print-units base` prints",
+        ) from error
+    return ncu_report
 
 
 def count_results(path: Path) -> int | None:
@@ -179,38 +175,3 @@ def _text(action: Any, name: str) -> str:
 def _integer(action: Any, name: str) -> str:
     metric = action.metric_by_name(name)
     return str(int(metric.as_double())) if metric is not None and metric.has_value() else ""
-
-
-def _by_ncu(path: Path, wanted: Callable[[str], bool]) -> Launches:
-    with exported(path, "raw", "--print-units", "base") as export:
-        scan = Scan(export)
-        found = raw_launches(scan, scan, wanted)
-    if found.keys.empty:
-        why = reason(diagnose(scan.text))
-        raise CollectError(f"{path}: {why.message if why else 'no launches in it'}", fix=why.fix if why else "")
-    return found
-
-
-@contextlib.contextmanager
-def exported(path: Path, *page: str) -> Iterator[Path]:
-    """A page of a report as a CSV file for a while, by the ncu on PATH. Raises CollectError."""
-    program = shutil.which("ncu")
-    if program is None:
-        raise CollectError(f"{path}: nothing here reads ncu reports", fix="pip install ncu-report, or put ncu on PATH")
-    command = [program, "--config-file", "off", "--import", str(path), "--csv", "--page", *page]
-    with tempfile.TemporaryDirectory() as folder:
-        export = Path(folder, "export.csv")
-        with export.open("wb") as file:
-            try:
-                subprocess.run(
-                    command,
-                    stdout=file,
-                    stderr=subprocess.STDOUT,
-                    stdin=subprocess.DEVNULL,
-                    timeout=_TIMEOUT,
-                    env={**os.environ, "LC_ALL": "C"},
-                    check=False,
-                )
-            except (OSError, subprocess.TimeoutExpired) as error:
-                raise CollectError(f"{path}: {program} could not export it: {error}") from error
-        yield export

@@ -89,13 +89,8 @@ _ACCESS = {2: "Load", 4: "Store"}
 
 
 def _of_report(file: Path) -> list[Listing]:
-    try:
-        import ncu_report
-    except ImportError:
-        with rep.exported(file, "source", "--print-source", "cuda,sass") as page:
-            return read(page)
     rep.count_results(file)
-    report = ncu_report.load_report(str(file))
+    report = rep.package(file).load_report(str(file))
     actions = [report[i][j] for i in range(len(report)) for j in range(len(report[i]))]
     kernels = _joined([one for one in (_sampled(action) for action in actions) if one.instructions])
     if not kernels:

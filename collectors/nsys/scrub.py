@@ -1,6 +1,6 @@
 """A sqlite export of Nsight Systems without environment, host name, command lines and paths.
 
-Kept are GPU work, API calls, NVTX ranges, devices, and the strings that these use, in a database written anew, so
+Kept are GPU work, API calls, NVTX ranges, devices, and the strings that these use. VACUUM writes the database anew, so
 that nothing stays behind in free pages.
 """
 
@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
-from urllib.parse import quote
 
 from collectors.errors import CollectError
-from collectors.nsys.tables import ACTIVITY, open_base
+from collectors.nsys.tables import ACTIVITY, open_base, tables_of
 
 _KEPT = re.compile(
     rf"{ACTIVITY}\w+|ENUM_\w+|NVTX_EVENTS|GPU_METRICS|TARGET_INFO_(GPU\w*|CUDA_\w+)|META_DATA_EXPORT|DIAGNOSTIC_EVENT"
@@ -23,9 +22,9 @@ _KEPT = re.compile(
 _STRINGS = ("demangledName", "shortName", "mangledName", "nameId", "textId", "jsonTextId")
 """Columns of the kept tables that point into StringIds."""
 _ROWS = {
-    "META_DATA_EXPORT": "WHERE name LIKE 'EXPORT_PRODUCT%' OR name LIKE 'EXPORT_SCHEMA%'",
+    "META_DATA_EXPORT": "name LIKE 'EXPORT_PRODUCT%' OR name LIKE 'EXPORT_SCHEMA%'",
     # Warnings and errors; the rest tells of paths and of the launching.
-    "DIAGNOSTIC_EVENT": "WHERE severity IN (2, 3)",
+    "DIAGNOSTIC_EVENT": "severity IN (2, 3)",
 }
 _FOLDERS = re.compile(r"(?<![\w.])/(?:[^\s/]+/)+")
 
@@ -39,13 +38,13 @@ def scrub(source: str | Path, target: str | Path | None = None) -> None:
     target = Path(target) if target is not None else source
     part = target.with_name(f"{target.name}.part")
     with open_base(source) as base:
-        names = [str(name) for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        made = dict(base.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall())
+        tables = tables_of(base)
     try:
-        part.unlink(missing_ok=True)
-        with _opened(part) as new:
-            new.execute("ATTACH ? AS old", (f"file:{quote(str(source.resolve()))}?mode=ro&immutable=1",))
-            _copy(new, [name for name in names if _KEPT.fullmatch(name)], made)
+        shutil.copyfile(source, part)
+        with closing(sqlite3.connect(part, isolation_level=None)) as copy:
+            copy.execute("PRAGMA journal_mode = OFF")
+            _strip(copy, tables)
+            copy.execute("VACUUM")
         os.replace(part, target)
     except (OSError, sqlite3.Error) as error:
         with suppress(OSError):
@@ -53,28 +52,22 @@ def scrub(source: str | Path, target: str | Path | None = None) -> None:
         raise CollectError(f"{target}: cannot be written: {error}", fix="free some disk space") from error
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    base = sqlite3.connect(f"file:{quote(str(path.resolve()))}", uri=True)
-    try:
-        base.execute("PRAGMA journal_mode = OFF")
-        yield base
-        base.commit()
-    finally:
-        base.close()
-
-
-def _copy(new: sqlite3.Connection, names: list[str], made: dict[str, str]) -> None:
+def _strip(base: sqlite3.Connection, tables: set[str]) -> None:
+    kinds = "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
     used: list[str] = []
-    for name in names:
-        new.execute(made[name])
-        new.execute(f'INSERT INTO main."{name}" SELECT * FROM old."{name}" {_ROWS.get(name, "")}')
-        there = {row[1] for row in new.execute(f'PRAGMA main.table_info("{name}")')}
-        used += [f'SELECT "{column}" FROM main."{name}"' for column in _STRINGS if column in there]
-    if "StringIds" in made:
-        new.execute(made["StringIds"])
-        ids = " UNION ".join(used) or "SELECT NULL"
-        new.execute(f"INSERT INTO main.StringIds SELECT * FROM old.StringIds WHERE id IN ({ids})")
-    if "DIAGNOSTIC_EVENT" in names:
-        new.create_function("without_folders", 1, lambda text: _FOLDERS.sub(".../", text or ""), deterministic=True)
-        new.execute("UPDATE main.DIAGNOSTIC_EVENT SET text = without_folders(text)")
+    for name, kind in base.execute(kinds).fetchall():
+        if kind == "table" and _KEPT.fullmatch(name):
+            there = {row[1] for row in base.execute(f'PRAGMA table_info("{name}")')}
+            used += [
+                f'SELECT "{column}" FROM "{name}" WHERE "{column}" NOT NULL' for column in _STRINGS if column in there
+            ]
+        elif name != "StringIds":
+            base.execute(f'DROP {kind} "{name}"')
+    for name in tables & _ROWS.keys():
+        base.execute(f'DELETE FROM "{name}" WHERE NOT ({_ROWS[name]})')
+    if "StringIds" in tables:
+        ids = " UNION ".join(used) or "SELECT -1"
+        base.execute(f"DELETE FROM StringIds WHERE id NOT IN ({ids})")
+    if "DIAGNOSTIC_EVENT" in tables:
+        base.create_function("without_folders", 1, lambda text: _FOLDERS.sub(".../", text or ""), deterministic=True)
+        base.execute("UPDATE DIAGNOSTIC_EVENT SET text = without_folders(text)")

@@ -1,29 +1,18 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from exports import Dialect, Launch, write
 
 from collectors import CollectError
 from collectors.ncu import read, rep, source
 
 SHARED = Path(__file__).parents[3] / "shared/data/ncu"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the public reports are not here")
-
-LAUNCHES = (
-    Launch(
-        "k(int)", {"device__attribute_clock_rate": 1.98e6, "gpu__time_duration.sum": 48640.0, "dram__bytes.sum": 5e8}
-    ),
-    Launch(
-        "l(int)", {"device__attribute_clock_rate": 1.98e6, "gpu__time_duration.sum": 2687008.0, "dram__bytes.sum": 7e8}
-    ),
-)
 
 
 def varint(value: int) -> bytes:
@@ -49,52 +38,13 @@ def no_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "ncu_report", None)
 
 
-def fake_ncu(folder: Path, text: bytes) -> None:
-    export = folder / "export.csv"
-    export.write_bytes(text)
-    program = folder / "ncu"
-    program.write_text(
-        f'#!/bin/sh\ntest "$LC_ALL" = C || exit 3\ncase "$*" in *--import*base*) cat "{export}";; esac\n'
-    )
-    program.chmod(0o755)
-
-
-def test_without_the_package_ncu_exports_the_report(tmp_path, monkeypatch, no_package):
-    fake_ncu(tmp_path, write(LAUNCHES, Dialect(before=())))
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    path = tmp_path / "x.ncu-rep"
-    path.write_bytes(REPORT)
-    frame = read(path)
-    assert frame["kernel"].tolist() == ["k(int)", "l(int)"]
-    assert frame["time"].tolist() == pytest.approx([48640e-9, 2687008e-9])
-
-
-def test_an_export_without_launches_gives_ncus_reason(tmp_path, monkeypatch, no_package):
-    fake_ncu(tmp_path, b"==ERROR== Failed to find metric sm__nope\n")
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    path = tmp_path / "x.ncu-rep"
-    path.write_bytes(REPORT)
-    with pytest.raises(CollectError, match="Failed to find metric"):
-        read(path)
-
-
-def test_an_export_shorter_than_the_report_is_refused(tmp_path, monkeypatch, no_package):
-    fake_ncu(tmp_path, write(LAUNCHES[:1], Dialect(before=())))
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    path = tmp_path / "x.ncu-rep"
-    path.write_bytes(REPORT)
-    with pytest.raises(CollectError, match="1 of 2 launches"):
-        read(path)
-
-
-def test_with_neither_the_fix_names_both(tmp_path, monkeypatch, no_package):
-    monkeypatch.setenv("PATH", str(tmp_path))
+def test_without_the_package_the_fix_names_it(tmp_path, no_package):
     path = tmp_path / "x.ncu-rep"
     path.write_bytes(REPORT)
     with pytest.raises(CollectError) as caught:
         read(path)
     assert "ncu-report" in caught.value.fix
-    assert "PATH" in caught.value.fix
+    assert "ncu --import x.ncu-rep" in caught.value.fix
 
 
 def test_a_cut_report_is_refused_at_every_byte(tmp_path):
@@ -249,18 +199,6 @@ def test_a_source_page_that_is_no_csv_is_refused(tmp_path):
     path.write_text('"' + "x" * 200_000 + '"\n')
     with pytest.raises(CollectError, match="not CSV"):
         source.read(path)
-
-
-def test_without_the_package_ncus_source_page_is_read(tmp_path, monkeypatch, no_package):
-    page = Path(__file__).parents[1] / "data/ncu/source_cuda.csv"
-    fake_ncu(tmp_path, page.read_bytes())
-    (tmp_path / "ncu").write_text(
-        f'#!/bin/sh\ncase "$*" in *"--page source --print-source cuda,sass"*) cat "{page}";; esac\n'
-    )
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    path = tmp_path / "x.ncu-rep"
-    path.write_bytes(REPORT)
-    assert source.read(path) == source.read(page)
 
 
 @needs_shared
