@@ -13,6 +13,7 @@ from profkit.errors import ProfkitError
 from profkit.report import explain
 from profkit.report import lines as source_lines
 from profkit.report.dialects import agent
+from profkit.report.messages import speaking
 from profkit.report.names import short_name
 
 LINES = "record them: profkit profile SAMPLE --lines"
@@ -22,9 +23,10 @@ LINES = "record them: profkit profile SAMPLE --lines"
 @click.argument("run", type=shared.PATH)
 @click.option("--kernel", default="", metavar="NAME", help="Only kernels whose name contains NAME.")
 @click.option("--lines", is_flag=True, help="The source lines that its kernels wait for.")
+@shared.lang("Language of the text.")
 @shared.json_
 @shared.reader
-def explain_(run: Path, kernel: str, lines: bool, as_json: bool, reader: str | None) -> int:
+def explain_(run: Path, kernel: str, lines: bool, lang: str, as_json: bool, reader: str | None) -> int:
     """Findings about the newest run at RUN or below, ranked by the time each could win at most.
 
     \b
@@ -49,10 +51,12 @@ def explain_(run: Path, kernel: str, lines: bool, as_json: bool, reader: str | N
     elif as_json:
         click.echo(json.dumps(explain.document(study, findings), ensure_ascii=False, allow_nan=False))
     elif lines:
-        told = source_lines.text(study.lines, kernel=kernel)
+        with speaking(lang):
+            told = source_lines.text(study.lines, kernel=kernel)
         if not told:
             raise ProfkitError(f"{study.path}: no source lines in this run", fix=explain.runnable(LINES, study))
         show(told)
     else:
-        show(explain.text(study, findings))
+        with speaking(lang):
+            show(explain.text(study, findings))
     return 0

@@ -90,9 +90,10 @@ def _again(run: str, output: Path | None, force: bool, as_json: bool, lang: str)
         metrics = as_json or (output is not None and output.suffix == ".json")
         if not metrics and output is not None and output.suffix not in ("", *_TEXT):
             raise click.UsageError(f"{output}: a report is written as .md, .html or .json; pictures: profkit roofline")
-        shared.deliver(derived.metrics(study) if metrics else markdown.report(study), output or Path("-"), force)
+        with speaking("en" if metrics else lang):
+            shared.deliver(derived.metrics(study) if metrics else markdown.report(study), output or Path("-"), force)
         return 0
-    files = derived.write(study)
+    files = derived.write(study, lang=lang)
     with speaking(lang):
         show(terminal.summary(study))
     click.echo(terminal.next_steps(study, files), err=True)

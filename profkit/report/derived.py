@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from analyzers.verdicts.shapes import to_dict
 from profkit.errors import ProfkitError
 from profkit.report import figures
+from profkit.report.messages import speaking
 from profkit.report.writers import markdown
 from profkit.rundir.files import write_atomic
 from roofline.figure.bars import draw_steps
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 
-def write(study: Study, *, pictures: bool = True) -> list[Path]:
-    """Write metrics, kernels, report.md and unless told not to the pictures; return the paths.
+def write(study: Study, *, pictures: bool = True, lang: str = "en") -> list[Path]:
+    """Write metrics, kernels, pictures, and report.md in this language; return the paths.
 
     Raises ProfkitError where files that they were made of are gone.
     """
@@ -38,7 +39,8 @@ def write(study: Study, *, pictures: bool = True) -> list[Path]:
     drawn = [study.path / f"{name}.{form}" for name in made for form in ("png", "svg")]
     for file in drawn:
         write_atomic(file, image(made[file.stem], file))
-    write_atomic(text, markdown.report(study).encode())
+    with speaking(lang):
+        write_atomic(text, markdown.report(study).encode())
     return [numbers, kernels, *drawn, text]
 
 

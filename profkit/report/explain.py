@@ -61,7 +61,7 @@ def text(study: Study, findings: Sequence[Finding]) -> str:
         parts += ["", *_impl(study, list(unchecked.values()))] if unchecked else []
         mine = {name: own for name, own in mine.items() if name not in silent}
     for name, own in mine.items():
-        parts += ["", headline(study, name), *(_impl(study, own) or ["  nothing found: no rule's evidence holds"])]
+        parts += ["", headline(study, name), *(_impl(study, own) or [f"  {say('ex_nothing')}"])]
     if all(one.severity == COLLECT for one in findings):
         parts += ["", unexplained(findings)]
     return "\n".join(parts)
@@ -133,10 +133,10 @@ def _impl(study: Study, findings: Sequence[Finding]) -> list[str]:
     large = [one for one in told if not one.ratio < MINOR][:SHOWN]
     lines = [line for number, one in enumerate(large, 1) for line in _finding(study, number, one)]
     if hidden := len(told) - len(large):
-        lines.append(f"  and {hidden} smaller finding{'s' * (hidden > 1)} (--json has all)")
+        lines.append(f"  {say('ex_hidden', count=str(hidden), s='s' * (hidden > 1))}")
     if missing := {one.rule: one.next_step for one in findings if one.severity == COLLECT}:
-        lines.append(f"  not checked, counters missing: {', '.join(missing)}")
-        lines.append(f"    collect: {runnable(next(iter(missing.values())), study)}")
+        lines.append(f"  {say('ex_missing', rules=', '.join(missing))}")
+        lines.append(f"    {say('ex_collect', command=runnable(next(iter(missing.values())), study))}")
     return lines
 
 
@@ -145,13 +145,13 @@ def _finding(study: Study, number: int, one: Finding) -> list[str]:
     short = short_name(one.kernel)
     # As much of the full name as --kernel needs.
     name = short if one.kernel.startswith(short) else f"{short}: {cut(one.kernel, 60)}"
-    return [
-        f"  {number}. {gain(one)}: {title}",
-        *([f"     kernel: {name}"] if one.kernel else []),
-        f"     because: {'; '.join(map(proof, one.evidence))}",
-        f"     next: {then}",
-        f"     expect: {expect}",
+    told = [
+        say("ex_kernel", name=name) if one.kernel else "",
+        say("ex_because", proofs="; ".join(map(proof, one.evidence))),
+        say("ex_next", then=then),
+        say("ex_expect", expect=expect),
     ]
+    return [f"  {number}. {gain(one)}{say('colon')}{title}", *(f"     {line}" for line in told if line)]
 
 
 def runnable(text: str, study: Study) -> str:

@@ -8,6 +8,7 @@ import html
 import itertools
 import json
 import re
+import shutil
 from functools import cache
 from pathlib import Path
 
@@ -331,3 +332,18 @@ def test_a_snippet_says_once_that_its_picture_is_in_english():
     said = "制图的机器上没有中文字体"
     assert in_each(lambda: pr.snippet(run("ICJTRP"), foreign=True))[1].count(said) == 1
     assert said not in in_each(lambda: pr.snippet(run("ICJTRP")))[1]
+
+
+def test_the_report_and_the_findings_of_a_run_are_chinese_where_asked(tmp_path):
+    run = shutil.copytree(H200 / "ICJTRP", tmp_path / "run")
+    assert invoke(["report", str(run), "--lang", "zh"]) == 0
+    headings = [line for line in (run / "report.md").read_text().splitlines() if line.startswith("## ")]
+    assert [one for one in headings if one.isascii()] == ["## Roofline", "## Kernels"]
+    assert json.loads((run / "metrics.json").read_text())["verdicts"][0]["word"] == "faster"
+
+
+def test_explain_speaks_chinese(capsys):
+    assert invoke(["explain", str(H200 / "ICJTRP"), "--lang", "zh"]) == 0
+    said = capsys.readouterr().out
+    assert "下一步：" in said
+    assert "next:" not in said

@@ -11,7 +11,7 @@ from analyzers.verdicts.verdict import brief
 from profkit.report import lines
 from profkit.report.explain import MINOR, gain, worded
 from profkit.report.layout import Column, Table, code, column, pipe_table, without_markup, words
-from profkit.report.messages import say
+from profkit.report.messages import named, say, translated
 from profkit.report.names import short_name
 from profkit.report.sections import answer, caveats, kernels, method, parts
 from profkit.report.waterfall import shown, table
@@ -38,7 +38,7 @@ def _head(study: Study) -> Iterator[str]:
     yield "\n".join(f"**{line}**  " for line in answer.first_lines(study)).rstrip()
     missing, fix = method.counters_line(study), study.manifest.counters.fix
     if missing:
-        yield f"> {missing}." + (f" Fix: {fix}." if fix else "")
+        yield f"> {_stopped(missing + (say('md_fix', fix=fix) if fix else ''))}"
     yield _grid(parts.parts_table(study))
     yield _stopped(method.paired_line(study))
     yield method.uncounted_line(study)
@@ -56,9 +56,9 @@ def _answers(study: Study) -> Iterator[Section]:
         yield say("p_fall_title"), note, [_grid(table(whole.blocks, head, whole.time))]
     yield say("hole_title"), say("hole_note"), list(map(_grid, kernels.holes_tables(study)))
     placed = method.placed(study)
-    whose = f" of {study.best.name}" if study.best is not None else ""
-    note = f"The largest gains known{whose}: upper bounds, which do not add up. `profkit explain` has all of them."
-    yield "What next", say("p_ranked_wall") if study.stepwise and not placed else note, [_listed(_findings(study))]
+    whose = say("md_whose", name=study.best.name) if study.best is not None else ""
+    note = say("p_ranked_wall") if study.stepwise and not placed else say("md_gains", whose=whose)
+    yield say("md_next"), note, [_listed(_findings(study))]
     if placed:
         yield "Roofline", "", ["![roofline](roofline.png)"]
     elif (study.path / "waterfall.png").exists():
@@ -72,8 +72,8 @@ def _findings(study: Study) -> Iterator[str]:
         found = [one for one in found if one.impl == study.best.name]
     for one in found[:TOP_FINDINGS]:
         title, then, _ = worded(one, study)
-        where = f" in {code(short_name(one.kernel))}" if one.kernel else ""
-        yield f"**{gain(one)}**{where}: {title}. Next: {then}."
+        where = say("md_where", kernel=code(short_name(one.kernel))) if one.kernel else ""
+        yield say("md_finding", gain=gain(one), where=where, title=title, then=then)
 
 
 def _evidence(study: Study) -> Iterator[Section]:
@@ -81,16 +81,16 @@ def _evidence(study: Study) -> Iterator[Section]:
     yield say("by_shape"), say("shapes_note"), [_grid(parts.shapes_table(study))]
     by = ", ".join(study.passes[-1][1].inputs) if study.passes else ""
     yield say("by_pass"), say("passes_note", by=by), [_grid(parts.passes_table(study))]
-    note = "What the sampler saw warps wait for, charged to the line that makes them wait. A bound is a slice of its kernel's."
-    yield "Source lines", note, [f"```\n{found}\n```" if (found := lines.text(study.lines)) else ""]
+    found = lines.text(study.lines)
+    yield say("md_lines"), say("md_lines_note"), [f"```\n{found}\n```" if found else ""]
     longest = kernels.kernels_table(study, spans=True)
     hidden = len(study.hottest) - len(longest.rows)
-    more = f"{hidden} more kernels, and all names in full, are" if hidden else "Names in full are"
+    more = say("md_names_more", count=str(hidden)) if hidden else say("md_names")
     if longest.rows:
-        yield "Kernels", kernels.kernel_note(study), [_grid(longest), f"{more} in kernels.csv."]
+        yield "Kernels", kernels.kernel_note(study), [_grid(longest), more]
     if (far := _lower_bounds(study)).rows:
-        yield "How far from the lower bound", "", [_grid(far), _stopped(method.below_least(study))]
-    yield "Timeline", "", [_listed(kernels.timeline_lines(study))]
+        yield say("md_far"), "", [_grid(far), _stopped(method.below_least(study))]
+    yield say("md_timeline"), "", [_listed(kernels.timeline_lines(study))]
     yield "compute-sanitizer", "", [_listed(line.replace("|", "\\|") for line in caveats.sanitizer_lines(study))]
 
 
@@ -99,14 +99,14 @@ def _lower_bounds(study: Study) -> Table:
     return Table.of(
         [
             Column("", [str(row["impl"]) for row in rows]),
-            column("time", rows, "time", "s"),
-            column("lower bound", rows, "lower_bound_time", "s"),
-            column("x lower bound", rows, "lower_bound_ratio", ""),
-            Column("lower bound set by", [str(row["lower_bound_bound_by"]) for row in rows]),
-            column("hard lower bound", rows, "lower_bound_hard", "s"),
+            column(say("time"), rows, "time", "s"),
+            column(say("md_lower"), rows, "lower_bound_time", "s"),
+            column(say("md_times"), rows, "lower_bound_ratio", ""),
+            Column(say("md_set_by"), [named(str(row["lower_bound_bound_by"])) for row in rows]),
+            column(say("md_hard"), rows, "lower_bound_hard", "s"),
             column("DRAM", rows, "bytes", "B"),
-            column("x compulsory", rows, "compulsory_ratio", ""),
-            Column("counted by", [str(row["work_source"]) for row in rows]),
+            column(say("md_compulsory"), rows, "compulsory_ratio", ""),
+            Column(say("md_counted"), [translated(str(row["work_source"])) for row in rows]),
         ]
     )
 
@@ -115,17 +115,19 @@ def _origin(study: Study) -> Iterator[Section]:
     """How it was measured, what weakens it, what went wrong, and how to do it again."""
     manifest = study.manifest
     right = ", ".join(f"{one.name} {one.exactness}" for one in manifest.candidates if one.exactness)
-    told = [method.timing_line(study), f"right to: {right}" if right else "", *method.inferred_lines(study)]
-    told += [f"{name}: {value}" for name, value in method.facts(study)]
+    told = [method.timing_line(study), say("md_right", right=right) if right else "", *method.inferred_lines(study)]
+    told += [f"{name}{say('colon')}{value}" for name, value in method.facts(study)]
     told.append(f"profkit {manifest.profkit}, {manifest.created}")
-    yield "How it was measured", "", [_listed(told)]
-    weak = [caveats.caveat_line(one) + (f". Fix: {one.fix}" if one.fix else "") for one in caveats.that_matter(study)]
-    yield "Caveats", "", [_listed(weak), _stopped(caveats.more_caveats(study))]
+    yield say("md_how"), "", [_listed(told)]
+    weak = [
+        caveats.caveat_line(one) + (say("md_fix", fix=one.fix) if one.fix else "") for one in caveats.that_matter(study)
+    ]
+    yield say("md_caveats"), "", [_listed(weak), _stopped(caveats.more_caveats(study))]
     for impl, tail in caveats.last_lines(study):
         yield f"{impl.name}: {impl.status}", brief(impl.reason), ["```\n" + tail.replace("```", "'''") + "\n```"]
     if line := method.again(study):
         how = "-c constraints.txt -e ." if manifest.sample.path else "."
-        yield "Do it again", "", [f"```\npip install {how}    # in a checkout of profkit\n{line}\n```"]
+        yield say("md_again"), "", [f"```\npip install {how}    # in a checkout of profkit\n{line}\n```"]
 
 
 def _grid(one: Table) -> str:
@@ -138,4 +140,4 @@ def _listed(items: Iterable[str]) -> str:
 
 def _stopped(line: str) -> str:
     """A sentence with its full stop."""
-    return f"{line}." if line else ""
+    return f"{line}{say('stop').rstrip()}" if line else ""
