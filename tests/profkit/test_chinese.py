@@ -339,7 +339,8 @@ def test_the_report_and_the_findings_of_a_run_are_chinese_where_asked(tmp_path):
     assert invoke(["report", str(run), "--lang", "zh"]) == 0
     headings = [line for line in (run / "report.md").read_text().splitlines() if line.startswith("## ")]
     assert [one for one in headings if one.isascii()] == ["## Roofline", "## Kernels"]
-    assert json.loads((run / "metrics.json").read_text())["verdicts"][0]["word"] == "faster"
+    words = {one["word"] for one in json.loads((run / "metrics.json").read_text())["verdicts"]}
+    assert words == {"faster", "slower"}
 
 
 def test_explain_speaks_chinese(capsys):
