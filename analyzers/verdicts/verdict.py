@@ -125,6 +125,10 @@ class Verdict(msgspec.Struct, frozen=True):
     high: float = NAN
     conditions: tuple[Condition, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.word and self.word not in catalogue().verdict:
+            raise ValueError(f"{self.word!r} is no verdict's word: {', '.join(catalogue().verdict)}")
+
     @property
     def right(self) -> bool:
         """Whether its answers were compared with the reference's and agree."""

@@ -133,11 +133,12 @@ def test_a_win_that_counts_as_none_stands_behind_those_that_count(tmp_path):
     assert [row.sample for row in rows(tmp_path, sort="speedup")] == ["ICFSMX", "ICVXKH"]
 
 
-def test_a_damaged_run_is_said(runs, capsys):
+@pytest.mark.parametrize("metrics", ["[", '{"verdicts": [{"impl": "cuda", "word": "splendid"}]}'])
+def test_a_damaged_run_is_said(runs, capsys, metrics):
     broken = next(runs.glob("ICVXKH/*"))
     (broken / "run.json").write_text('{"sample": {"id"', "utf-8")
     half = next(runs.glob("ICFSMX/*"))
-    (half / "metrics.json").write_text("[", "utf-8")
+    (half / "metrics.json").write_text(metrics, "utf-8")
     assert {path for path, _ in Index(runs).damaged()} == {one.relative_to(runs).as_posix() for one in (broken, half)}
     code, out, err = run(capsys, "list", runs, "--runs", runs)
     assert code == 0
