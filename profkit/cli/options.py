@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from profkit.cli.terminal import progress
 from profkit.launch import resident, warm
 from profkit.launch.environment import environment, sharing
 from profkit.record.request import NARROW, Request
 from profkit.report.messages import LANGUAGES
 from profkit.rundir.files import write_atomic
 from profkit.vendor.nvidia.sanitizer import TOOLS
+
+if TYPE_CHECKING:
+    from profkit.campaign.stages import Answer
+    from profkit.campaign.work_item import WorkItem
 
 PATH = click.Path(path_type=Path)
 FIGURES = (".png", ".svg", ".pdf")
@@ -318,6 +324,16 @@ class Runners:
         if not dask:
             click.get_current_context().with_resource(warm.runners(environment(sharing())))
         return cls(jobs or 0, dask or "", quiet)
+
+    def run(self, name: str, items: Sequence[WorkItem], request: Request) -> Iterator[tuple[WorkItem, Answer]]:
+        """Each item with what came of it, as it is done; see Campaign."""
+        from profkit.campaign.campaign import Campaign  # pandas
+
+        campaign = Campaign(name, items, request, self.jobs, self.dask)
+        with progress(self.quiet) as now, closing(campaign.run(now.line)) as done:
+            for item, one in done:
+                with now.aside():
+                    yield item, one
 
 
 def one_form(as_json: bool, reader: str | None) -> None:

@@ -231,17 +231,13 @@ def _campaign(
     """Every sample as an item of a campaign."""
     from profkit.api import open_run
     from profkit.campaign import work_item
-    from profkit.campaign.campaign import Campaign
 
     folders = [one for one in targets if isinstance(one, Path)]
     if len(folders) < len(targets):
         raise click.UsageError("--jobs and --dask are for samples, not for a command after --")
     items = [work_item.of_folder(folder, request) for folder in folders]
-    campaign = Campaign(f"profkit profile {sample}", items, request, runners.jobs, runners.dask)
-    with progress(runners.quiet) as now, closing(campaign.run(now.line)) as done:
-        for item, one in done:
-            with now.aside():
-                yield item.label, open_run(one.run) if one.run else None, one.error, one.fix, one.code
+    for item, one in runners.run(f"profkit profile {sample}", items, request):
+        yield item.label, open_run(one.run) if one.run else None, one.error, one.fix, one.code
 
 
 def document(run: Study) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -111,7 +110,6 @@ def eval_(checkout: Path, run_dir: Path, level: int, quiet: bool, **given: Any) 
 
 def _campaign(name: str, runners: Runners, failed: list[str]) -> Runner:
     """A runner of evaluation's; what could not be measured is said, and goes into `failed`."""
-    from profkit.campaign.campaign import Campaign
     from profkit.campaign.work_item import of_pair
     from profkit.contests.kernelbench.evaluation import name_of
     from profkit.study.study import open_study
@@ -119,16 +117,13 @@ def _campaign(name: str, runners: Runners, failed: list[str]) -> Runner:
     def run(todo: Sequence[tuple[Generated, Problem]], request: Request) -> Iterator[tuple[Generated, Study]]:
         known = {g.path.name: g for g, _ in todo}
         items = [of_pair(name_of(g), problem.path, g.path, request) for g, problem in todo]
-        whole = Campaign(name, items, request, runners.jobs, runners.dask)
-        with progress(runners.quiet) as now, closing(whole.run(now.line)) as done:
-            for item, one in done:
-                with now.aside():
-                    if one.error:
-                        complain(f"{item.label}: {one.error}", one.fix)
-                    if one.run:
-                        yield known[item.label], open_study(one.run)
-                    else:
-                        failed.append(item.label)
+        for item, one in runners.run(name, items, request):
+            if one.error:
+                complain(f"{item.label}: {one.error}", one.fix)
+            if one.run:
+                yield known[item.label], open_study(one.run)
+            else:
+                failed.append(item.label)
 
     return run
 
@@ -255,10 +250,6 @@ def _ties(ties: dict[str, dict[str, float]], rows: list[Rated]) -> list[str]:
     columns.append(Column("inconclusive", [f"{t['inconclusive']:.0f}" for t in ties.values()]))
     lines = ["With intervals (a speed-up counts when its whole interval is above p):"]
     lines.append(terminal_table(Table.of(columns)).rstrip())
-    shares = sorted(row.attainable_share for row in rows if row.attainable_share == row.attainable_share)
-    if shares:
-        median = shares[len(shares) // 2]
-        lines.append(f"Share of the attainable speed-up: median {median:.1%} over {len(shares)} problems")
     unknown = sum(row.correct and row.low != row.low for row in rows)
     if unknown:
         lines.append(f"{unknown} correct problems have no interval: evaluate them with `profkit kernelbench eval`")

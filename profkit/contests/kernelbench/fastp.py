@@ -31,7 +31,7 @@ LIMIT = 0.25
 
 @dataclass(frozen=True)
 class Rated:
-    """One problem's speed-up with its interval (NaN without), and share of the attainable."""
+    """One problem's speed-up with its interval, NaN without."""
 
     problem: int
     name: str
@@ -41,7 +41,6 @@ class Rated:
     low: float
     high: float
     source: str
-    attainable_share: float = NAN
 
 
 def analyze(
@@ -145,10 +144,9 @@ def rated(results: Results, baseline: Baseline, problems: Iterable[Problem], lev
 
 def _rated(problem: Problem, base: Record, entry: Record) -> Rated:
     own = own_of(entry)
-    share = number(own.get("attainable_share"))
     why = no_win(own)
     if why:
-        value, low, high, source, share = NAN, 0.0, 0.0, f"no win: {why}", NAN
+        value, low, high, source = NAN, 0.0, 0.0, f"no win: {why}"
     elif {"speedup", "speedup_low", "speedup_high"} <= own.keys():
         value, low, high = (number(own[key]) for key in ("speedup", "speedup_low", "speedup_high"))
         source = "measured in pairs"
@@ -157,7 +155,7 @@ def _rated(problem: Problem, base: Record, entry: Record) -> Rated:
     else:
         value, low, high = float(base["mean"]) / float(entry["runtime"]), NAN, NAN
         source = "measured apart: no interval"
-    return Rated(problem.id, problem.name, True, True, value, low, high, source, share)
+    return Rated(problem.id, problem.name, True, True, value, low, high, source)
 
 
 def no_win(own: Record) -> str:
