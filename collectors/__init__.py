@@ -55,12 +55,6 @@ _OTHERS = (
         r"^(?:Dispatch_ID,)?[^\n]*\bKernel_Name\b[^\n]*\bTCC_HIT\[0\]|^(?:,)?Metric_ID,Metric,Avg|^,?Metric,Avg,Min,Max,Unit",
         "give the counter_collection.csv of `rocprofv3 --pmc ... --output-format csv`",
     ),
-    (
-        "the database of rocprofv3",
-        "",
-        r"\ASQLite format 3[\s\S]*\brocpd_",
-        "record with `rocprofv3 --output-format csv`, or convert it with `rocpd2csv`",
-    ),
     ("a snapshot of memory, or another pickle of Python's", ".pickle", "", "give a trace of torch.profiler"),
 )
 """Files of other tools by the end of their name or what stands in them: what they are, and what to export instead."""

@@ -1,7 +1,7 @@
-"""CSV of AMD's rocprof, versions 1 to 3: dispatches and summaries.
+"""AMD's rocprof, versions 1 to 3: dispatches (CSV, rocpd) and summaries.
 
 Versions 1 and 2 have a row a dispatch and a column a counter, version 3 a row a dispatch and counter
-(counter_collection.csv) or times alone (kernel_trace.csv). Times in ns; a grid counts work-items, ours blocks.
+(counter_collection.csv) or times alone (kernel_trace.csv), by default a database (rocpd, SQLite). Times in ns; a grid counts work-items, ours blocks.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from collectors.caveat import Caveat
 from collectors.counters import evaluate_columns, metric_names
 from collectors.errors import CollectError
 from collectors.frame import build, role_of
-from collectors.nsys.launches import shapes
+from collectors.nsys.launches import moved_bytes, shapes
+from collectors.nsys.tables import is_sqlite, open_base, tables_of
 from collectors.rows import added_up, numbers, records, table, whole_text
 
 _COLUMNS = {
@@ -46,6 +48,23 @@ _COLUMNS = {
 _SUMMARY = {"Name", "Calls", "TotalDurationNs"}
 _CALL, _SUFFIX = r"hip[A-Z]|hsa_|roctx|__hip", r"( \[clone )?\.kd\]?$"
 _OURS = {spelling: name for name, spellings in _COLUMNS.items() for spelling in spellings}
+_KERNEL = {
+    "name": "name",
+    "start": "start",
+    "end": "end",
+    "process": "pid",
+    "agent": "agent_id",
+    "stream": "stream_id",
+    "queue": "queue_id",
+    "event": "event_id",
+    "registers": "arch_vgpr_count",
+    "shared_memory": "lds_size",
+    **{f"grid_{axis}": f"grid_{axis}" for axis in "xyz"},
+    **{f"block_{axis}": f"workgroup_{axis}" for axis in "xyz"},
+}
+"""What is read of the views `kernels` and `memory_copies`; a column that a version lacks is empty."""
+_COPY = {**_KERNEL, "agent": "dst_agent_id", "bytes": "size"}
+_FIX = "record it again, or export with `rocprofv3 --output-format csv`"
 FABRIC = Caveat(
     "AMD counts memory traffic where L2 leaves for the fabric",
     "what an Infinity Cache serves is in it; ROCm's formula for it reads 0 on chips it does not know",
@@ -55,8 +74,9 @@ FABRIC = Caveat(
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file begins with a header of rocprof."""
-    del path
+    """Whether a file is rocprofv3's database, or begins with a header of rocprof."""
+    if head.startswith("SQLite format 3"):
+        return _is_rocpd(path)
     first = next((line for line in head.splitlines() if line.strip()), "")
     try:
         names = set(_ours(next(csv.reader([first]), [])))
@@ -75,6 +95,8 @@ def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame
     partial: leave out a cut last row, with a caveat. Raises CollectError naming the line that cannot be read.
     """
     path = Path(path)
+    if is_sqlite(path):
+        return _read_rocpd(path)
     text, caveats = whole_text(path, partial)
     found = list(records(path, text))
     if len(found) < 2:
@@ -91,11 +113,33 @@ def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame
     else:
         known = metric_names(vendor="amd")
         counted = {name: numbers(path, rows[name]) for name in names if name in known}
-    return _of_dispatches(path, rows, counted, caveats)
+    frame = _of_dispatches(path, rows, counted)
+    frame.attrs["caveats"] += caveats
+    if {"dram_read", "dram_write"} & set(frame.columns):
+        frame.attrs["caveats"].append(FABRIC)
+    return frame
 
 
-def _of_dispatches(path: Path, rows: pd.DataFrame, counted: Mapping[str, Any], caveats: list[Caveat]) -> pd.DataFrame:
-    """The launches frame from one row a dispatch, without facts and counters that have no value."""
+def _frame(
+    columns: Mapping[str, Any], items: Sequence[Any], block: Sequence[Any], facts: Mapping[str, Any], counted: Any
+) -> pd.DataFrame:
+    """The launches frame, without facts and counters that have no value."""
+    measured = {**facts, **evaluate_columns(counted, "", vendor="amd")}
+    frame = build(
+        {
+            **columns,
+            "grid": shapes(*(np.ceil(all_ / one) for all_, one in zip(items, block, strict=True))),
+            "block": shapes(*block),
+            **{name: column for name, column in measured.items() if not np.isnan(column).all()},
+        },
+        tool="rocprof",
+    )
+    frame.attrs["untaken"] = sorted(counted.keys() - metric_names(vendor="amd"))
+    return frame
+
+
+def _of_dispatches(path: Path, rows: pd.DataFrame, counted: Mapping[str, Any]) -> pd.DataFrame:
+    """The launches frame from one row a dispatch."""
     empty = pd.Series("", rows.index)
 
     def cells(name: str) -> pd.Series[Any]:
@@ -108,28 +152,16 @@ def _of_dispatches(path: Path, rows: pd.DataFrame, counted: Mapping[str, Any], c
     if (end < start).any():
         line = rows.index[int(np.argmax(end < start))]
         raise CollectError(f"{path}, line {line}: ends before it starts", fix="the row is damaged; export again")
-    items, block = ([number(f"{one}_{axis}") for axis in "xyz"] for one in ("grid", "block"))
-    measured = {
-        "start": start / 1e9,
-        "time": (end - start) / 1e9,
-        **{name: number(name) for name in ("registers", "shared_memory", "threads", "block_size")},
-        **evaluate_columns(counted, "", vendor="amd"),
-    }
     columns = {
         "kernel": cells("kernel").str.replace(_SUFFIX, "", regex=True).to_numpy(),
         "launch": np.where(np.isnan(launch), np.arange(len(rows)), launch).astype(np.int64),
         "device": cells("device").str.extract(r"(\d*)$")[0].to_numpy(),
         "process": cells("process").to_numpy(),
         "stream": cells("stream" if "stream" in rows else "queue").to_numpy(),
-        "grid": shapes(*(np.ceil(all_ / one) for all_, one in zip(items, block, strict=True))),
-        "block": shapes(*block),
-        **{name: column for name, column in measured.items() if not np.isnan(column).all()},
     }
-    frame = build(columns, tool="rocprof", caveats=caveats)
-    frame.attrs["untaken"] = sorted(counted.keys() - metric_names(vendor="amd"))
-    if {"dram_read", "dram_write"} & columns.keys():
-        frame.attrs["caveats"].append(FABRIC)
-    return frame
+    facts = {name: number(name) for name in ("registers", "shared_memory", "threads", "block_size")}
+    items, block = [[number(f"{one}_{axis}") for axis in "xyz"] for one in ("grid", "block")]
+    return _frame(columns, items, block, {"start": start / 1e9, "time": (end - start) / 1e9, **facts}, counted)
 
 
 def _check(path: Path, rows: pd.DataFrame) -> None:
@@ -201,6 +233,79 @@ def _ours(header: Sequence[str]) -> list[str]:
     cells = [cell.strip() for cell in header]
     plain = (re.sub(r"[^a-z0-9]", "", cell.lower()) for cell in cells)
     return [_OURS.get(one, f"{cell}?" if cell in _COLUMNS else cell) for one, cell in zip(plain, cells, strict=True)]
+
+
+def _is_rocpd(path: Path) -> bool:
+    """Whether a SQLite database is one of rocprofv3."""
+    try:
+        with open_base(path, _FIX) as base:
+            return any(name.startswith("rocpd_") for name in tables_of(base))
+    except CollectError:
+        return False
+
+
+def _read_rocpd(path: Path) -> pd.DataFrame:
+    """The launches frame: kernels and copies by start, with counters that have a counterpart.
+
+    Raises CollectError for a cut or damaged database and for one without GPU work.
+    """
+    with open_base(path, _FIX) as base:
+        tables = tables_of(base)
+        parts = [_view(base, "kernels", _KERNEL)] if "kernels" in tables else []
+        if "memory_copies" in tables:
+            parts.append(_view(base, "memory_copies", _COPY).assign(copied=True))
+        filled = [part for part in parts if len(part)]
+        if not filled:
+            raise CollectError(f"{path}: no kernels and no copies in it", fix="record with `rocprofv3 --kernel-trace`")
+        work: pd.DataFrame = pd.concat(filled, ignore_index=True).sort_values(["start", "end"], ignore_index=True)
+        counted = _counted(base, tables, work["event"])
+        agents = dict(base.execute("SELECT id, COALESCE(product_name, name) FROM rocpd_info_agent").fetchall())
+    return _rocpd_frame(path, work, counted, agents)
+
+
+def _view(base: sqlite3.Connection, view: str, wanted: dict[str, str]) -> pd.DataFrame:
+    there = {row[1] for row in base.execute(f'PRAGMA table_info("{view}")')}
+    cells = [f'"{name}" AS "{key}"' if name in there else f'NULL AS "{key}"' for key, name in wanted.items()]
+    rows = base.execute(f'SELECT {", ".join(cells)} FROM "{view}"').fetchall()
+    found: pd.DataFrame = pd.DataFrame(rows, columns=list(wanted))
+    for name in ("start", "end"):
+        found[name] = pd.to_numeric(found[name], errors="coerce")
+    return found
+
+
+def _counted(base: sqlite3.Connection, tables: set[str], events: pd.Series[Any]) -> dict[str, Any]:
+    """The counters of each launch, summed over the instances of a block."""
+    if "pmc_events" not in tables:
+        return {}
+    query = "SELECT event_id, name, SUM(value) AS value FROM pmc_events GROUP BY event_id, name"
+    found: dict[str, dict[int, float]] = {}
+    for event, name, value in base.execute(query):
+        found.setdefault(name, {})[event] = value
+    return {name: events.map(known).to_numpy(float) for name, known in found.items()}
+
+
+def _rocpd_frame(path: Path, work: pd.DataFrame, counted: dict[str, Any], agents: dict[int, str]) -> pd.DataFrame:
+    times = work[["start", "end"]].to_numpy(dtype=np.float64)
+    if not np.isfinite(times).all() or (times[:, 1] < times[:, 0]).any():
+        raise CollectError(f"{path}: work without its times, or that ends before it starts", fix=_FIX)
+    moved = work["copied"].notna().to_numpy() if "copied" in work else np.zeros(len(work), dtype=bool)
+    sizes = work["bytes"].to_numpy(float)[moved] if "bytes" in work else np.empty(0)
+    stream = work["stream"].where(work["stream"].notna(), work["queue"]).astype(float)
+    columns = {
+        "kernel": work["name"].astype(str).str.removesuffix(".kd").to_numpy(),
+        "kind": np.where(moved, "memcpy", "kernel"),
+        "device": [str(agents.get(one) or one) for one in work["agent"]],
+        "process": [str(one) for one in work["process"]],
+        "stream": ["" if one != one else f"{one:.0f}" for one in stream],
+        "start": times[:, 0] / 1e9,
+        "time": (work["end"] - work["start"]).to_numpy(float) / 1e9,
+        **moved_bytes(moved, sizes),
+    }
+    facts = {name: work[name].to_numpy(float) for name in ("registers", "shared_memory")}
+    items, block = [[work[f"{one}_{axis}"].to_numpy(float) for axis in "xyz"] for one in ("grid", "block")]
+    frame = _frame(columns, items, block, facts, counted)
+    frame.attrs["report"] = "rocpd"
+    return frame
 
 
 FORMAT = Format(

@@ -70,7 +70,6 @@ _GPU = {
 NAME_COLUMNS = {"kernel": "demangledName", "memcpy": "copyKind", "memset": "-1", "graph": "graphId"}
 KINDS = ("kernel", "memcpy", "memset", "graph")
 _BLOCK = 1 << 16
-FIX = "export again: nsys export --type sqlite REPORT"
 
 
 def is_sqlite(path: str | Path) -> bool:
@@ -83,21 +82,23 @@ def is_sqlite(path: str | Path) -> bool:
 
 
 @contextmanager
-def open_base(path: str | Path) -> Iterator[sqlite3.Connection]:
-    """A database, read only. Raises CollectError where it is cut or damaged."""
+def open_base(
+    path: str | Path, fix: str = "export again: nsys export --type sqlite REPORT"
+) -> Iterator[sqlite3.Connection]:
+    """A database, read only. Raises CollectError, with `fix`, where it is cut or damaged."""
     path = Path(path)
-    _check_whole(path)
+    _check_whole(path, fix)
     base = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True)
     try:
         base.execute("PRAGMA mmap_size = 1073741824")
         yield base
     except sqlite3.Error as error:
-        raise CollectError(f"{path}: the database cannot be read: {error}", fix=FIX) from error
+        raise CollectError(f"{path}: the database cannot be read: {error}", fix=fix) from error
     finally:
         base.close()
 
 
-def _check_whole(path: Path) -> None:
+def _check_whole(path: Path, fix: str) -> None:
     """Raise CollectError where a file is not as long as its database states."""
     try:
         with path.open("rb") as file:
@@ -110,7 +111,7 @@ def _check_whole(path: Path) -> None:
     if len(head) < 100 or size < expected:
         raise CollectError(
             f"{path}: {size} B, but the database says {max(expected, 100)} B: the file was cut",
-            fix=f"copy it again, or {FIX}",
+            fix=f"copy it again, or {fix}",
         )
 
 

@@ -119,10 +119,41 @@ def test_time_stamps_that_a_spreadsheet_rounded_are_refused(tmp_path):
         read(tmp_path / "a.csv")
 
 
-def test_a_database_of_rocprofv3_is_refused_by_name(tmp_path):
-    with sqlite3.connect(tmp_path / "results.db") as base:
-        base.execute("CREATE TABLE rocpd_info_agent (id, name, product_name)")
+def rocpd(path: Path) -> Path:
+    """A database with the views of rocprofv3 that are read, as tables."""
+    with sqlite3.connect(path) as base:
+        base.executescript("""
+            CREATE TABLE rocpd_info_agent (id, name, product_name);
+            INSERT INTO rocpd_info_agent VALUES (2, 'gfx942', 'AMD Instinct MI300X');
+            CREATE TABLE kernels (name, start, end, pid, agent_id, stream_id, queue_id, event_id, arch_vgpr_count, lds_size,
+                grid_x, grid_y, grid_z, workgroup_x, workgroup_y, workgroup_z);
+            INSERT INTO kernels VALUES ('gemm(float*)', 2000, 5000, 7, 2, 3, 1, 10, 96, 512, 1000, 4, 1, 256, 1, 1);
+            CREATE TABLE memory_copies (name, start, end, pid, dst_agent_id, stream_id, queue_id, event_id, size);
+            INSERT INTO memory_copies VALUES ('MEMORY_COPY_HOST_TO_DEVICE', 500, 1000, 7, 2, NULL, NULL, 9, 4096);
+            CREATE TABLE pmc_events (event_id, name, value);
+            INSERT INTO pmc_events VALUES (10, 'FETCH_SIZE', 8), (10, 'FETCH_SIZE', 4), (10, 'SQ_WAVES', 16);
+        """)
     base.close()
-    with pytest.raises(CollectError, match="database of rocprofv3") as caught:
+    return path
+
+
+def test_a_database_of_rocprofv3(tmp_path):
+    frame = validate(read(rocpd(tmp_path / "results.db")))
+    assert frame["kernel"].tolist() == ["MEMORY_COPY_HOST_TO_DEVICE", "gemm(float*)"]
+    assert frame["kind"].tolist() == ["memcpy", "kernel"]
+    assert frame["time"].tolist() == [5e-7, 3e-6]
+    assert frame["grid"].tolist() == ["", "4,4,1"]
+    assert frame["stream"].tolist() == ["", "3"]
+    assert set(frame["device"]) == {"AMD Instinct MI300X"}
+    assert frame["dram_read"].tolist() == pytest.approx([np.nan, 12 * 1024], nan_ok=True)
+    assert frame.attrs["untaken"] == ["SQ_WAVES"]
+    with sqlite3.connect(tmp_path / "results.db") as base:
+        base.execute("UPDATE kernels SET end = 1")
+    base.close()
+    with pytest.raises(CollectError, match="ends before it starts"):
         read(tmp_path / "results.db")
-    assert "rocpd2csv" in caught.value.fix
+    with sqlite3.connect(tmp_path / "results.db") as base:
+        base.execute("UPDATE kernels SET start = 'soon'")
+    base.close()
+    with pytest.raises(CollectError, match="without its times"):
+        read(tmp_path / "results.db")
