@@ -148,11 +148,8 @@ class Guest:
         spec = self._take(given, torch.device("cpu"))
         with self._settings_kept():
             self._construct(spec, seed)
-        found = weights.Match({})
-        if spec["weights"] is not None:
-            found = weights.match(self._model, spec["constructed"], spec["weights"])
+        found = weights.match(self._model, spec["weights"] or {}, spec["constructed"])
         self._pairs = found.pairs
-        self._counterparts = weights.counterparts(self._model, spec["weights"] or {}, found.pairs)
         self._own: list[str] = spec["own"]
         self._unbuilt()
         return {
@@ -160,6 +157,7 @@ class Guest:
             "missing": found.missing,
             "bare": found.bare,
             "ordered": found.ordered,
+            "unnamed": found.unnamed,
         }
 
     def _construct(self, spec: dict[str, Any], seed: int) -> None:
@@ -177,13 +175,9 @@ class Guest:
         if self._was is not None:
             self._model, self._was = self._was, None
 
-    def shift(self, names: Sequence[str], still: Sequence[str]) -> dict[str, Any]:
-        """Shift its counterparts of these weights in place; `missing`: names without one."""
-        return {"missing": weights.shift_counterparts(self._model, names, self._counterparts, still)}
-
-    def take(self, given: str, every: bool = False) -> None:
-        """Put values, by the reference's names, into its weights; every: not only the redrawn ones."""
-        weights.put(self._model, self._take(given), self._counterparts if every else self._pairs)
+    def take(self, given: str) -> None:
+        """Put values, by the reference's names, into its weights."""
+        weights.put(self._model, self._take(given), self._pairs)
 
     def keep(self, given: str) -> None:
         """Begin every compared call with these values of the reference's state."""

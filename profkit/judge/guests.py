@@ -99,19 +99,19 @@ def build(
         with contextlib.suppress(LostCandidateError):
             remote.send("build", given=remote.hand_over(given), seed=seed)
             asked.append((remote, seconds))
-    found = [_built(remote, first, constructed, seconds, events) for remote, seconds in asked]
+    found = [_built(remote, first, given, seconds, events) for remote, seconds in asked]
     for remote, _ in asked:
         remote.rest()
     return [one for one in found if one is not None]
 
 
 def _built(
-    remote: Remote, first: Implementation, constructed: dict[str, torch.Tensor], seconds: float, events: Events
+    remote: Remote, first: Implementation, given: dict[str, Any], seconds: float, events: Events
 ) -> Implementation | None:
     """The answer to `build`; None, and an event, after a failure."""
     try:
         reply = remote.due()
-        built, match = _seconds(remote, reply), _match(remote, reply, constructed)
+        built, match = _seconds(remote, reply), _match(remote, reply, given)
     except RemoteError as error:
         error.report(remote.subject, events, "load-error")
         return None
@@ -123,10 +123,13 @@ def _built(
     return RemoteImplementation(remote.subject, ModuleType(f"remote_{name}"), first.lock, remote, match=match)
 
 
-def _match(remote: Remote, reply: dict[str, Any], constructed: dict[str, torch.Tensor]) -> weights.Match:
-    """Weights that the candidate claims to have. Raises RemoteError for nonsense."""
-    missing, bare = reply.get("missing", []), reply.get("bare", [])
-    if not all(isinstance(names, list) and set(names) <= set(constructed) for names in (missing, bare)):
+def _match(remote: Remote, reply: dict[str, Any], given: dict[str, Any]) -> weights.Match:
+    """Weights that the candidate claims to have, by pairs known to itself. Raises RemoteError for nonsense."""
+    told = [(reply.get(key, []), given[of] or ()) for key, of in _TOLD.items()]
+    if not all(isinstance(names, list) and set(names) <= set(known) for names, known in told):
         raise remote.nonsense()
-    pairs = {name: name for name in constructed if name not in missing}
-    return weights.Match(pairs, tuple(missing), tuple(bare), bool(reply.get("ordered")))
+    missing, bare, unnamed = (tuple(names) for names, _ in told)
+    return weights.Match({}, missing, bare, bool(reply.get("ordered")), unnamed)
+
+
+_TOLD = {"missing": "constructed", "bare": "constructed", "unnamed": "weights"}

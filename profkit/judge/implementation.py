@@ -27,9 +27,8 @@ from profkit.launch.protocol import Job, Subject
 class Implementation:
     """A loaded implementation of this process, ready to be called with fresh inputs.
 
-    `match`: its tensors that correspond to the reference's redrawn ones; `counterparts`: its names for the
-    reference's weights. `alive`: names of weights that both sides have drawn values for in comparisons. `fixed`,
-    `drawn`: see weights. `kept`: the state that every compared call begins with. `own`: names of the reference's
+    `match`: its tensors that correspond to the reference's. `alive`: names of weights that both sides have drawn values
+    for in comparisons. `fixed`, `drawn`: see weights. `kept`: the state that every compared call begins with. `own`: names of the reference's
     tensors. `was`: the model before `rebuild`. `bits`: precision of its answers in the trials.
     """
 
@@ -38,9 +37,8 @@ class Implementation:
     lock: loading.BuildLock
     model: Any
     probe: Probe = field(default_factory=Probe)
-    match: weights.Match = field(default_factory=lambda: weights.Match({}))
+    match: weights.Match = field(default_factory=weights.Match)
     alive: frozenset[str] = frozenset()
-    counterparts: Mapping[str, str] = field(default_factory=dict)
     precision: str = ""
     fixed: frozenset[str] = frozenset()
     drawn: frozenset[str] = frozenset()
@@ -87,9 +85,9 @@ class Implementation:
         loading.use(self.lock)
         return backward.Gradients(self.model, wanted)(*given)
 
-    def take(self, values: Mapping[str, torch.Tensor], *, every: bool = False) -> None:
-        """Put values, by the reference's names, into its weights; every: not only the redrawn ones."""
-        weights.put(self.model, values, self.counterparts if every else self.match.pairs)
+    def take(self, values: Mapping[str, torch.Tensor]) -> None:
+        """Put values, by the reference's names, into its weights."""
+        weights.put(self.model, values, self.match.pairs)
 
     def rebuild(self, spec: Mapping[str, Any], seed: int, device: torch.device) -> None:
         """Construct it again from `init`, with `live` for constant weights, then load `weights`."""
@@ -101,10 +99,6 @@ class Implementation:
         """Go back to the model before `rebuild`."""
         if self.was is not None:
             self.model, self.was = self.was, None
-
-    def shift(self, names: Sequence[str], still: Sequence[str] = ()) -> list[str]:
-        """Shift its counterparts of these weights in place; returns the names without counterpart."""
-        return weights.shift_counterparts(self.model, names, self.counterparts, still)
 
 
 class RemoteImplementation(Implementation):
@@ -160,8 +154,8 @@ class RemoteImplementation(Implementation):
     def gradients(self, given: list[Any], wanted: Sequence[str]) -> Any:
         return self._output("gradients", given, phase="first", wanted=list(wanted))
 
-    def take(self, values: Mapping[str, torch.Tensor], *, every: bool = False) -> None:
-        self._ask("take", given=self.model.hand_over(dict(values)), every=every)
+    def take(self, values: Mapping[str, torch.Tensor]) -> None:
+        self._ask("take", given=self.model.hand_over(dict(values)))
 
     def rebuild(self, spec: Mapping[str, Any], seed: int, device: torch.device) -> None:
         self._called = False
@@ -170,12 +164,6 @@ class RemoteImplementation(Implementation):
     def restore(self) -> None:
         self._called = False
         self._ask("restore")
-
-    def shift(self, names: Sequence[str], still: Sequence[str] = ()) -> list[str]:
-        missing = self._ask("shift", names=list(names), still=list(still)).get("missing")
-        if not (isinstance(missing, list) and all(name in names for name in missing)):
-            raise self.model.nonsense()
-        return missing
 
     def _ask(self, question: str, phase: str = "check", **arguments: Any) -> dict[str, Any]:
         self.model.phase = phase
@@ -226,11 +214,6 @@ def candidate(job: Job, subject: Subject, first: Implementation, seed: int, devi
     model = birth.construct(
         module, {"init": init, "weights": known, "mode": first.mode}, seed, device, precision.TYPES[job.precision]
     )
-    match, pairs = weights.Match({}), {}
-    if known is not None:
-        match = weights.match(model, weights.constants(first.model, first.fixed), known)
-        pairs = weights.counterparts(model, known, match.pairs)
+    match = weights.match(model, known or {}, weights.constants(first.model, first.fixed))
     own = tuple(names(first.model))
-    return Implementation(
-        subject, module, lock, model, match=match, counterparts=pairs, precision=job.precision, own=own
-    )
+    return Implementation(subject, module, lock, model, match=match, precision=job.precision, own=own)

@@ -35,8 +35,10 @@ _TELLS = 9.0
 """Bits of agreement below which answers count as different."""
 
 
-Others = tuple[str, bool, dict[str, torch.Tensor]]
-"""Weights unlike the constructed ones: (what they are like, whether a wrong answer rejects, values)."""
+NOTE, CONDITION, MISMATCH = "note", "condition", "mismatch"
+"""What a wrong answer with other weights is."""
+Others = tuple[str, str, dict[str, torch.Tensor]]
+"""Weights unlike the constructed ones: (what they are like, what a wrong answer is, values)."""
 
 
 class WeightChecks:
@@ -89,18 +91,7 @@ class WeightChecks:
             return verdict
         if self.born(candidate):
             return session.compared(candidate)
-        named = self._by_layer(ignored)
-        if self._uses(candidate, frozenset(ignored)):
-            return Verdict("mismatch", f"right only for the values that {named} is constructed with: {verdict.what}")
-        return Verdict("mismatch", f"ignores {named}: right only for the initial values")
-
-    def _uses(self, candidate: Implementation, names: frozenset[str]) -> bool:
-        """Whether its answer changes with these weights."""
-        arguments, seed, answers = self._session.unseen(), judge.draw(1)[0], []
-        for alive in (frozenset(), names):
-            candidate.take(self._session.live.mixed(alive))
-            answers.append(candidate.plain(inputs.clone(arguments), seed))
-        return not close(answers[1], answers[0], self._session.oracle.precision.required)
+        return Verdict("mismatch", f"ignores {self._by_layer(ignored)}: right only for the initial values")
 
     def _right(self, candidate: Implementation, alive: frozenset[str]) -> bool:
         """Whether one call is right with these weights drawn and the others as constructed."""
@@ -154,92 +145,77 @@ class WeightChecks:
             settings.keep(switches, candidate.subject.name, self._events)
 
     def follow(self, sound: list[Implementation]) -> list[Implementation]:
-        """Check in-place updates, then other weights; returns the candidates that are still right."""
+        """Check an in-place update, then other weights; returns the candidates that are still right."""
         session, reference = self._session, self._session.reference
-        names, still = weights.changeable(reference.model, session.live.live), weights.padded(reference.model)
+        names = weights.changeable(reference.model, session.live.live)
         every = [*names, *sorted(reference.drawn.difference(names))]
         if not every or reference.probe.random or weights.too_many(reference.model):
             return sound
         left: list[Implementation] = []
         for candidate in sound:
             with session.blame(candidate.subject, "error") as failed:
-                followed = self._follows(candidate, every, still) and candidate.alive == session.live.live.keys()
-                wrong = followed and self._wrong_with_others(candidate, names, every)
+                wrong = self._wrong_with_others(candidate, names, every)
             if failed or wrong:
                 session.forget([candidate])
             elif self._as_before(candidate, every):
                 left.append(candidate)
         return left
 
-    def _follows(self, candidate: Implementation, every: list[str], still: list[str]) -> bool:
-        """Whether its answer follows an in-place update of its weights; a note where it does not."""
-        session, model, name = self._session, self._session.reference.model, candidate.subject.name
-        arguments, seed = session.unseen(), judge.draw(1)[0]
-        self._events.phase("work", session.reference.subject.name, factor=2.0)
-        before = session.answer_at(seed, arguments, candidate.alive)
-        weights.shift(model, every, still=still)
-        try:
-            after = session.answer_at(seed, arguments, candidate.alive)
-            if not weights.steady(before, after) or close(after, before, _TELLS):
-                return False
-            self._events.phase("check", name)
-            try:
-                missing = candidate.shift(every, still)
-                got = candidate.plain(arguments, seed)
-            except (LostCandidateError, ProfkitError):
-                raise
-            except Exception as error:
-                session.note(name, f"weights: an in-place update is refused: {str(error).partition(chr(10))[0][:200]}")
-                return False
-            if session.oracle.case(arguments, after).judged(got).status == "ok":
-                return not missing
-            kept = close(got, before, _TELLS)
-            if missing:
-                session.note(name, f"weights: no counterpart of {', '.join(missing[:_MOST_NAMED])} to update")
-                return False
-            session.note(
-                name,
-                f"weights are folded at build: {'in-place updates are ignored' if kept else 'wrong after an update'}",
-            )
-            return False
-        finally:
-            weights.shift(model, every, still=still, back=True)
-
     def _wrong_with_others(self, candidate: Implementation, names: list[str], every: list[str]) -> bool:
-        """Whether a following candidate is wrong with weights unlike the constructed ones."""
+        """Whether a candidate that follows in-place updates is wrong with weights unlike the constructed ones."""
         session, name = self._session, candidate.subject.name
-        for like, binding, values in self._others_of(names):
-            self._events.phase("check", name)
+        missing = [one for one in candidate.match.unnamed if one in every]
+        for like, wrong, values in self._others_of(names, every):
             held = {w: value for w, value in session.reference.model.state_dict().items() if w in every}
-            candidate.forgive(not binding)
-            try:
-                candidate.take({**held, **values}, every=True)
-                arguments = session.unseen()
-                got = candidate.plain(inputs.clone(arguments), 0)
-                with session.weights_as(values):
-                    want = session.ask_reference(inputs.clone(arguments))
-                    verdict = session.oracle.case(arguments, want).judged(got)
-            except (LostCandidateError, ProfkitError):
-                raise
-            except Exception as error:
-                if binding:
-                    raise
-                verdict = Verdict("error", str(error).partition("\n")[0])
-            finally:
-                candidate.forgive(False)
-            if verdict.status == "ok":
-                continue
-            where = f"{like} ({self._by_layer(values)})"
-            candidate.take(held, every=True)
-            if session.usual(candidate, session.live.live.keys()).status != "ok":
-                session.note(name, "weights are folded at the first update")
-                return False
-            if binding:
-                what = f"right for weights as they are constructed, wrong where {where}: {verdict.what}"
-                self._events.send("impl", name, status="mismatch", reason=what)
-                return True
-            session.fragile(name, f"weights where {where}", verdict.what)
+            verdict = self._with_others(candidate, {**held, **values}, values, wrong)
+            if wrong == NOTE:
+                if verdict.status == "error":
+                    session.note(name, f"weights: an in-place update is refused: {verdict.what[:200]}")
+                elif verdict.status != "ok" and missing:
+                    session.note(name, f"weights: no counterpart of {', '.join(missing[:_MOST_NAMED])} to update")
+                elif verdict.status != "ok":
+                    session.note(name, "weights are folded at build: in-place updates are not followed")
+                if verdict.status != "ok" or missing or candidate.alive != session.live.live.keys():
+                    return False
+            elif verdict.status != "ok":
+                where = f"{like} ({self._by_layer(values)})"
+                candidate.take(held)
+                if session.usual(candidate, session.live.live.keys()).status != "ok":
+                    session.note(name, "weights are folded at the first update")
+                    return False
+                if wrong == MISMATCH:
+                    what = f"right for weights as they are constructed, wrong where {where}: {verdict.what}"
+                    self._events.send("impl", name, status="mismatch", reason=what)
+                    return True
+                session.fragile(name, f"weights where {where}", verdict.what)
         return False
+
+    def _with_others(
+        self,
+        candidate: Implementation,
+        given: Mapping[str, torch.Tensor],
+        values: Mapping[str, torch.Tensor],
+        wrong: str,
+    ) -> Verdict:
+        """The verdict with these weights; an exception is one too, unless a wrong answer rejects."""
+        session = self._session
+        self._events.phase("check", candidate.subject.name)
+        candidate.forgive(wrong == CONDITION)
+        try:
+            candidate.take(given)
+            arguments = session.unseen()
+            got = candidate.plain(inputs.clone(arguments), 0)
+            with session.weights_as(values):
+                want = session.ask_reference(inputs.clone(arguments))
+                return session.oracle.case(arguments, want).judged(got)
+        except (LostCandidateError, ProfkitError):
+            raise
+        except Exception as error:
+            if wrong == MISMATCH:
+                raise
+            return Verdict("error", str(error).partition("\n")[0])
+        finally:
+            candidate.forgive(False)
 
     def _as_before(self, candidate: Implementation, names: list[str]) -> bool:
         """Restore the weights as timed; whether the candidate is right with them."""
@@ -248,7 +224,7 @@ class WeightChecks:
         try:
             session.put(candidate.alive)
             held = session.reference.model.state_dict()
-            candidate.take({name: held[name] for name in names}, every=True)
+            candidate.take({name: held[name] for name in names})
             return session.usual(candidate, candidate.alive).status == "ok"
         except ProfkitError:
             raise
@@ -258,44 +234,46 @@ class WeightChecks:
         finally:
             candidate.forgive(False)
 
-    def _others_of(self, names: list[str]) -> list[Others]:
+    def _others_of(self, names: list[str], every: list[str]) -> list[Others]:
         """Found for the first candidate and kept for the others."""
         if self._others is None:
             self._others = []
             try:
-                self._others.extend(self._found(names))
+                self._others.extend(self._found(names, every))
             except Exception as error:
                 self._session.refuse_lost(error)
                 traceback.print_exc()
         return self._others
 
-    def _found(self, names: list[str]) -> Iterator[Others]:
-        """Weights unlike the constructed ones that change the answer."""
+    def _found(self, names: list[str], every: list[str]) -> Iterator[Others]:
+        """Weights unlike the constructed ones that change the answer; none where an update does not."""
         session, model = self._session, self._session.reference.model
         self._events.phase("work", session.reference.subject.name, factor=2.0)
         session.put(frozenset(session.live.live))
         held = {name: one.clone() for name, one in model.state_dict().items() if name in names and not coded(one)}
         arguments = session.unseen()
         before = session.ask_reference(inputs.clone(arguments))
-        trained = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+        trained = {name: held[name] for name, _ in model.named_parameters(remove_duplicate=False) if name in held}
         seed = judge.draw(1)[0]
+        tried = [("updated in place", NOTE, weights.unlike(model, every, seed))]
         # With some signs the answer may be rounding noise.
-        tried = [
-            ("they have other signs and sizes", True, weights.unlike(model, list(held), seed, signs=signs))
-            for signs in (True, False)
-        ]
+        for signs in (True, False):
+            other = weights.unlike(model, trained, seed, signs=signs)
+            tried.append(("they have other signs and sizes", MISMATCH, other))
         # Iterations may diverge with these.
         for times in _SIZES:
-            larger = {name: value * times for name, value in held.items() if name in trained}
-            tried.append((f"they are {times:g} times as large", False, larger))
+            larger = {name: value * times for name, value in trained.items()}
+            tried.append((f"they are {times:g} times as large", CONDITION, larger))
         if (length := _longest(arguments)) >= memory_stress.LONG:
             more = itertools.islice(memory_stress.remembering(model, held, length), _MOST_REMEMBERING)
-            tried += [("they have it remember longer", True, values) for values in more]
+            tried += [("they have it remember longer", CONDITION, values) for values in more]
         end = time.thread_time() + _PATIENCE
-        for like, binding, values in tried:
+        for like, wrong, values in tried:
             answer = self._with(arguments, values) if values and time.thread_time() < end else None
             if answer is not None and weights.steady(before, answer) and not close(answer, before, _TELLS):
-                yield like, binding, values
+                yield like, wrong, values
+            elif wrong == NOTE:
+                return
 
     def _with(self, arguments: list[Any], values: Mapping[str, torch.Tensor]) -> Any:
         """The reference's answer with these weights; None where it fails."""

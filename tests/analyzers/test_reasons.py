@@ -53,10 +53,6 @@ PROFKIT = Path(__file__).parent.parent.parent / "profkit"
             "在输入里留下的值与参考实现不同：input[0]：正确到 0.0 位，而 fp32 应有 13.0 位：4 个元素中有 4 个不符，最大相差 1（均方根 1）",
         ),
         (
-            "right only for the values that gamma of Model is constructed with: output: 2 of 4 elements differ",
-            "只对 gamma of Model 构造时的取值正确：output：4 个元素中有 2 个不符",
-        ),
-        (
             "right for weights as they are constructed, wrong where they have other signs and sizes (a of Model): output: 2 of 4 elements differ",
             "只对构造时的权重正确，权重（a of Model）换了符号和大小则错误：output：4 个元素中有 2 个不符",
         ),

@@ -75,7 +75,7 @@ def test_what_every_construction_has_the_same_is_drawn_and_what_is_tiny_counts()
 def test_the_identity_under_another_name_may_be_turned_over():
     reference, other = Made(), nn.Module()
     other.turned = nn.Parameter(torch.eye(8))
-    found = weights.match(other, {"turn": reference.turn.detach()}, reference.state_dict())
+    found = weights.match(other, reference.state_dict(), {"turn": reference.turn.detach()})
     assert found.pairs == {"turn": "turned"}
     assert found.ordered
 
@@ -109,7 +109,7 @@ def test_what_is_one_tensor_stays_one():
 
 def matched(candidate):
     reference = Block()
-    return weights.match(candidate, weights.constants(reference), reference.state_dict())
+    return weights.match(candidate, reference.state_dict(), weights.constants(reference))
 
 
 def test_counterparts_are_found_by_name_and_by_contents():
@@ -121,7 +121,7 @@ def test_counterparts_are_found_by_name_and_by_contents():
 
 def test_several_of_one_form_are_told_apart_by_order_and_it_is_said():
     reference = Block("one_a", "one_b")
-    found = weights.match(Block("one_x", "one_y"), weights.constants(reference), reference.state_dict())
+    found = weights.match(Block("one_x", "one_y"), reference.state_dict(), weights.constants(reference))
     assert found.pairs == {"one_a": "one_x", "one_b": "one_y"}
     assert found.ordered
 
@@ -168,7 +168,7 @@ def test_constructors_are_as_they_were_when_one_fails():
 
 def test_layers_that_are_not_made_yet_are_loaded():
     reference, lazy = nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2)), nn.Sequential(nn.LazyLinear(2), nn.LayerNorm(2))
-    assert weights.match(lazy, weights.constants(reference), reference.state_dict()).missing == ()
+    assert weights.match(lazy, reference.state_dict(), weights.constants(reference)).missing == ()
     assert weights.changeable(lazy, []) == ["1.weight", "1.bias"]
     loading.take_weights(lazy, reference.state_dict())
     assert torch.equal(lazy[0].weight, reference[0].weight)
@@ -186,7 +186,8 @@ def test_weights_are_given_where_all_names_are_there_and_stay_as_they_are_stored
     loading.take_weights(turned, reference.state_dict())
     assert torch.equal(turned.weight, reference.weight.t())
     assert torch.equal(turned.bias, reference.bias)
-    assert weights.counterparts(turned, reference.state_dict(), {}) == {"bias": "bias"}
+    found = weights.match(turned, reference.state_dict(), {})
+    assert (found.pairs, found.unnamed) == ({"bias": "bias"}, ("weight",))
 
 
 def test_counterparts_have_the_name_or_the_numbers():
@@ -194,23 +195,26 @@ def test_counterparts_have_the_name_or_the_numbers():
     known = reference.state_dict()
     other = nn.Module()
     other.a, other.b = nn.Parameter(known["0.weight"].clone().reshape(6)), nn.Parameter(torch.rand(2))
-    found = weights.counterparts(other, known, {})
-    assert found == {"0.weight": "a"}
-    assert weights.counterparts(reference, known, {}) == {name: name for name in known}
-    assert weights.counterparts(object(), known, {"0.bias": "x"}) == {"0.bias": "x"}
+    found = weights.match(other, known, {})
+    assert (found.pairs, found.unnamed) == ({"0.weight": "a"}, tuple(known))
+    assert weights.match(reference, known, {}).pairs == {name: name for name in known}
+    assert weights.match(object(), known, {}).pairs == {}
 
 
-def test_a_shift_is_taken_back_and_what_is_tied_is_shifted_once():
+def test_what_is_tied_gets_one_value_and_it_is_put_in_place():
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3), nn.BatchNorm1d(3))
     model[1].weight = model[0].weight
     names = weights.changeable(model, ["2.running_var"])
     assert names == ["0.weight", "0.bias", "1.weight", "1.bias", "2.weight", "2.bias", "2.running_var"]
     before, version = model[0].weight.detach().clone(), model[0].weight._version
-    weights.shift(model, names)
-    assert torch.equal(model[1].weight.reshape(-1), before.reshape(-1).roll(1) / 2)
+    values = weights.unlike(model, names, 1)
+    assert values["0.weight"] is values["1.weight"]
+    ratio = values["0.weight"] / before
+    assert 0.5 <= float(ratio.min()) < float(ratio.max()) <= 1.5
+    assert bool((weights.unlike(model, names, 1, signs=True)["0.weight"] / before < 0).any())
+    weights.put(model, values)
     assert model[0].weight._version > version
-    weights.shift(model, names, back=True)
-    assert torch.equal(model[0].weight, before)
+    assert torch.equal(model[1].weight, values["0.weight"])
     assert weights.changeable(object(), []) == []
 
 
@@ -234,37 +238,15 @@ def test_buffers_that_every_construction_draws_are_weights():
     assert weights.by_another_seed(Packed(), lambda: 0 / 0)[1] == weights.by_another_seed(object(), Packed)[1] == set()
 
 
-def test_whole_numbers_are_moved_and_taken_back_and_what_is_in_order_stays():
+def test_whole_numbers_are_moved_and_what_is_in_order_and_zeros_stay():
     model = Packed()
     before = {name: one.clone() for name, one in model.state_dict().items()}
-    names = ["codes", "scales", "bounds", "places", "mask", "count"]
-    weights.shift(model, names)
-    assert torch.equal(model.codes, before["codes"].roll(1, 1))
-    assert torch.equal(model.scales, before["scales"].roll(1) / 2)
-    assert torch.equal(model.places, before["places"].roll(1, 1)), "pairs of places stay pairs"
-    assert all(torch.equal(model.get_buffer(name), before[name]) for name in ("bounds", "count"))
-    weights.shift(model, names, back=True)
-    assert all(torch.equal(one, before[name]) for name, one in model.state_dict().items())
-
-
-def test_the_row_of_a_table_that_is_padding_stays_zero():
-    """Nothing that trains or loads a table changes it: who leaves it out has prepared nothing."""
-    model = nn.Module()
-    model.words, model.other = nn.Embedding(6, 4, padding_idx=2), nn.Embedding(6, 4)
-    model.out, model.live = nn.Linear(4, 6, bias=False), nn.Embedding(6, 4, padding_idx=0)
-    model.out.weight = model.words.weight
-    model.live.weight.data.fill_(1.0)
-    still = weights.padded(model)
-    assert still == ["words.weight", "out.weight"]
-    before = {name: one.clone() for name, one in model.state_dict().items()}
-    names = weights.changeable(model, [])
-    weights.shift(model, names, still=still)
-    assert torch.equal(model.words.weight, before["words.weight"] / 2)
-    assert torch.equal(model.other.weight.reshape(-1), before["other.weight"].reshape(-1).roll(1) / 2)
-    weights.shift(model, names, still=still, back=True)
-    assert all(torch.equal(one, before[name]) for name, one in model.state_dict().items())
-    assert weights.shift_counterparts(model, ["a"], {"a": "words.weight"}, ["a"]) == ["a"]
-    assert not model.words.weight[2].any()
+    found = weights.unlike(model, ["codes", "scales", "bounds", "places", "mask", "count"], 1)
+    assert torch.equal(found["codes"], before["codes"].roll(1, 1))
+    assert torch.equal(found["places"], before["places"].roll(1, 1)), "pairs of places stay pairs"
+    assert all(torch.equal(found[name], before[name]) for name in ("bounds", "count"))
+    table = nn.Embedding(6, 4, padding_idx=2)
+    assert not weights.unlike(table, ["weight"], 1)["weight"][2].any(), "no training changes it"
 
 
 def run_of(role, root):
@@ -302,14 +284,12 @@ def test_who_follows_its_weights_is_right(tmp_path):
     assert not [caveat for caveat in run.manifest.caveats if caveat.code.startswith("weights")]
 
 
-def test_weights_that_go_by_another_name_by_now_are_missing():
+def test_weights_that_go_by_another_name_by_now_are_left():
     """Said before: a KeyError, which made an error of a right candidate."""
-    model = nn.Sequential(nn.Linear(4, 4))
-    names = {"0.weight": "0.weight", "b": "0.bias"}
-    # By another name it is changed as well, and nobody can be sure that it is the same.
-    assert weights.shift_counterparts(model, list(names), names) == ["b"]
-    model[0] = nn.Sequential(model[0])
-    assert weights.shift_counterparts(model, list(names), names) == ["0.weight", "b"]
+    model = nn.Sequential(nn.Sequential(nn.Linear(4, 4)))
+    before = model[0][0].weight.clone()
+    weights.put(model, {"0.weight": torch.ones(4, 4)}, {"0.weight": "0.weight"})
+    assert torch.equal(model[0][0].weight, before)
 
 
 def test_state_that_is_no_tensor_stands_for_nothing():
@@ -322,7 +302,7 @@ def test_state_that_is_no_tensor_stands_for_nothing():
 
     model, known = Extra(4, 4), nn.Linear(4, 4).state_dict()
     loading.take_weights(model, known)
-    assert weights.counterparts(model, known, {}) == {"weight": "weight", "bias": "bias"}
+    assert weights.match(model, known, {}).pairs == {"weight": "weight", "bias": "bias"}
 
 
 ONCE = """

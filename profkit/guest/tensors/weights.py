@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +30,6 @@ _LOOKED_AT, _AGAIN = 4096, 0.9
 _LARGEST = 1 << 27
 """Largest model to construct twice."""
 _MOST_NAMED = 4
-_DEPTH = 3
 
 
 @dataclass(frozen=True)
@@ -48,16 +47,18 @@ class Weights:
 
 @dataclass(frozen=True)
 class Match:
-    """Counterparts of the reference's tensors in a candidate.
+    """Counterparts of the reference's weights in a candidate.
 
-    `pairs`: the reference's name -> the candidate's; `missing`: names without one; `bare`: of these, those nothing in
-    the candidate could hold. `ordered`: some were told apart by order alone.
+    `pairs`: the reference's name -> the candidate's; `missing`: redrawn ones without a counterpart; `bare`: of these,
+    those nothing in the candidate could hold; `ordered`: some were told apart by order alone; `unnamed`: weights that
+    have no counterpart of their own name.
     """
 
-    pairs: dict[str, str]
+    pairs: dict[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     bare: tuple[str, ...] = ()
     ordered: bool = False
+    unnamed: tuple[str, ...] = ()
 
 
 def draw(model: Any, ask: Callable[[], Any], seed: int, fixed: Collection[str] = ()) -> Weights:
@@ -219,35 +220,47 @@ def _rms(tensor: torch.Tensor) -> float:
 
 def put(model: Any, values: Mapping[str, torch.Tensor], pairs: Mapping[str, str] | None = None) -> None:
     """Write values into a model's own tensors. pairs: its names, where those differ."""
-    if not values:
-        return
-    state = model.state_dict()
+    state = model.state_dict() if values and isinstance(model, torch.nn.Module) else {}
     with torch.no_grad():
         for name, value in values.items():
-            own = name if pairs is None else pairs.get(name, "")
-            if own:
-                state[own].copy_(value.reshape(state[own].shape))
+            own = state.get(name if pairs is None else pairs.get(name, ""))
+            if own is not None:
+                own.copy_(value.reshape(own.shape))
 
 
-def match(model: Any, constructed: Mapping[str, torch.Tensor], known: Collection[str]) -> Match:
-    """Find the reference's constants in a candidate: by name, else by shape and contents."""
+def match(model: Any, known: Mapping[str, Any], constructed: Mapping[str, torch.Tensor]) -> Match:
+    """Find the reference's weights in a candidate: by name, else by contents.
+
+    known: all; constructed: those to be redrawn, which must also have the shape, since constants look alike.
+    """
     state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
-    own = {name: one for name, one in state.items() if _plain(one)}
-    pairs = {name: name for name, value in constructed.items() if name in own and alike(own[name], value)}
+    own = {name: one for name, one in state.items() if _readable(one)}
+    known = {name: one for name, one in known.items() if _readable(one)}
+    pairs = {name: name for name, value in known.items() if name in own and _near(own[name], value)}
     ordered, missing = False, []
     left = [name for name in constructed if name not in pairs]
     while left:
         value = constructed[left[0]]
         names = [name for name in left if alike(constructed[name], value)]
         left = [name for name in left if name not in names]
-        free = [name for name, one in own.items() if name not in pairs.values() and alike(one, value)]
+        free = [name for name, one in own.items() if name not in pairs.values() and _plain(one) and alike(one, value)]
         if len(free) == len(names):
             pairs |= dict(zip(names, free, strict=True))
             # Without a name the identity may also be transposed.
             ordered |= len(names) > 1 or not constant(value)
         else:
             missing += names
-    return Match(pairs, tuple(missing), _bare(model, {*pairs.values(), *known}, missing, constructed), ordered)
+    for name, value in known.items():
+        if name not in pairs and name not in constructed and value.is_floating_point():
+            free = [one for one in own if one not in pairs.values() and own[one].numel() == value.numel()]
+            pairs |= [(name, one) for one in free[:_MOST_NAMED] if _equal(own[one], value)][:1]
+    taken = {*pairs.values(), *known}
+    unnamed = tuple(name for name in known if pairs.get(name) != name)
+    return Match(pairs, tuple(missing), _bare(model, taken, missing, constructed), ordered, unnamed)
+
+
+def _readable(tensor: Any) -> bool:
+    return isinstance(tensor, torch.Tensor) and not is_lazy(tensor) and tensor.layout is torch.strided
 
 
 def _plain(tensor: Any) -> bool:
@@ -265,35 +278,17 @@ def alike(one: torch.Tensor, other: torch.Tensor) -> bool:
 def _bare(
     model: Any, taken: Collection[str], missing: Collection[str], constructed: Mapping[str, torch.Tensor]
 ) -> tuple[str, ...]:
-    """Names for which the candidate has no free tensor with as many numbers."""
-    held = ((name, tensor) for name, tensor in _held(model) if isinstance(tensor, torch.Tensor))
-    sizes = [tensor.numel() for name, tensor in held if name not in taken and not is_lazy(tensor)]
+    """Names for which the candidate has no free tensor with as many numbers, in its state or among its attributes."""
+    module = isinstance(model, torch.nn.Module)
+    free = [one for name, one in model.state_dict().items() if name not in taken] if module else []
+    for holder in model.modules() if module else [model]:
+        # Registered tensors are in the state already.
+        free += [one for name, one in getattr(holder, "__dict__", {}).items() if name not in _REGISTERED]
+    sizes = [one.numel() for _, one in tensors(free) if isinstance(one, torch.Tensor) and not is_lazy(one)]
     return tuple(name for name in missing if not any(size >= constructed[name].numel() for size in sizes))
 
 
-def _held(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """(name, tensor) of a model's state, attributes, and lists, tuples and dicts in these."""
-    if isinstance(model, torch.nn.Module):
-        yield from model.state_dict().items()
-        for path, module in model.named_modules():
-            yield from ((f"{path}.__dict__", leaf) for leaf in _within(vars(module), _DEPTH))
-    else:
-        yield from (("", leaf) for leaf in _within(getattr(model, "__dict__", {}), _DEPTH))
-
-
-def _within(item: Any, depth: int) -> Iterator[torch.Tensor]:
-    if isinstance(item, torch.nn.Module) or depth < 0:
-        return
-    if isinstance(item, torch.Tensor):
-        yield item
-    elif isinstance(item, dict):
-        for key, part in item.items():
-            # Registered tensors are in the state already.
-            if key not in ("_parameters", "_buffers", "_modules"):
-                yield from _within(part, depth - 1)
-    elif isinstance(item, (list, tuple)):
-        for part in item:
-            yield from _within(part, depth - 1)
+_REGISTERED = ("_parameters", "_buffers", "_modules")
 
 
 def changeable(model: Any, live: Collection[str]) -> list[str]:
@@ -308,32 +303,23 @@ def changeable(model: Any, live: Collection[str]) -> list[str]:
     return found
 
 
-def unlike(model: Any, names: Collection[str], seed: int, *, signs: bool) -> dict[str, torch.Tensor]:
-    """Trained weights scaled at random by 0.5 to 1.5, and with `signs` half of them negated."""
-    trained = {name for name, _ in model.named_parameters(remove_duplicate=False)}
-    state = {name: value for name, value in model.state_dict().items() if name in names and name in trained}
+def unlike(model: Any, names: Collection[str], seed: int, *, signs: bool = False) -> dict[str, torch.Tensor]:
+    """Other values of these weights: scaled at random by 0.5 to 1.5, with `signs` half of them negated.
+
+    Zeros stay, as the padding row of a table does in training. Integers and one-byte floats are rolled.
+    """
+    state = {name: value for name, value in model.state_dict().items() if name in names}
     chance, at = torch.Generator().manual_seed(seed), dict[tuple[int, torch.Size], torch.Tensor]()
     for value in state.values():
-        if (key := (value.data_ptr(), value.shape)) not in at:
+        if (key := (value.data_ptr(), value.shape)) in at:
+            continue
+        if value.is_floating_point() and not coded(value):
             factor = 0.5 + torch.rand(value.shape, generator=chance)
             turned = torch.rand(value.shape, generator=chance) < 0.5
             at[key] = value * torch.where(turned & signs, -factor, factor).to(value)
+        else:
+            at[key] = inputs.rolled(value, 1)
     return {name: at[value.data_ptr(), value.shape] for name, value in state.items()}
-
-
-def counterparts(model: Any, known: Mapping[str, torch.Tensor], pairs: Mapping[str, str]) -> dict[str, str]:
-    """The candidate's names for the reference's tensors: by `pairs`, name, or equal numbers."""
-    held = model.state_dict() if isinstance(model, torch.nn.Module) else {}
-    state = {name: one for name, one in held.items() if isinstance(one, torch.Tensor)}
-    own = {name: one for name, one in state.items() if one.layout is torch.strided and not is_lazy(one)}
-    same = {name: name for name, value in known.items() if name in own and _near(own[name], value)}
-    found = {**same, **pairs}
-    for name in [name for name, value in known.items() if name not in found and value.is_floating_point()]:
-        free = [one for one in own if one not in found.values() and own[one].numel() == known[name].numel()]
-        counterpart = next((one for one in free[:_MOST_NAMED] if _equal(own[one], known[name])), "")
-        if counterpart:
-            found[name] = counterpart
-    return found
 
 
 def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -349,39 +335,3 @@ _NARROW = 0.07
 
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.dtype == other.dtype and identical(one.reshape(-1).to(other.device), other.reshape(-1))
-
-
-def padded(model: Any) -> list[str]:
-    """Names, aliases included, of embedding tables with a zero row for padding."""
-    if not isinstance(model, torch.nn.Module):
-        return []
-    kinds = torch.nn.Embedding, torch.nn.EmbeddingBag
-    padding = (one for one in model.modules() if isinstance(one, kinds) and one.padding_idx is not None)
-    held = [one.weight for one in padding if not one.weight[one.padding_idx].any()]
-    every = model.named_parameters(remove_duplicate=False)
-    return [name for name, weight in every if any(weight is one for one in held)]
-
-
-def shift(model: Any, names: Collection[str], *, still: Collection[str] = (), back: bool = False) -> None:
-    """Halve and roll these tensors in place (`still`: halve alone), or take that `back`."""
-    state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
-    chosen = {(state[name].data_ptr(), state[name].shape): name for name in sorted(names, key=lambda n: n in still)}
-    with torch.no_grad():
-        for name in chosen.values():
-            one, places = state[name], 0 if name in still else -1 if back else 1
-            if one.is_floating_point() and not coded(one):
-                one.copy_(one.reshape(-1).roll(places).mul_(2.0 if back else 0.5).view(one.shape))
-            else:
-                one.copy_(inputs.rolled(one, places))
-
-
-def shift_counterparts(
-    model: Any, names: Collection[str], counterparts: Mapping[str, str], still: Collection[str] = ()
-) -> list[str]:
-    """`shift` the candidate's counterparts of these weights; returns the names without one."""
-    # Names may have changed since construction.
-    state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
-    there = [name for name in names if counterparts.get(name) in state]
-    shift(model, [counterparts[name] for name in there], still={counterparts[name] for name in there if name in still})
-    # An equal tensor of another name may mean something else.
-    return [name for name in names if name not in there or counterparts[name] != name]
