@@ -15,7 +15,6 @@ from profkit.guest import facts
 from profkit.guest.backward import Gradients
 from profkit.guest.tensors import inputs, state
 from profkit.guest.tensors.compare import Verdict, tensors
-from profkit.guest.tensors.fresh import Stock
 
 MOST_SETS = 3
 MEMORY = 2 << 30
@@ -42,10 +41,10 @@ class Change:
 
 
 class Data:
-    """Input data of one implementation, fresh at every turn."""
+    """Input data of one implementation, drawn anew at every turn: a memoized answer is wrong for them."""
 
-    def __init__(self, stock: Stock, count: int) -> None:
-        self._stock, self._count = stock, count
+    def __init__(self, draw: Callable[[], list[Any]], count: int) -> None:
+        self._draw, self._count = draw, count
         self._chance = random.SystemRandom()
         self._at = 0
         self._now: list[Any] | None = None
@@ -54,14 +53,14 @@ class Data:
     def now(self) -> list[Any]:
         """The data of this turn."""
         if self._now is None:
-            self._now = self._stock.fresh()
+            self._now = self._draw()
         return self._now
 
     def turn(self) -> Change:
-        """Choose a set at random and fill it with fresh data, valid until the next turn."""
+        """Choose a set at random and draw the data to fill it with, valid until the next turn."""
         self._at = self._chance.choice([n for n in range(self._count) if n != self._at] or [self._at])
-        self._now = self._stock.fresh(into=self._now)
-        return Change(self._at, self._now)
+        self._now = None
+        return Change(self._at, self.now)
 
 
 class Given:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import sys
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,9 +16,8 @@ from profkit.guest import backward, facts, settings
 from profkit.guest.build import loading
 from profkit.guest.ranges import annotated
 from profkit.guest.subject import Data, TimedCall, set_count
-from profkit.guest.tensors import inputs, state, weights
+from profkit.guest.tensors import inputs, state
 from profkit.guest.tensors.compare import Verdict, tensors
-from profkit.guest.tensors.fresh import Stock
 from profkit.judge import guests as judge
 from profkit.judge.implementation import Implementation, RemoteImplementation
 from profkit.judge.knowing import Knowing
@@ -279,26 +276,16 @@ class Timed(Knowing):
         return Plan(lambda: self.unseen(shape), self._judged, judged)
 
     def _calls(self, sound: list[Implementation], turn: Callable[[str], None], plan: Plan) -> dict[str, Any]:
-        """Timed calls of every implementation, with input sets of its own mixed from the same draws."""
+        """Timed calls of every implementation, with input sets of its own."""
         probe = self.reference.probe
-
-        def usable(drawn: list[Any], mixed: list[Any]) -> bool:
-            try:
-                before = inputs.clone(plan.answer(drawn, frozenset(self.live.live)))
-                return weights.steady(before, plan.answer(mixed, frozenset(self.live.live)))
-            except Exception as error:
-                self.refuse_lost(error)
-                traceback.print_exc(file=sys.stderr)
-                return False
-
-        stock = Stock(plan.draw, usable)
-        count = set_count(stock.bytes, len(sound))
+        drawn = [one for _, one in tensors(plan.draw()) if isinstance(one, torch.Tensor)]
+        count = set_count(sum(one.untyped_storage().nbytes() for one in drawn), len(sound))
         self.put(frozenset(self.live.live))
         calls: dict[str, Any] = {}
         for one in sound:
             turn(one.subject.name)
             loading.use(one.lock)
-            data, own = Data(stock, count), None if one is self.reference else one.own
+            data, own = Data(plan.draw, count), None if one is self.reference else one.own
             compared = not probe.random and one is not self.reference
             answer = (lambda given, alive=one.alive: plan.answer(given, alive)) if compared else None
             bits = min(math.inf if plan.of else one.bits, probe.precision.required)

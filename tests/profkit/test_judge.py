@@ -14,7 +14,6 @@ torch = pytest.importorskip("torch")
 from profkit.guest.candidate import Guest  # noqa: E402
 from profkit.guest.clocks.cupti import CuptiError  # noqa: E402
 from profkit.guest.subject import Data  # noqa: E402
-from profkit.guest.tensors.fresh import Stock  # noqa: E402
 from profkit.judge import guests as judge  # noqa: E402
 from profkit.judge.remote import Remote, RemoteError  # noqa: E402
 from profkit.judge.timing.claims import RemoteCall, RemoteRecording  # noqa: E402
@@ -77,7 +76,7 @@ def test_an_answer_that_is_none_is_laid_at_its_own_door(tmp_path, answer):
 
 def test_a_time_that_is_no_number_is_no_answer(line):
     line.say({}, {"seconds": None, "host": None, "sound": True})
-    call = RemoteCall(line.remote, Data(Stock(list), 0))
+    call = RemoteCall(line.remote, Data(list, 0))
     with pytest.raises(RemoteError, match="another form"):
         call.sample("wall")
 
@@ -94,7 +93,7 @@ def test_elements_of_a_narrow_type_may_be_one_step_off():
 def test_a_turn_goes_along_with_the_next_question(line, tmp_path):
     (tmp_path / "mine").mkdir()
     line.say({}, {"seconds": 1.0, "host": 1.0, "sound": True}, {})
-    call = RemoteCall(line.remote, Data(Stock(lambda: [torch.ones(2)]), 1))
+    call = RemoteCall(line.remote, Data(lambda: [torch.ones(2)], 1))
     call.turn()
     call.sample("wall")
     call()

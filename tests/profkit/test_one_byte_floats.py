@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from profkit.guest.tensors import alike, fresh, inputs, weights
+from profkit.guest.tensors import alike, inputs, weights
 from profkit.guest.tensors.compare import identical
 from profkit.judge import cases
 from profkit.judge.precision.bits import Precision
@@ -66,17 +66,15 @@ def test_two_numbers_in_a_byte_are_moved_and_never_computed_with():
     assert {"inputs times 10", "inputs with gaps between the elements"} <= found
 
 
-def test_weights_of_one_byte_are_looked_at_and_moved_there_and_back():
+def test_weights_of_one_byte_are_looked_at_and_moved():
     model = nn.Module()
     model.register_buffer("codes", drawn(torch.float8_e4m3fn, 24, 32))
     model.register_buffer("ones", torch.ones(8).to(torch.float8_e4m3fn))
     model.weight = nn.Parameter(drawn(torch.float8_e5m2, 8, 8), requires_grad=False)
     assert set(weights.constants(model)) == {"ones"}
     before = {name: one.clone() for name, one in model.state_dict().items()}
-    weights.shift(model, ["codes", "weight"])
-    assert not identical(model.codes, before["codes"])
-    weights.shift(model, ["codes", "weight"], back=True)
-    assert all(identical(one, before[name]) for name, one in model.state_dict().items())
+    moved = weights.unlike(model, ["codes", "weight"], 1)
+    assert not any(identical(moved[name], before[name]) for name in moved)
     live = weights.draw(model, lambda: model.ones.float() * 2, 1)
     assert live.live["ones"].dtype is torch.float8_e4m3fn
     assert not identical(live.live["ones"], live.constructed["ones"])
@@ -106,15 +104,6 @@ def test_a_reference_that_rounds_on_its_way_is_judged_by_float64():
     case = Oracle(product, Precision("bf16")).case([x, w, scale], product(x, w, scale))
     assert case.noise() == []
     assert 7.0 < case.own() < 11.0
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-def test_fresh_data_are_mixed_and_not_drawn_again(dtype):
-    drawn_ = iter(range(99))
-    stock = fresh.Stock(lambda: [drawn(dtype, 64, 64)] if next(drawn_) < 9 else pytest.fail("drawn again"))
-    one, other = stock.fresh(), stock.fresh()
-    assert one[0].dtype is dtype
-    assert not identical(one[0], other[0])
 
 
 def test_products_of_codes_are_bounded_by_the_rate_of_codes():

@@ -14,7 +14,6 @@ from profkit.guest.clocks.clocks import CpuClock
 from profkit.guest.failure import classified
 from profkit.guest.subject import Data, TimedCall
 from profkit.guest.tensors.compare import Verdict, close
-from profkit.guest.tensors.fresh import Stock
 from profkit.judge.timing.engine import _Comparing
 
 
@@ -25,7 +24,7 @@ def no_graphs():
 
 
 def data(count=3, draw=lambda: [torch.randn(16, 16)]):
-    return Data(Stock(draw), count)
+    return Data(draw, count)
 
 
 def double(given):
