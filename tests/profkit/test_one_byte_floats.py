@@ -73,7 +73,7 @@ def test_weights_of_one_byte_are_looked_at_and_moved():
     model.weight = nn.Parameter(drawn(torch.float8_e5m2, 8, 8), requires_grad=False)
     assert set(weights.constants(model)) == {"ones"}
     before = {name: one.clone() for name, one in model.state_dict().items()}
-    moved = weights.unlike(model, ["codes", "weight"], 1)
+    moved = weights.moved(model, ["codes", "weight"])
     assert not any(identical(moved[name], before[name]) for name in moved)
     live = weights.draw(model, lambda: model.ones.float() * 2, 1)
     assert live.live["ones"].dtype is torch.float8_e4m3fn

@@ -33,14 +33,14 @@ class Values:
     def give(self, holder: Mapping[str, torch.Tensor]) -> None:
         """Put the next values into those of a holder's tensors that they replace."""
         for name, tensor in holder.items():
-            waiting = self._waiting.get(_key(name, tensor))
+            waiting = None if is_lazy(tensor) else self._waiting.get(_key(name, tensor))
             if waiting and _stands(tensor, waiting[0][1]):
                 with torch.no_grad():
                     tensor.copy_(waiting.popleft()[0])
 
 
 def _stands(tensor: torch.Tensor, varied: torch.Tensor | None) -> bool:
-    return weights.constant(tensor) if varied is None else not is_lazy(tensor) and weights.alike(tensor, varied)
+    return weights.constant(tensor) if varied is None else weights.alike(tensor, varied)
 
 
 def _key(name: str, tensor: torch.Tensor) -> tuple[str, torch.Size]:
@@ -49,14 +49,14 @@ def _key(name: str, tensor: torch.Tensor) -> tuple[str, torch.Size]:
 
 @contextlib.contextmanager
 def live(values: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Tensor]) -> Iterator[None]:
-    """Give layers of torch these values when constructed, other tensors when registered."""
-    left, making = Values(values, constructed), set[int]()
+    """Give layers of torch these values once they are initialized, other tensors when registered."""
+    left = Values(values, constructed)
     kinds = [kind for kind in vars(torch.nn).values() if isinstance(kind, type) and issubclass(kind, torch.nn.Module)]
-    own = {kind: vars(kind).get("__init__") for kind in kinds if kind is not torch.nn.Module}
-    made = {kind: _made(_init(kind), left, making) for kind in own}
+    bases = {base for kind in kinds for base in kind.__mro__}
+    own = [(base, name, vars(base)[name]) for base in bases for name in _INITIALIZERS if name in vars(base)]
 
     def registered(module: Any, name: str, tensor: Any) -> None:
-        if isinstance(tensor, torch.Tensor) and not type(module).__module__.startswith("torch.nn."):
+        if isinstance(tensor, torch.Tensor) and not _initializes(module):
             left.give({name: tensor})
 
     hooks = [
@@ -64,14 +64,33 @@ def live(values: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Ten
         registry.register_module_buffer_registration_hook(registered),
     ]
     try:
-        for kind, constructor in made.items():
-            _put(kind, constructor)
+        for base, name, initialize in own:
+            setattr(base, name, _then_given(initialize, left))
         yield
     finally:
         for hook in hooks:
             hook.remove()
-        for kind, init in own.items():
-            delattr(kind, "__init__") if init is None else _put(kind, init)
+        for base, name, initialize in own:
+            setattr(base, name, initialize)
+
+
+_INITIALIZERS = ("reset_parameters", "_reset_parameters")
+"""What the constructors of torch's layers end with."""
+
+
+def _then_given(initialize: Callable[..., None], left: Values) -> Callable[..., None]:
+    def initialized(self: torch.nn.Module) -> None:
+        initialize(self)
+        if _initializes(self):
+            left.give(self.state_dict())
+
+    return initialized
+
+
+def _initializes(module: Any) -> bool:
+    """Whether it is a layer of torch that fills its tensors after they are registered."""
+    ours = type(module).__module__.startswith("torch.nn.")
+    return ours and any(hasattr(module, name) for name in _INITIALIZERS)
 
 
 def construct(module: ModuleType, spec: Mapping[str, Any], seed: int, device: torch.device, dtype: torch.dtype) -> Any:
@@ -81,30 +100,3 @@ def construct(module: ModuleType, spec: Mapping[str, Any], seed: int, device: to
     if spec["weights"] is not None and isinstance(model, torch.nn.Module):
         loading.take_weights(model, spec["weights"])
     return model
-
-
-def _init(kind: type) -> Callable[..., None]:
-    """The constructor of a class, its own or inherited."""
-    found: Callable[..., None] = next(vars(base)["__init__"] for base in kind.__mro__ if "__init__" in vars(base))
-    return found
-
-
-def _put(kind: type, init: Callable[..., None]) -> None:
-    type.__setattr__(kind, "__init__", init)
-
-
-def _made(init: Callable[..., None], left: Values, making: set[int]) -> Callable[..., None]:
-    """A constructor that gives values at its end, unless another one called it."""
-
-    def constructed(self: torch.nn.Module, *arguments: Any, **keywords: Any) -> None:
-        outermost = id(self) not in making
-        making.add(id(self))
-        try:
-            init(self, *arguments, **keywords)
-        finally:
-            if outermost:
-                making.discard(id(self))
-        if outermost and type(self).__module__.startswith("torch.nn."):
-            left.give(self.state_dict())
-
-    return constructed

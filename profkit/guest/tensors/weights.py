@@ -303,23 +303,42 @@ def changeable(model: Any, live: Collection[str]) -> list[str]:
     return found
 
 
-def unlike(model: Any, names: Collection[str], seed: int, *, signs: bool = False) -> dict[str, torch.Tensor]:
-    """Other values of these weights: scaled at random by 0.5 to 1.5, with `signs` half of them negated.
+def moved(model: Any, names: Collection[str]) -> dict[str, torch.Tensor]:
+    """These weights after an update: rolled by one place, and numbers halved.
 
-    Zeros stay, as the padding row of a table does in training. Integers and one-byte floats are rolled.
+    Zeros stay, as the padding row of a table does in training.
     """
+
+    def update(value: torch.Tensor) -> torch.Tensor:
+        if not value.is_floating_point() or coded(value):
+            return inputs.rolled(value, 1)
+        new = value.clone()
+        new[value != 0] = value[value != 0].roll(1) * 0.5
+        return new
+
+    return _each(model, names, update)
+
+
+def unlike(model: Any, names: Collection[str], seed: int, *, signs: bool) -> dict[str, torch.Tensor]:
+    """These weights scaled at random by 0.5 to 1.5, and with `signs` half of them negated."""
+    chance = torch.Generator().manual_seed(seed)
+
+    def scale(value: torch.Tensor) -> torch.Tensor:
+        factor = 0.5 + torch.rand(value.shape, generator=chance)
+        turned = torch.rand(value.shape, generator=chance) < 0.5
+        return value * torch.where(turned & signs, -factor, factor).to(value)
+
+    return _each(model, names, scale)
+
+
+def _each(
+    model: Any, names: Collection[str], change: Callable[[torch.Tensor], torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """These tensors of a model changed, one value for those that alias each other."""
     state = {name: value for name, value in model.state_dict().items() if name in names}
-    chance, at = torch.Generator().manual_seed(seed), dict[tuple[int, torch.Size], torch.Tensor]()
-    for value in state.values():
-        if (key := (value.data_ptr(), value.shape)) in at:
-            continue
-        if value.is_floating_point() and not coded(value):
-            factor = 0.5 + torch.rand(value.shape, generator=chance)
-            turned = torch.rand(value.shape, generator=chance) < 0.5
-            at[key] = value * torch.where(turned & signs, -factor, factor).to(value)
-        else:
-            at[key] = inputs.rolled(value, 1)
-    return {name: at[value.data_ptr(), value.shape] for name, value in state.items()}
+    once = {(value.data_ptr(), value.shape): value for value in state.values()}
+    new = {key: change(value) for key, value in once.items()}
+    return {name: new[value.data_ptr(), value.shape] for name, value in state.items()}
 
 
 def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
