@@ -50,47 +50,36 @@ class WeightChecks:
         self._others: list[Others] | None = None
 
     def give(self, candidate: Implementation) -> None:
-        """Give the candidate the drawn weights; unmatched ones stay as constructed on both sides."""
+        """Give the candidate the drawn weights where it has counterparts."""
         live = self._session.live
-        match = candidate.match
-        unknown = frozenset(name for name in match.missing if name in live.live and name not in match.bare)
-        candidate.alive = frozenset(live.live) - unknown
-        if unknown and self._matter(unknown):
-            if self.born(candidate):
-                return
-            unmatched(self._events, candidate, f"no counterpart for {self._by_layer(sorted(unknown))}")
+        candidate.alive = frozenset(live.live)
         if candidate.alive:
-            candidate.take(live.mixed(candidate.alive))
+            candidate.take(live.live)
 
     def _by_layer(self, names: Collection[str]) -> str:
         return weights.by_layer(self._session.reference.model, names)
 
-    def _matter(self, names: frozenset[str]) -> bool:
-        """Whether the reference's answer depends on these weights."""
-        session = self._session
-        arguments = session.unseen()
-        without = inputs.clone(session.answer(inputs.clone(arguments), frozenset()))
-        return not close(session.answer(arguments, names), without, session.oracle.precision.required)
-
     def explained(self, candidate: Implementation, verdict: Verdict) -> Verdict | None:
-        """Attribute a wrong answer to weights that the candidate ignores or has folded."""
-        session, alive = self._session, candidate.alive
+        """Compare again what folds or names its weights in its own way; else say which weights it ignores."""
+        session, match, every = self._session, candidate.match, candidate.alive
         if not weights.changeable(session.reference.model, session.live.live):
             return verdict
         self._events.phase("check", candidate.subject.name, factor=2.0)
-        if not self._right(candidate, frozenset()):
-            # Scaled or packed at build, where the reference's own may not be put over them.
-            return session.compared(candidate) if self.born(candidate) else verdict
-        if candidate.match.ordered:
-            unmatched(self._events, candidate, "several of one form were told apart by their order alone")
-            candidate.alive = frozenset()
-            candidate.take(session.live.constructed)
-            return session.compared(candidate)
-        ignored = [one for one in sorted(alive)[:_MOST_ASKED] if not self._right(candidate, frozenset({one}))]
-        if not ignored:
-            return verdict
         if self.born(candidate):
             return session.compared(candidate)
+        unknown = every if match.ordered else every.intersection(match.missing).difference(match.bare)
+        if unknown and self._right(candidate, every - unknown):
+            why = f"no counterpart for {self._by_layer(sorted(unknown))}"
+            told = "several of one form were told apart by their order alone"
+            unmatched(self._events, candidate, told if match.ordered else why)
+            candidate.alive = every - unknown
+            return session.compared(candidate)
+        if not self._right(candidate, frozenset()):
+            return verdict
+        asked = sorted(every - unknown)[:_MOST_ASKED]
+        ignored = [one for one in asked if not self._right(candidate, frozenset({one}))]
+        if not ignored:
+            return verdict
         return Verdict("mismatch", f"ignores {self._by_layer(ignored)}: right only for the initial values")
 
     def _right(self, candidate: Implementation, alive: frozenset[str]) -> bool:
@@ -105,21 +94,17 @@ class WeightChecks:
 
         With the reference's weights put into it, or as its constructor makes them at the reference's seed.
         """
-        every, before = frozenset(self._session.live.live), candidate.alive
-        candidate.alive = every
         for loaded in (True, False):
             self._events.phase("build", candidate.subject.name)
             try:
                 self._rebuild(candidate, loaded=loaded)
-                if self._right(candidate, every):
+                if self._right(candidate, candidate.alive):
                     return True
             except LostCandidateError:
                 raise
             except Exception:
                 # It cannot be built that way; the earlier result stands.
                 traceback.print_exc()
-        candidate.alive = before
-        self._session.put(frozenset())
         candidate.restore()
         return False
 
