@@ -15,10 +15,9 @@ from typing import Any
 
 import torch
 
-from profkit.guest.subject import names
-from profkit.guest.tensors import inputs, weights
+from profkit.guest.tensors import weights
 from profkit.judge.events import Events
-from profkit.judge.implementation import Implementation, RemoteImplementation
+from profkit.judge.implementation import Implementation, RemoteImplementation, spec
 from profkit.judge.remote import LostCandidateError, Remote, RemoteError
 from profkit.judge.timing.company import Company
 from profkit.launch.protocol import LIMITS, Job
@@ -83,17 +82,7 @@ def build(
     loaded: Iterable[tuple[Remote, float]], first: Implementation, seed: int, events: Events
 ) -> list[Implementation]:
     """Construct all candidates in parallel, with the reference's arguments and weights."""
-    inputs.torch_seed(seed)
-    init = first.module.get_init_inputs()
-    known = dict(first.model.state_dict()) if isinstance(first.model, torch.nn.Module) else None
-    constructed = weights.constants(first.model, first.fixed)
-    given: dict[str, Any] = {
-        "init": init,
-        "weights": known,
-        "constructed": constructed,
-        "own": names(first.model),
-        "mode": first.mode,
-    }
+    given = spec(first, seed)
     asked = []
     for remote, seconds in loaded:
         with contextlib.suppress(LostCandidateError):

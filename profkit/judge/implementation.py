@@ -204,16 +204,27 @@ def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Im
 _OTHER = 0x5BD1E995
 
 
+def spec(
+    first: Implementation, seed: int, live: weights.Weights | None = None, *, loaded: bool = True
+) -> dict[str, Any]:
+    """What a candidate is constructed with: the reference's arguments, mode and, if `loaded`, weights; live: redrawn ones."""
+    inputs.torch_seed(seed)
+    known = dict(first.model.state_dict()) if loaded and isinstance(first.model, torch.nn.Module) else None
+    return {
+        "init": first.module.get_init_inputs(),
+        "weights": known,
+        "live": {} if live is None else dict(live.live),
+        "constructed": weights.constants(first.model, first.fixed) if live is None else live.constructed,
+        "own": names(first.model),
+        "mode": first.mode,
+    }
+
+
 def candidate(job: Job, subject: Subject, first: Implementation, seed: int, device: torch.device) -> Implementation:
     """Import and construct a candidate here, with the reference's arguments and weights."""
     lock = loading.enter(Path(subject.file), Path(job.cache), job.campaign)
     module = loading.import_file(Path(subject.file), subject.name, subject.content)
-    inputs.torch_seed(seed)
-    init = first.module.get_init_inputs()
-    known = first.model.state_dict() if isinstance(first.model, torch.nn.Module) else None
-    model = birth.construct(
-        module, {"init": init, "weights": known, "mode": first.mode}, seed, device, precision.TYPES[job.precision]
-    )
-    match = weights.match(model, known or {}, weights.constants(first.model, first.fixed))
-    own = tuple(names(first.model))
-    return Implementation(subject, module, lock, model, match=match, precision=job.precision, own=own)
+    given = spec(first, seed)
+    model = birth.construct(module, given, seed, device, precision.TYPES[job.precision])
+    match = weights.match(model, given["weights"] or {}, given["constructed"])
+    return Implementation(subject, module, lock, model, match=match, precision=job.precision, own=tuple(given["own"]))

@@ -16,6 +16,7 @@ from profkit.guest.build import loading
 from profkit.guest.tensors import inputs, weights
 from profkit.guest.tensors.compare import Verdict, close, coded, tensors
 from profkit.judge import guests as judge
+from profkit.judge import implementation
 from profkit.judge.events import Events
 from profkit.judge.implementation import Implementation
 from profkit.judge.precision import memory_stress
@@ -111,16 +112,7 @@ class WeightChecks:
     def _rebuild(self, candidate: Implementation, *, loaded: bool) -> None:
         session, live = self._session, self._session.live
         session.put(frozenset(live.live))
-        inputs.torch_seed(session.built_with)
-        reference = session.reference
-        init, known = reference.module.get_init_inputs(), reference.model.state_dict()
-        spec = {
-            "init": init,
-            "weights": dict(known) if loaded else None,
-            "live": dict(live.live),
-            "constructed": live.constructed,
-            "mode": reference.mode,
-        }
+        spec = implementation.spec(session.reference, session.built_with, live, loaded=loaded)
         if not candidate.remote:
             loading.use(candidate.lock)
         switches = settings.read()

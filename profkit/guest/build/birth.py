@@ -95,7 +95,7 @@ def _initializes(module: Any) -> bool:
 
 def construct(module: ModuleType, spec: Mapping[str, Any], seed: int, device: torch.device, dtype: torch.dtype) -> Any:
     """A candidate's model from `init`, with `live` values if given; then load `weights`, if any."""
-    with live(spec["live"], spec["constructed"]) if spec.get("live") else contextlib.nullcontext():
+    with live(spec["live"], spec["constructed"]) if spec["live"] else contextlib.nullcontext():
         model = loading.instance(module, "ModelNew", spec["init"], seed, device, dtype, spec["mode"])
     if spec["weights"] is not None and isinstance(model, torch.nn.Module):
         loading.take_weights(model, spec["weights"])

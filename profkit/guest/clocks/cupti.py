@@ -102,18 +102,16 @@ def sample(
     seed: int = 0,
     before: Callable[[str], None] = lambda _: None,
     after: Callable[[str, int], None] = lambda _name, _round: None,
-    pairs: dict[str, list[float]] | None = None,
 ) -> tuple[list[Sample], dict[str, list[Activity]]]:
     """Samples by method "cupti", and the activities of one median call per implementation.
 
     It ends when event pairs round the same launches have medians known to `target`. After `end` [s, monotonic]
-    DECIDING rounds suffice. `pairs` receives the pairs' times [s]. Calls in another process have their own
-    `recording`. Raises CuptiError when records are missing or another tool holds CUPTI.
+    DECIDING rounds suffice. Calls in another process have their own `recording`. Raises CuptiError when records are missing or another tool holds CUPTI.
     """
     recordings = _recordings(calls, clock)
     order, shuffle = list(calls), random.Random(seed)
     samples: list[Sample] = []
-    pairs = {} if pairs is None else pairs
+    pairs: dict[str, list[float]] = {}
     activities: dict[str, list[Activity]] = {}
     with _begun(recordings):
         for number in range(ROUNDS):
