@@ -11,6 +11,7 @@ import os
 import sys
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -25,7 +26,7 @@ from profkit.guest.channel import Channel, EndedError
 from profkit.guest.clocks import cupti
 from profkit.guest.clocks.clocks import CpuClock, CudaClock, GraphClock, HostClock
 from profkit.guest.failure import classified
-from profkit.guest.subject import Change, Given, TimedCall, batch, place, plain, spoil
+from profkit.guest.subject import Change, TimedCall, batch, place, plain, spoil
 from profkit.guest.tensors import exchange, inputs, precision, staging, state, weights
 from profkit.guest.tensors.compare import same, tensors
 from profkit.launch.protocol import Job
@@ -228,12 +229,12 @@ class Guest:
     def ready(self, of: str, wanted: Sequence[str]) -> None:
         """Time the call itself, or a pass of backward.PASSES, from now on."""
         model = backward.Gradients(self._model, wanted, alone=of == backward.BACKWARD) if of else self._model
-        self._given = Given()
-        self._call = TimedCall(model, self._given, own=self._own)
+        self._given = deque[Change]()
+        self._call = TimedCall(model, self._given.popleft, own=self._own)
 
     def expect(self, changes: list[dict[str, Any]]) -> None:
         for change in changes:
-            self._given.add(Change(int(change["at"]), self._take(str(change["given"]))))
+            self._given.append(Change(int(change["at"]), self._take(str(change["given"]))))
 
     def run(self, wanted: bool) -> None:
         self._call.wanted = wanted

@@ -40,65 +40,68 @@ class Change:
 
 
 class Data:
-    """Input data of one implementation, drawn anew at every turn: a memoized answer is wrong for them."""
+    """Input data of one implementation, drawn anew at every turn: a memoized answer is wrong for them.
 
-    def __init__(self, draw: Callable[[], list[Any]], count: int) -> None:
+    answer: the expected one to data; without it nothing is compared.
+    """
+
+    def __init__(
+        self,
+        draw: Callable[[], list[Any]],
+        count: int,
+        answer: Callable[[list[Any]], Any] | None = None,
+        judged: Callable[[list[Any], Any, Any], Verdict] | None = None,
+    ) -> None:
         self._draw, self._count = draw, count
+        self._answer, self._judged = answer, judged
+        self.compared = answer is not None and judged is not None
         self._chance = random.SystemRandom()
         self._at = 0
         self._now: list[Any] | None = None
 
-    @property
-    def now(self) -> list[Any]:
-        """The data of this turn."""
-        if self._now is None:
-            self._now = self._draw()
-        return self._now
-
     def turn(self) -> Change:
         """Choose a set at random and draw the data to fill it with, valid until the next turn."""
         self._at = self._chance.choice([n for n in range(self._count) if n != self._at] or [self._at])
-        self._now = None
-        return Change(self._at, self.now)
+        self._now = self._draw()
+        return Change(self._at, self._now)
 
+    def answer(self) -> Any:
+        """The expected answer of this turn; None where nothing is compared."""
+        return None if self._answer is None else self._answer(self._now or [])
 
-class Given:
-    """Changes of input sets that come from the judge, in order."""
-
-    def __init__(self) -> None:
-        self._changes: list[Change] = []
-
-    def add(self, change: Change) -> None:
-        self._changes.append(change)
-
-    def turn(self) -> Change:
-        return self._changes.pop(0)
+    def check(self, output: Any) -> None:
+        """Compare a timed output of this turn. Raises ChangedResultError."""
+        if self._judged is None or self._now is None:
+            return
+        verdict = self._judged(self._now, self.answer(), output)
+        if verdict.status == "ok":
+            return
+        # What still agrees in some bits is less precise, not left out.
+        status = "mismatch" if verdict.bits is not None and verdict.bits > 1.0 else "stops-computing"
+        raise ChangedResultError(f"a timed call gave another result than the checked one: {verdict.what}", status)
 
 
 class TimedCall:
     """A call on the current input set; the output is kept for `recheck`.
 
-    A turn brings other data and overwrites the last output's memory, so stale or unwritten outputs are wrong.
-    `answer`: the expected answer; without it nothing is compared. alone: calls depend on earlier ones, so only a call
-    made for it, after `afresh`, is compared. own: names of the reference's tensors; None: this is the reference, and
-    its outputs are kept.
+    A turn brings other data and overwrites the last output's memory, so stale or unwritten outputs are wrong. alone:
+    calls depend on earlier ones, so only a call made for it, after `afresh`, is compared. own: names of the
+    reference's tensors; None: this is the reference, and its outputs are kept.
     """
 
     def __init__(
         self,
         model: Any,
-        data: Data | Given,
-        answer: Callable[[list[Any]], Any] | None = None,
-        judged: Callable[[list[Any], Any, Any], Verdict] | None = None,
+        turn: Callable[[], Change],
+        check: Callable[[Any], None] = lambda _: None,
+        *,
         alone: bool = False,
         afresh: Callable[[], None] = lambda: None,
         own: Collection[str] | None = (),
     ) -> None:
         self._model = model
-        self._data = data
+        self._turn, self._check = turn, check
         self._alone, self._afresh = alone, afresh
-        self._answer = answer
-        self._judged = judged
         self._own = own
         self._sets: dict[int, list[Any]] = {}
         self._arguments: list[Any] = []
@@ -119,7 +122,7 @@ class TimedCall:
 
     def turn(self) -> None:
         """Go to the next input set and overwrite the memory of the last output."""
-        change, self._pending = self._pending or self._data.turn(), None
+        change, self._pending = self._pending or self._turn(), None
         output, self.output, self._copy = self.output, None, None
         if self._own is not None:
             model = self._model.model if isinstance(self._model, Gradients) else self._model
@@ -138,7 +141,7 @@ class TimedCall:
 
     def prepare(self) -> None:
         """Fetch the data of the next turn, so that the turn takes no time."""
-        self._pending = self._pending or self._data.turn()
+        self._pending = self._pending or self._turn()
 
     def witness(self) -> None:
         """Copy the output, if wanted, as it is the moment its time has been taken."""
@@ -147,14 +150,12 @@ class TimedCall:
 
     def recheck(self) -> None:
         """Compare the last timed output with the reference's. Raises ChangedResultError."""
-        if self._answer is None or not isinstance(self._data, Data):
-            return
         if self._alone:
             self.turn()
             self._afresh()
             self()
-        if self.last is not None and self._judged is not None:
-            recheck(self.last, self._data, self._answer, self._judged)
+        if self.last is not None:
+            self._check(self.last)
 
 
 def batch(call: TimedCall, count: int, hold: float, device: torch.device) -> None:
@@ -175,19 +176,6 @@ def batch(call: TimedCall, count: int, hold: float, device: torch.device) -> Non
 def place(index: int, shape: torch.Size) -> tuple[int, ...]:
     """The multi-dimensional index of element number `index`."""
     return tuple(int(at) for at in numpy.unravel_index(index, shape))
-
-
-def recheck(
-    output: Any, data: Data, answer: Callable[[list[Any]], Any], judged: Callable[[list[Any], Any, Any], Verdict]
-) -> None:
-    """Compare a timed output with the answer to this turn's data. Raises ChangedResultError."""
-    want = answer(data.now)
-    verdict = judged(data.now, want, output)
-    if verdict.status == "ok":
-        return
-    # What still agrees in some bits is less precise, not left out.
-    status = "mismatch" if verdict.bits is not None and verdict.bits > 1.0 else "stops-computing"
-    raise ChangedResultError(f"a timed call gave another result than the checked one: {verdict.what}", status)
 
 
 def plain(item: Any) -> Any:

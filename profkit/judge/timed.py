@@ -285,16 +285,21 @@ class Timed(Knowing):
         for one in sound:
             turn(one.subject.name)
             loading.use(one.lock)
-            data, own = Data(plan.draw, count), None if one is self.reference else one.own
             compared = not probe.random and one is not self.reference
-            answer = (lambda given, alive=one.alive: plan.answer(given, alive)) if compared else None
+            alone = compared and not probe.repeatable
             bits = min(math.inf if plan.of else one.bits, probe.precision.required)
             judged = functools.partial(_as_exact, plan.judged, bits)
+            answer = lambda given, alive=one.alive: plan.answer(given, alive)  # noqa: E731
+            data = Data(plan.draw, count, answer, judged) if compared else Data(plan.draw, count)
             if isinstance(one, RemoteImplementation):
-                call: Any = RemoteCall(one.model, data, answer, judged, plan.of, plan.wanted, not probe.repeatable)
+                call: Any = RemoteCall(one.model, data, plan.of, plan.wanted, alone)
             else:
-                afresh = functools.partial(state.put, one.model, one.kept)
-                call = TimedCall(plan.called(one.model), data, answer, judged, not probe.repeatable, afresh, own)
+                afresh, own = (
+                    functools.partial(state.put, one.model, one.kept),
+                    None if one is self.reference else one.own,
+                )
+                model = plan.called(one.model)
+                call = TimedCall(model, data.turn, data.check, alone=alone, afresh=afresh, own=own)
             calls[one.subject.name] = call
         return calls
 

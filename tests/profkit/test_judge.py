@@ -84,9 +84,8 @@ def test_a_time_that_is_no_number_is_no_answer(line):
 def test_elements_of_a_narrow_type_may_be_one_step_off():
     call = RemoteCall.__new__(RemoteCall)
     call._alone, call._chance = False, random.Random(0)
-    call._data = SimpleNamespace(now=[])
     for dtype, share in ((torch.float8_e4m3fn, 0.125), (torch.float32, 0.05), (torch.int8, 0.05)):
-        call._answer = lambda _, dtype=dtype: torch.full((4,), 16.0).to(dtype)
+        call._data = SimpleNamespace(answer=lambda dtype=dtype: torch.full((4,), 16.0).to(dtype))
         assert {slack for *_, slack in call._probes()} == {share * 32}
 
 

@@ -24,7 +24,12 @@ def no_graphs():
 
 
 def data(count=3, draw=lambda: [torch.randn(16, 16)]):
-    return Data(draw, count)
+    return Data(draw, count, double, judged)
+
+
+def timed(model, **options):
+    mine = data()
+    return TimedCall(model, mine.turn, mine.check, **options)
 
 
 def double(given):
@@ -37,7 +42,7 @@ def judged(given, want, got):
 
 def asked(model, turns=1, **options):
     """A call of the model after so many turns, each called; the last output is compared."""
-    call = TimedCall(model, data(), double, judged, **options)
+    call = timed(model, **options)
     call.wanted = True
     for _ in range(turns):
         call.turn()
@@ -59,7 +64,7 @@ def test_every_set_is_compared_sooner_or_later():
         homes.add(x.data_ptr())
         return x * 2 if x.data_ptr() == min(homes) else x * 0
 
-    calls = {"cheat": TimedCall(one_of_three, data(), double, judged)}
+    calls = {"cheat": timed(one_of_three)}
     after = _Comparing(calls)
 
     def before(name):
@@ -145,7 +150,7 @@ LOOKED: list[object] = []
 
 def test_what_an_output_puts_off_is_done_in_the_call():
     LOOKED.clear()
-    call = TimedCall(lambda x: [x.as_subclass(Late), (torch.nn.Parameter(x),)], data())
+    call = TimedCall(lambda x: [x.as_subclass(Late), (torch.nn.Parameter(x),)], data().turn)
     call.turn()
     output = call()
     assert LOOKED
@@ -161,7 +166,7 @@ def test_an_answer_is_what_it_was_when_its_time_had_been_taken():
         threads[-1].start()
         return y
 
-    call = TimedCall(later, data(), double, judged)
+    call = timed(later)
     call.turn()
     call.wanted = True
     CpuClock(cold=False).sample(call)
@@ -174,7 +179,7 @@ def test_an_answer_is_what_it_was_when_its_time_had_been_taken():
 
 def test_who_is_told_that_its_answer_was_let_go_sees_no_new_data():
     seen, given = [], []
-    call = TimedCall(lambda x: (given.append(x), x * 2)[1], data(1))
+    call = TimedCall(lambda x: (given.append(x), x * 2)[1], data(1).turn)
     call.turn()
     call()
     before = given[-1].clone()

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import torch
 
 from profkit.guest.clocks.cupti import Activity, CuptiError
 from profkit.guest.clocks.timing import Clock, Sample
-from profkit.guest.subject import ChangedResultError, Data, place, recheck
-from profkit.guest.tensors.compare import Verdict, tensors
+from profkit.guest.subject import ChangedResultError, Data, place
+from profkit.guest.tensors.compare import tensors
 from profkit.judge.remote import Remote, RemoteError
 
 _PROBES = 8
@@ -28,17 +28,13 @@ class RemoteCall:
         self,
         process: Remote,
         data: Data,
-        answer: Callable[[list[Any]], Any] | None = None,
-        judged: Callable[[list[Any], Any, Any], Verdict] | None = None,
         of: str = "",
         wanted: Sequence[str] = (),
         alone: bool = False,
     ) -> None:
         self.remote = process
         self._data = data
-        self._answer = answer
         self._alone = alone
-        self._judged = judged
         self._chance = random.SystemRandom()
         self.wanted = False
         self.remote.phase, self.remote.turns = "check", []
@@ -59,7 +55,7 @@ class RemoteCall:
 
     def recheck(self) -> None:
         """Fetch the last output and compare it with the reference's. Raises ChangedResultError."""
-        if self._answer is None or self._judged is None:
+        if not self._data.compared:
             return
         if self._alone:
             self.remote.turns.append({**self._change(), "afresh": True})
@@ -67,7 +63,7 @@ class RemoteCall:
         file = self.remote.fresh_file()
         if not self.remote.ask("output", output=file.name).get("there"):
             raise ChangedResultError("a timed call left no answer", "stops-computing")
-        recheck(self.remote.output(file), self._data, self._answer, self._judged)
+        self._data.check(self.remote.output(file))
 
     def warm_up(self, method: str) -> int:
         return int(self.remote.ask("warm_up", method=method)["calls"])
@@ -106,9 +102,7 @@ class RemoteCall:
 
     def _probes(self) -> list[tuple[int, int, float, float]]:
         """(leaf, element, value, slack) of a few elements drawn at random."""
-        leaves = [
-            leaf for _, leaf in tensors(None if self._alone or not self._answer else self._answer(self._data.now))
-        ]
+        leaves = [leaf for _, leaf in tensors(None if self._alone else self._data.answer())]
         real = [
             n
             for n, leaf in enumerate(leaves)
