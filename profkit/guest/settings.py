@@ -96,29 +96,21 @@ def keep(before: Mapping[str, Any], name: str, events: Listener, *, called: bool
     """Undo and report changes by a candidate since `read`; called: in a call, as in timed ones."""
     now = read()
     changed = {key: f"{key}: {was} -> {now[key]}" for key, was in before.items() if now.get(key, was) != was}
-    narrow = [said for key, said in changed.items() if key not in _OTHERS]
-    others = [said for key, said in changed.items() if key in _OTHERS]
+    if not changed:
+        return
     # One switch of the precision moves others.
-    back = (_precision() if narrow else {}) | {key: one for key, one in _OTHERS.items() if key in changed}
+    back = _precision() if changed.keys() - _OTHERS.keys() else {}
+    back |= {key: one for key, one in _OTHERS.items() if key in changed}
     for key, (_, put) in back.items():
         with contextlib.suppress(RuntimeError, AttributeError, KeyError):
             put(before[key])
-    if narrow:
-        events.send(
-            "caveat",
-            name,
-            what=f"precision: {name} switches it for the whole process, the reference included",
-            how_much=f"{'; '.join(narrow)}; switched back before the reference ran again",
-            fix="compute in the task's own precision, or evaluate all in the other one (--precision)",
-        )
-    if others:
-        where = "in its calls" if called else "for the whole process"
-        how = "; so it was timed, and the reference without" if called else "; switched back"
-        events.send(
-            "caveat",
-            name,
-            what=f"settings: {name} switches torch's {where}",
-            how_much="; ".join(others) + how,
-            fix="leave the process as it was, or switch it for the reference too",
-            code="settings-called" if called else "settings",
-        )
+    where = "in its calls" if called else "for the whole process"
+    how = "; so it was timed, and the reference without" if called else "; switched back"
+    events.send(
+        "caveat",
+        name,
+        what=f"settings: {name} switches torch's {where}",
+        how_much="; ".join(changed.values()) + how,
+        fix="leave the process as it was, or switch it for the reference too",
+        code="settings-called" if called else "settings",
+    )

@@ -161,7 +161,7 @@ def test_a_candidate_cannot_switch_the_precision_of_the_reference():
         assert torch.get_float32_matmul_precision() == before["float32 matmul precision"]
     finally:
         torch.set_float32_matmul_precision(before["float32 matmul precision"])
-    assert heard.caveats[0]["what"].startswith("precision: fast switches it")
+    assert heard.caveats[0]["what"].startswith("settings: fast switches torch's")
     assert "high" in heard.caveats[0]["how_much"]
 
 

@@ -166,7 +166,7 @@ def _leaf_close(got: Any, want: Any, rtol: float) -> bool:
     if not inexact(want):
         return bool(torch.equal(got, want))
     return strange(got, want) == "" and all(
-        bool((error <= rtol * size).all()) for error, size in _errors(got, want, _rms(want))
+        bool((error <= rtol * size).all()) for error, size in _errors(got, want, rms(want))
     )
 
 
@@ -203,7 +203,7 @@ def figures(candidate: Any, reference: Any, *, middle: bool = True) -> dict[str,
 
 
 def _leaf_figures(got: torch.Tensor, want: torch.Tensor, middle: bool) -> dict[str, float]:
-    scale, most, relative = _rms(want), 0.0, 0.0
+    scale, most, relative = rms(want), 0.0, 0.0
     absolute, shares = [], []
     for error, size in _errors(got, want, scale):
         share = error / size.clamp_min(1e-300)
@@ -227,7 +227,8 @@ def _errors(got: torch.Tensor, want: torch.Tensor, scale: float) -> Iterator[tup
         yield torch.where(both, (a - b).abs(), 0.0), torch.where(both, b.abs(), 0.0) + scale
 
 
-def _rms(tensor: torch.Tensor) -> float:
+def rms(tensor: torch.Tensor) -> float:
+    """Root mean square of the finite elements; 0 without any."""
     squares, count = 0.0, 0.0
     for _, b in chunks(tensor, tensor):
         finite = b.isfinite()

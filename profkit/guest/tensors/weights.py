@@ -8,7 +8,6 @@ comparison. Random ones stay: their seed is drawn for the run.
 from __future__ import annotations
 
 import itertools
-import math
 import traceback
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from profkit.guest.tensors import inputs
-from profkit.guest.tensors.compare import coded, identical, numbers, tensors
+from profkit.guest.tensors.compare import coded, identical, numbers, rms, tensors
 
 _SHARES = (1.0, 0.25, 0.0625)
 """Shares of the change to try, until the answer stays steady."""
@@ -99,7 +98,7 @@ def by_another_seed(model: Any, again: Callable[[], Any]) -> tuple[frozenset[str
         return frozenset(), frozenset()
     trained = dict(model.named_parameters(remove_duplicate=False))
     regular = {name: one for name, one in trained.items() if _regular(one)}
-    kept = {name: one for name, one in model.state_dict().items() if name not in trained and _dense(one)}
+    kept = {name: one for name, one in model.state_dict().items() if name not in trained and _readable(one)}
     kept = {name: one for name, one in kept.items() if bool((one != one.reshape(-1)[0]).any())}
     other = _other(model, again) if regular or kept else {}
     fixed = frozenset(name for name, one in regular.items() if name in other and alike(other[name], one))
@@ -117,13 +116,6 @@ def _other(model: torch.nn.Module, again: Callable[[], Any]) -> dict[str, torch.
         return {}
 
 
-def _dense(tensor: Any) -> bool:
-    """Whether it holds real numbers, integers or booleans that can be read."""
-    if not isinstance(tensor, torch.Tensor) or is_lazy(tensor) or tensor.layout is not torch.strided:
-        return False
-    return not tensor.is_quantized and not tensor.is_complex() and tensor.numel() > 0
-
-
 def too_many(model: torch.nn.Module) -> bool:
     """Whether a model is too large to be held twice."""
     held = (one for one in model.state_dict().values() if isinstance(one, torch.Tensor) and not is_lazy(one))
@@ -132,7 +124,7 @@ def too_many(model: torch.nn.Module) -> bool:
 
 def _regular(tensor: torch.Tensor) -> bool:
     """Whether numbers repeat or are sorted, which drawn ones seldom are."""
-    if is_lazy(tensor) or not tensor.requires_grad or not tensor.is_floating_point() or constant(tensor):
+    if not _plain(tensor) or not tensor.requires_grad or constant(tensor):
         return False
     few = tensor.detach().reshape(-1)[:_LOOKED_AT].double()
     steps = few.diff()
@@ -203,19 +195,10 @@ def steady(before: Any, after: Any) -> bool:
             continue
         if old.shape != new.shape or not bool((numbers(old).isfinite() == numbers(new).isfinite()).all()):
             return False
-        sizes = [_rms(leaf) for leaf in (old, new)]
+        sizes = [rms(leaf) for leaf in (old, new)]
         if sizes[0] > 0 and not 1 / _CALM < sizes[1] / sizes[0] < _CALM:
             return False
     return True
-
-
-def _rms(tensor: torch.Tensor) -> float:
-    tensor = numbers(tensor)
-    finite = tensor.isfinite()
-    count = int(finite.sum())
-    # Indexing would take many times their memory.
-    total = float(torch.where(finite, tensor, 0.0).to(torch.float64).square().sum())
-    return math.sqrt(total / count) if count else 0.0
 
 
 def put(model: Any, values: Mapping[str, torch.Tensor], pairs: Mapping[str, str] | None = None) -> None:
@@ -260,14 +243,14 @@ def match(model: Any, known: Mapping[str, Any], constructed: Mapping[str, torch.
 
 
 def _readable(tensor: Any) -> bool:
-    return isinstance(tensor, torch.Tensor) and not is_lazy(tensor) and tensor.layout is torch.strided
+    """Whether it holds real numbers, integers or booleans that can be read."""
+    if not isinstance(tensor, torch.Tensor) or is_lazy(tensor) or tensor.layout is not torch.strided:
+        return False
+    return not tensor.is_quantized and not tensor.is_complex() and tensor.numel() > 0
 
 
 def _plain(tensor: Any) -> bool:
-    """Whether it holds floating numbers that can be read."""
-    return (
-        isinstance(tensor, torch.Tensor) and not is_lazy(tensor) and tensor.is_floating_point() and tensor.numel() > 0
-    )
+    return _readable(tensor) and tensor.is_floating_point()
 
 
 def alike(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -298,7 +281,7 @@ def changeable(model: Any, live: Collection[str]) -> list[str]:
     found = []
     for name, tensor in model.state_dict(keep_vars=True).items():
         wanted = isinstance(tensor, torch.nn.Parameter) or name in live
-        if wanted and not is_lazy(tensor) and tensor.is_floating_point() and tensor.numel():
+        if wanted and _plain(tensor):
             found.append(name)
     return found
 
