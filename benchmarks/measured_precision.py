@@ -19,11 +19,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from profkit.judge.precision.oracle import Case, Oracle, Precision
-from profkit.judge.precision.probe import rounded_to_tf32
 
 E4M3, E5M2, BF16, FP16 = torch.float8_e4m3fn, torch.float8_e5m2, torch.bfloat16, torch.float16
 normal, uniform = torch.randn, torch.rand
 PLACES, ENDS = torch.arange(4096) * 37 % 61, torch.linspace(-6, 6, 97)
+
+
+def rounded_to_tf32(x: Tensor) -> Tensor:
+    """float32 values with a mantissa of 10 bits, to nearest."""
+    return ((x.contiguous().view(torch.int32) + (1 << 12)) & -(1 << 13)).view(torch.float32)
 
 
 def by(x: Tensor, dtype: torch.dtype) -> Tensor:

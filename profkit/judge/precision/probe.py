@@ -29,14 +29,12 @@ _COPIED = 3
 _TYPES = {torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
 _TYPES |= {torch.complex128: "fp64", torch.complex64: "fp32"}
 _HOLES = frozenset({"isnan", "nan_to_num", "isfinite", "isinf", "nansum", "nanmean", "nanmedian", "nanquantile"})
-_DROPPED = 13
-"""Mantissa bits of float32 beyond TF32's."""
-_FACTORS: dict[str, dict[str, tuple[int, ...]]] = {
-    "convolution": {"convolution": (0, 1), "convolution_backward": (0, 1, 2)},
-    "matmul": {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2)},
-    "recurrence": {"_cudnn_rnn": (0, 1, 3, 4)},
+_TENSOR_CORES = {
+    "convolution": {"convolution", "convolution_backward"},
+    "matmul": {"mm", "bmm", "addmm", "baddbmm"},
+    "recurrence": {"_cudnn_rnn"},
 }
-"""Operands of tensor cores among torch's arguments, by kind of operation."""
+"""torch's operators by the kind of switch that lets them use TF32."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +118,8 @@ def probe(
     found = Probe(known, mutates=mutates, random=random, holes=log.holes)
     if random:
         return found
-    if known.type == "fp32" and (operations := settings.narrowed(device or torch.device("cpu"))):
-        with _Narrowed(operations):
-            known.type = "fp32" if same(model(*inputs.clone(kept)), answer) else "tf32"
+    if known.type == "fp32" and log.on_tensor_cores(settings.narrowed(device or torch.device("cpu"))):
+        known.type = "tf32"
     case = Oracle(model, known, pause).case(kept, answer)
     known.noise = case.noise()
     known.own = case.own()
@@ -268,48 +265,30 @@ def _floats(leaf: Any) -> bool:
     return isinstance(leaf, torch.Tensor) and leaf.dtype in _TYPES
 
 
-class _Mode(TorchDispatchMode):  # type: ignore[misc]
-    """Sees every torch operator."""
+class _OperatorLog(TorchDispatchMode):  # type: ignore[misc]
+    """Records the operators, the narrowest floating type of any result, and a look for NaN."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.narrowest, self.called = "", set[str]()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         """Called by torch; False avoids importing its compiler."""
         return False
 
+    @property
+    def holes(self) -> bool:
+        return not _HOLES.isdisjoint(self.called)
 
-class _OperatorLog(_Mode):
-    """Records the narrowest floating type of any result, and whether an operator looks for NaN."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.narrowest, self.holes = "", False
+    def on_tensor_cores(self, kinds: Iterable[str]) -> bool:
+        """Whether an operator of these kinds was called."""
+        return any(not _TENSOR_CORES[kind].isdisjoint(self.called) for kind in kinds)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         output = func(*args, **(kwargs or {}))
-        self.holes |= func._overloadpacket._qualified_op_name.removeprefix("aten::") in _HOLES
+        self.called.add(func._overloadpacket._qualified_op_name.removeprefix("aten::"))
         for _, leaf in tensors(output):
             if _floats(leaf) and leaf.dtype.itemsize < 4:
                 self.narrowest = max(filter(None, (self.narrowest, _TYPES[leaf.dtype])), key=_coarse)
         return output
-
-
-class _Narrowed(_Mode):
-    """Rounds operands of these kinds of operators to TF32, as tensor cores do with float32."""
-
-    def __init__(self, operations: Iterable[str]) -> None:
-        super().__init__()
-        self._factors = {name: places for one in operations for name, places in _FACTORS[one].items()}
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        places = self._factors.get(func._overloadpacket._qualified_op_name.removeprefix("aten::"), ())
-        given = [inputs.mapped(one, rounded_to_tf32) if n in places else one for n, one in enumerate(args)]
-        return func(*given, **(kwargs or {}))
-
-
-def rounded_to_tf32(tensor: torch.Tensor) -> torch.Tensor:
-    """float32 values with a mantissa of 10 bits, to nearest; anything else unchanged."""
-    if tensor.dtype is not torch.float32:
-        return tensor
-    bits = tensor.contiguous().view(torch.int32)
-    nearest = ((bits + (1 << (_DROPPED - 1))) >> _DROPPED) << _DROPPED
-    return torch.where(tensor.isfinite(), nearest.view(torch.float32), tensor)

@@ -128,22 +128,15 @@ class TurnsClock:
 
     def __init__(self, local: Clock) -> None:
         self.local = local
-        self.method = local.method
-        self.l2 = local.l2
-        self.flush_bytes = local.flush_bytes
 
-    @property
-    def note(self) -> str:
-        return self.local.note
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.local, name)
 
     def warm_up(self, call: Any) -> int:
         return call.warm_up(self.method) if isinstance(call, RemoteCall) else self.local.warm_up(call)
 
     def sample(self, call: Any) -> tuple[float, float, bool]:
         return call.sample(self.method) if isinstance(call, RemoteCall) else self.local.sample(call)
-
-    def state(self) -> Mapping[str, float]:
-        return self.local.state()
 
 
 def over(clock: Clock, calls: Mapping[str, Any]) -> Clock:
