@@ -61,7 +61,6 @@ class Asking:
         self.oracle = Oracle(None)
         self._state = state.State()
         self._afresh: Any = None
-        self._spared = False
         self._varied = ""
         self._own: list[Any] | None = None
         self._drawn: Any = None

@@ -28,8 +28,6 @@ from profkit.judge.weight_checks import WeightChecks
 from profkit.launch import cache, walls
 from profkit.launch.protocol import PATIENT, Job, Subject
 
-_SPARED = 3
-"""Unusual inputs that may end a candidate's process before it is timed; each restarts all."""
 _LOOSE = 6.0
 """Bits of agreement at the same seed, for references that draw random numbers."""
 
@@ -89,10 +87,7 @@ class Session(Modes):
         sound = self._time([self.reference, *sound])[1:]
         if not again:
             sound = self._stressed(sound)
-        if self._spared:
-            judge.let_go(candidates)
-            self._company.leave()
-            return
+        sound = [one for one in sound if not one.gone]
         if not again and (self._served() or self._job.shapes):
             sound = self._more_shapes(sound)
         if (self._job.backward or getattr(self.reference.module, "backward", False) is True) and not again:
@@ -288,13 +283,9 @@ class Session(Modes):
         return sound
 
     def _bears(self, candidate: Implementation, trial: cases.Trial) -> bool:
-        name, timed = candidate.subject.name, trial.kind in cases.FORMS
-        known = self._job.spared.get(name, {})
-        if trial.name in known:
-            self.note(name, f"{trial.name}: {known[trial.name]}")
-            return True
+        name = candidate.subject.name
         self.events.phase("check", name)
-        candidate.forgive(timed or (not trial.binding and len(known) < _SPARED))
+        candidate.forgive(trial.kind in cases.FORMS or not trial.binding)
         try:
             got = candidate.plain(inputs.clone(trial.arguments), 0)
             if candidate.alive == self.live.live.keys():
@@ -339,12 +330,11 @@ class Session(Modes):
         line = str(error).partition("\n")[0]
         there = isinstance(error, (RemoteError, LostCandidateError))
         line = line if there else f"{type(error).__name__}: {line}"
-        self.note(name, f"refuses {trial.name}: {line}")
-        known = self._job.spared.get(name, {})
-        if candidate.gone and trial.kind not in cases.FORMS and len(known) < _SPARED:
-            # All begin anew, and this one is not asked for these again.
-            self._spared = True
-            self.events.send("spared", name, input=trial.name, what=line[:300])
+        if candidate.gone and trial.kind in cases.VALUES:
+            # The other values are not tried then.
+            self.fragile(name, trial.name, line)
+        else:
+            self.note(name, f"refuses {trial.name}: {line}")
         return True
 
 

@@ -49,8 +49,6 @@ class Job(msgspec.Struct):
     job: to the judge, under its own name); marks, the value of FAMILY in each candidate's process;
     door, descriptors of a device that is shared but for the timing (alone.Door), none where it is the run's alone all along;
     exchange, the directory of tensors handed over; trials, the number of seeds to draw once the candidates are loaded.
-    spared: by candidate, the inputs that it need not
-    bear and that ended its process before, and what came of it: it is not asked for these again.
 
     lines: build with line tables, so that a profiler can name source lines. campaign: what
     the compiler has refused in it is not built again, "" outside of one.
@@ -77,7 +75,6 @@ class Job(msgspec.Struct):
     exchange: str = ""
     trials: int = 0
     memory: int = 0
-    spared: dict[str, dict[str, str]] = {}
     shapes: bool = False
     backward: bool = False
     again: bool = False
@@ -94,8 +91,7 @@ class Event(msgspec.Struct, omit_defaults=True):
     implementation is wrong), perturbed (seconds by condition), properties (those inputs are tried), timing, shape and pass (what else was timed), work, ceilings, corrupt, caveat,
     done; of a
     judge also seeds, lost (a candidate's process has ended), overdue (it has not answered in time and is to be
-    killed), spared (it ended over an unusual input that it need
-    not bear, before anything was timed) and alone (when it had the device so). `data` depends on the kind. `at`: seconds since the process began.
+    killed) and alone (when it had the device so). `data` depends on the kind. `at`: seconds since the process began.
     """
 
     kind: str

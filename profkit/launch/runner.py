@@ -171,20 +171,11 @@ def _until_done(
     while True:
         number = 1 + sum(argv[-1].endswith("events.jsonl") for argv, _, _ in outcome.exits)
         now = Files(files.logs, f"{files.stem}-{number}") if number > 1 else files
-        told, fallen = len(outcome.events), dict(outcome.fallen)
         follower = Follower(now.of("events.jsonl"), job, progress, outcome.known, slack)
         try:
             ended = start(job, now, follower)
         finally:
             outcome.events += follower.events
-        spared = [event for event in follower.events if event.kind == "spared"]
-        if spared:
-            # What was found meanwhile is found again.
-            del outcome.events[told:]
-            outcome.fallen.clear()
-            outcome.fallen.update(fallen)
-            job = _sparing(job, spared)
-            continue
         if any(event.kind == "done" for event in follower.events):
             outcome.finished = True
             return outcome
@@ -196,14 +187,6 @@ def _until_done(
         job = msgspec.structs.replace(job, subjects=[one for one in job.subjects if one.name not in outcome.fallen])
         if culprit.role == "reference" or len(job.subjects) < least:
             return outcome
-
-
-def _sparing(job: Job, spared: Sequence[Event]) -> Job:
-    """The job with the inputs that ended a candidate's process left out for it."""
-    known = {name: dict(of) for name, of in job.spared.items()}
-    for event in spared:
-        known.setdefault(event.impl, {})[str(event.data["input"])] = str(event.data["what"])
-    return msgspec.structs.replace(job, spared=known)
 
 
 def _noted(argv: list[str], ended: process.Exit, log: Path, follower: Follower, outcome: Outcome) -> process.Exit:
@@ -367,7 +350,6 @@ def _candidate(job: Job, subject: Subject, reference: Path, line: int, folders: 
         mode="candidate",
         subjects=[msgspec.structs.replace(subject, file=str(file), content=b"")],
         seeds=[],
-        spared={},
         trials=0,
         timings="",
         channels={subject.name: line},
