@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 
 from profkit.launch.protocol import LIMITS, Event
 from profkit.rundir.files import unwritable
@@ -23,7 +24,7 @@ class Events:
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._limits = {**LIMITS, **limits}
         self.doing: Event | None = None
-        self._began = _process_start()
+        self._began = psutil.Process().create_time()
 
     def send(self, kind: str, impl: str = "", **data: Any) -> None:
         self._write(Event(kind=kind, impl=impl, data=data))
@@ -47,13 +48,3 @@ class Events:
             raise unwritable(self._path, error) from error
         if written < len(line):
             raise unwritable(self._path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-
-
-def _process_start() -> float:
-    """Start of this process in seconds since 1970; now where /proc does not say."""
-    try:
-        ticks = float(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-        uptime = float(Path("/proc/uptime").read_text().split()[0])
-    except (OSError, ValueError, IndexError):
-        return time.time()
-    return time.time() - (uptime - ticks / os.sysconf("SC_CLK_TCK"))

@@ -15,7 +15,7 @@ from profkit.errors import ProfkitError
 from profkit.guest import facts, heap, settings
 from profkit.guest.build import loading
 from profkit.guest.tensors import inputs, state
-from profkit.guest.tensors.compare import Left, Verdict, close, figures, form, same, tensors
+from profkit.guest.tensors.compare import Left, Verdict, same, tensors
 from profkit.judge import cases, implementation
 from profkit.judge import guests as judge
 from profkit.judge.events import Events
@@ -27,9 +27,6 @@ from profkit.judge.remote import LostCandidateError, RemoteError
 from profkit.judge.weight_checks import WeightChecks
 from profkit.launch import cache, walls
 from profkit.launch.protocol import PATIENT, Job, Subject
-
-_LOOSE = 6.0
-"""Bits of agreement at the same seed, for references that draw random numbers."""
 
 
 def run(job: Job, events: Events) -> None:
@@ -246,7 +243,7 @@ class Session(Modes):
         given = inputs.clone(arguments) if probe.mutates else arguments
         want = self.answer(arguments, candidate.alive)
         if probe.random:
-            return self._loosely(got, want)
+            return self.loosely(got, want)
         verdict = self.oracle.case(given, want, drawn=drawn).judged(got, exact=exact, full=True)
         if verdict.status == "ok" and probe.mutates:
             left = self.oracle.case(given, Left(given, arguments), twin.left).judged(Left(given, mine), strict=True)
@@ -254,17 +251,6 @@ class Session(Modes):
                 what = left.what.replace("output", "input", 1)
                 return Verdict("mismatch", f"leaves other values in its inputs than the reference does: {what}")
         return verdict
-
-    def _loosely(self, got: Any, want: Any) -> Verdict:
-        """The verdict on an answer of random numbers from the same seed."""
-        if wrong := form(got, want, any_dtype=self.oracle.any_dtype):
-            return wrong
-        shown: dict[str, Any] = figures(got, want)
-        if close(got, want, _LOOSE):
-            return Verdict("ok", **shown)
-        return Verdict(
-            "mismatch", f"output differs from the reference's from the same seed, the worst by {shown['max_abs']:.3g}"
-        )
 
     # Unusual inputs
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import msgspec
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -20,7 +21,7 @@ from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import coded, same, tensors, thin
 from profkit.judge.cases import Trial
 from profkit.judge.events import Events
-from profkit.judge.precision.bits import BORDERS, Precision, Profile
+from profkit.judge.precision.bits import BORDERS, Precision
 from profkit.judge.precision.oracle import Oracle
 
 AS_IT_CAME, OTHERS = "an input as it came", "the answer to other inputs"
@@ -142,11 +143,9 @@ def probe(
 
 
 def known(reported: Mapping[str, Any]) -> Probe:
-    given = {name: value for name, value in reported.items() if name != "required"}
-    own = dict(given.get("precision") or {})
-    own["profiles"] = {where: Profile(**one) for where, one in (own.get("profiles") or {}).items()}
-    own["own"] = math.inf if own.get("own") is None else own["own"]
-    return Probe(**{**given, "precision": Precision(**own)})
+    """The probe that an earlier process reported."""
+    measured = {name: value for name, value in reported.get("precision", {}).items() if value is not None}
+    return msgspec.convert({**reported, "precision": measured}, Probe)
 
 
 def told_apart(found: Probe, asked: Iterable[Trial], other: Any, oracle: Oracle) -> Probe:
