@@ -38,12 +38,6 @@ _OTHERS = (
         "export launch by launch, without --print-summary: `ncu --import REPORT --page raw --csv`",
     ),
     (
-        "metadata of the engine explorer",
-        "",
-        r'\A\s*\{\s*"(?:performance_summary|model_options|device_information)"\s*:',
-        "give trtexec's --exportProfile, with --exportLayerInfo and --exportTimes beside it",
-    ),
-    (
         "a session of the Visual Profiler",
         ".nvvp",
         "",
@@ -55,7 +49,6 @@ _OTHERS = (
         r"^(?:Dispatch_ID,)?[^\n]*\bKernel_Name\b[^\n]*\bTCC_HIT\[0\]|^(?:,)?Metric_ID,Metric,Avg|^,?Metric,Avg,Min,Max,Unit",
         "give the counter_collection.csv of `rocprofv3 --pmc ... --output-format csv`",
     ),
-    ("a snapshot of memory, or another pickle of Python's", ".pickle", "", "give a trace of torch.profiler"),
 )
 """Files of other tools by the end of their name or what stands in them: what they are, and what to export instead."""
 _PACKED = re.compile(r"\A(?:SQLite format 3|PK\x03\x04|.{0,3}\ufffd)")

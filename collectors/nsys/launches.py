@@ -73,16 +73,10 @@ def _categories(codes: Any, texts: Sequence[str]) -> pd.Categorical:
 
 def shapes(x: Any, y: Any, z: Any) -> pd.Categorical:
     """ "x,y,z" for each row, "" where one of them is NaN or negative."""
-    code, sizes = np.zeros(len(x), dtype=np.int64), []
-    for axis in (x, y, z):
-        # No device takes 65536 blocks along y or z: the product fits.
-        part, distinct = pd.factorize(np.asarray(axis, dtype=np.float64), use_na_sentinel=False)
-        code = code * len(distinct) + part
-        sizes.append([f"{size:.0f}" if size >= 0 else "" for size in distinct.tolist()])
-    codes, keys = pd.factorize(code)
-    places = np.unravel_index(keys, [max(len(texts), 1) for texts in sizes])
-    triples = zip(*(map(texts.__getitem__, at.tolist()) for texts, at in zip(sizes, places, strict=True)), strict=True)
-    return _categories(codes, [",".join(triple) if all(triple) else "" for triple in triples])
+    sides = pd.DataFrame({axis: np.asarray(one, dtype=np.float64) for axis, one in zip("xyz", (x, y, z), strict=True)})
+    codes = sides.groupby(["x", "y", "z"], dropna=False, sort=False).ngroup().to_numpy()
+    distinct = sides[~pd.Series(codes).duplicated()].to_numpy()
+    return _categories(codes, [",".join(f"{one:.0f}" for one in key) if (key >= 0).all() else "" for key in distinct])
 
 
 def device_columns(labels: pd.Series, streams: pd.Series) -> tuple[Any, Any, list[dict[str, str]]]:

@@ -64,15 +64,6 @@ def _page(look: Theme, height: float, title: str, subtitle: Sequence[str], size:
     return sheet
 
 
-def _axes(sheet: Sheet, left: float, top: float, right: float, rows: int, row: float, longest: float) -> Any:
-    """Bare axes with a bar a row, from the left to the right margin [inch]."""
-    axes = sheet.axes(left, top, WIDTH - left - right, row * rows)
-    axes.set_axis_off()
-    axes.set_xlim(0, longest)
-    axes.set_ylim(rows - 0.5, -0.5)
-    return axes
-
-
 def draw_steps(scene: Steps) -> Any:
     """The matplotlib Figure, 8 inches wide; raises RooflineError for an unknown theme."""
     with settings():
@@ -81,7 +72,7 @@ def draw_steps(scene: Steps) -> Any:
         top, rows = 0.78 + 0.17 * max(0, len(subtitle) - 1), max(1, len(scene.steps))
         sheet = _page(look, top + row * rows + 0.14, scene.title, subtitle, SUBTITLE)
         longest = max((one.end for one in scene.steps), default=1.0) or 1.0
-        axes = _axes(sheet, NAMES, top, AMOUNTS, rows, row, longest)
+        axes = sheet.rows(NAMES, top, AMOUNTS, rows, row, longest)
         for at, one in enumerate(scene.steps):
             colour, hatch = look.kinds.get(one.kind, look.text), HATCHES.get(one.kind, "")
             style = {"color": colour, "hatch": hatch, "edgecolor": look.surface, "linewidth": 0.4}
@@ -115,7 +106,7 @@ def draw_stacks(scene: Stacks) -> Any:
             sheet.text(left, 0.68, key, TEXT, color=colour)
             left += measure(key, TEXT)[0] + 0.22
         longest = max(size + sum(one for one in parts.values() if one > 0) for _, parts, _ in scene.rows)
-        axes = _axes(sheet, names, top, amounts, len(scene.rows), row, min(longest * 1.02, LONGEST * size))
+        axes = sheet.rows(names, top, amounts, len(scene.rows), row, min(longest * 1.02, LONGEST * size))
         for at, (label, parts, amount) in enumerate(scene.rows):
             _stack(axes, at, size, {shared: 0.0, **parts} if amount else {}, paint)
             middle = top + row * (at + 0.5)

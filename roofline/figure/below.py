@@ -42,11 +42,9 @@ def _draw_bars(sheet: Sheet, scene: Scene, members: Sequence[Point], top: float)
     more = " ({count} more not shown)" if hidden else ""
     head = told(scene.lang, f"No FLOPs: bandwidth against its ceiling{more}", count=str(hidden))
     sheet.text(0.2, top + 0.06, head, 8.5, weight="bold")
-    axes = sheet.axes(BARS_LEFT, top + BARS_HEAD, WIDTH - BARS_LEFT - BARS_RIGHT, BAR * len(members))
-    axes.set_axis_off()
     roofs = [scene.roofline.peak(p.level) for p in members]
-    axes.set_xlim(0, max([r for r in roofs if math.isfinite(r)] + [p.bytes_per_s for p in members]))
-    axes.set_ylim(len(members) - 0.5, -0.5)
+    longest = max([r for r in roofs if math.isfinite(r)] + [p.bytes_per_s for p in members])
+    axes = sheet.rows(BARS_LEFT, top + BARS_HEAD, BARS_RIGHT, len(members), BAR, longest)
     tint = colours(impls(scene), sheet.look)
     short = names(scene.points, 40)
     for row, (point, roof) in enumerate(zip(members, roofs, strict=True)):

@@ -95,6 +95,14 @@ class Sheet:
         axes.set_axisbelow(True)
         return axes
 
+    def rows(self, left: float, top: float, right: float, rows: int, row: float, longest: float) -> Any:
+        """Bare axes with a bar a row, from the left to the right margin [inch]."""
+        axes = self.axes(left, top, WIDTH - left - right, row * rows)
+        axes.set_axis_off()
+        axes.set_xlim(0, longest)
+        axes.set_ylim(rows - 0.5, -0.5)
+        return axes
+
     def mark(self, xs: Sequence[float], y: float, **style: Any) -> None:
         """A marker, or a line through all `xs`; `style` as matplotlib's Line2D."""
         from matplotlib.lines import Line2D

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,8 @@ import psutil
 
 from roofline.ceilings import Ceiling
 from roofline.device import Device
-from roofline.measure.probe import Probe, Timing, best_ceilings, run_probes, with_dram
+from roofline.measure.probe import MIB, Probe, Timing, best_ceilings, run_probes, streams, with_dram
 
-MIB = 2**20
 SHAPES = {"fp32": (768, 1024), "fp64": (512, 768)}
 CACHE = Path("/sys/devices/system/cpu/cpu0/cache")
 
@@ -59,24 +59,13 @@ def _matmuls(torch: Any) -> Iterator[Probe]:
     for name, dtype in (("fp32", torch.float32), ("fp64", torch.float64)):
         for n in SHAPES[name]:
             a, b, out = (torch.randn(n, n, dtype=dtype) for _ in range(3))
-            run = _bound(torch.mm, a, b, out=out)
-            yield Probe(name, "compute", f"matmul {n}^3", 2.0 * n**3, run)
+            yield Probe(name, "compute", f"matmul {n}^3", 2.0 * n**3, partial(torch.mm, a, b, out=out))
 
 
 def _streams(torch: Any) -> Iterator[Probe]:
-    """Read, write, copy and triad (STREAM's byte counts) over arrays beyond the cache."""
-    size = array_bytes(last_level_cache(CACHE), psutil.virtual_memory().available)
-    n = size // 4
-    a, b, c = (torch.full((n,), value) for value in (0.25, 0.5, 0.75))
-    variant = f"{size // MIB} MiB arrays"
-    yield Probe("dram_read", "bandwidth", variant, 4.0 * n, _bound(torch.sum, a))
-    yield Probe("dram_write", "bandwidth", variant, 4.0 * n, _bound(a.fill_, 1.5))
-    yield Probe("dram_copy", "bandwidth", variant, 8.0 * n, _bound(a.copy_, b))
-    yield Probe("dram_triad", "bandwidth", variant, 12.0 * n, _bound(torch.add, b, c, alpha=3.0, out=a))
-
-
-def _bound(function: Callable[..., object], *args: Any, **kwargs: Any) -> Callable[[], object]:
-    return lambda: function(*args, **kwargs)
+    """Streams over arrays beyond the cache."""
+    n = array_bytes(last_level_cache(CACHE), psutil.virtual_memory().available) // 4
+    return streams(torch, *(torch.full((n,), value) for value in (0.25, 0.5, 0.75)))
 
 
 def array_bytes(cache: int, memory: int) -> int:

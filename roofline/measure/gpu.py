@@ -12,9 +12,8 @@ from roofline.errors import RooflineError
 from roofline.measure import cuda_source, products
 from roofline.measure.cuda_module import Module, compile_cubin
 from roofline.measure.gpu_clock import GpuTimer, gpu_device, launch_ceilings
-from roofline.measure.probe import Probe, believable, best_ceilings, run_probes, with_dram
+from roofline.measure.probe import MIB, Probe, believable, best_ceilings, run_probes, streams, with_dram
 
-MIB = 2**20
 Launch = Callable[..., Callable[[], None]]
 
 
@@ -69,20 +68,15 @@ def _limits(spec: DeviceSpec, device: Device, clock: float) -> dict[str, float]:
 
 def probes(torch: Any, device: Device) -> Iterator[Probe]:
     """The table: every micro-benchmark of the device, its buffers allocated."""
-    yield from _streams(torch, device)
+    yield from _streams(torch)
     yield from _kernels(torch, device)
     yield from products.probes(torch, device)
 
 
-def _streams(torch: Any, device: Device) -> Iterator[Probe]:
+def _streams(torch: Any) -> Iterator[Probe]:
     """Streams over three arrays of up to 4 GiB; copies and triads count every byte moved."""
     n = int(min(4 * 2**30, torch.cuda.mem_get_info()[0] // 8)) // 4
-    a, b, c = (torch.rand(n, device="cuda") for _ in range(3))
-    variant = f"{n * 4 // MIB} MiB arrays"
-    yield Probe("dram_read", "bandwidth", variant, 4.0 * n, lambda: torch.sum(a))
-    yield Probe("dram_write", "bandwidth", variant, 4.0 * n, lambda: a.fill_(1.5))
-    yield Probe("dram_copy", "bandwidth", variant, 8.0 * n, lambda: a.copy_(b))
-    yield Probe("dram_triad", "bandwidth", variant, 12.0 * n, lambda: torch.add(b, c, alpha=3.0, out=a))
+    return streams(torch, *(torch.rand(n, device="cuda") for _ in range(3)))
 
 
 def launcher(torch: Any, module: Module, out: Any) -> Launch:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from roofline.ceilings import Ceiling, Kind
 
 NAN = math.nan
+MIB = 2**20
 
 
 class Probe(NamedTuple):
@@ -38,6 +39,15 @@ class Timing(NamedTuple):
     seconds: float
     clock: float = NAN
     power: float = NAN
+
+
+def streams(torch: Any, a: Any, b: Any, c: Any) -> Iterator[Probe]:
+    """Read, write, copy and triad (STREAM's byte counts) over three arrays of floats."""
+    size, variant = 4.0 * a.numel(), f"{a.numel() * 4 // MIB} MiB arrays"
+    yield Probe("dram_read", "bandwidth", variant, size, lambda: torch.sum(a))
+    yield Probe("dram_write", "bandwidth", variant, size, lambda: a.fill_(1.5))
+    yield Probe("dram_copy", "bandwidth", variant, 2 * size, lambda: a.copy_(b))
+    yield Probe("dram_triad", "bandwidth", variant, 3 * size, lambda: torch.add(b, c, alpha=3.0, out=a))
 
 
 BURST, BURSTS, PAUSE = 1e-3, 15, 0.002

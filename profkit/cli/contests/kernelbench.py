@@ -318,19 +318,16 @@ def wrapper_(given: tuple[Path, ...], baseline_file: Path | None, as_json: bool)
     chosen = next(filter(None, (baseline_file, *bases)), None)
     base = wrapper.read_wrapper_baseline(chosen) if chosen is not None else None
     rows = [row for file in given if file not in bases for row in wrapper.read_wrapper_results(file, base)]
-    caveats = [*(base.caveats if base else ()), *(caveat for row in rows for caveat in row.caveats)]
+    caveats = [*(base["caveats"] if base else ()), *(caveat for row in rows for caveat in row["caveats"])]
     if as_json:
         document = {"schema": "profkit-wrapper/1", "baseline": base, "results": rows}
         click.echo(msgspec.json.format(msgspec.json.encode(document), indent=1))
         return 1 if caveats else 0
     if base is not None:
-        named = f"level {base.level} problem {base.problem_id} {base.problem_name}"
-        click.echo(f"{named}: {base.seconds:.6g} s on {base.device}")
+        click.echo("level {level} problem {problem_id} {problem_name}: {seconds:.6g} s on {device}".format(**base))
     for row in rows:
-        click.echo(
-            f"{row.model}: generated={row.generated} compiled={row.compiled} correct={row.correct} "
-            f"{row.seconds:.6g} s, {row.speedup:.3g}x fast_1={row.fast_1} fast_2={row.fast_2}"
-        )
+        said = "{model}: generated={generated} compiled={compiled} correct={correct} {seconds:.6g} s, {speedup:.3g}x"
+        click.echo(f"{said} fast_1={{fast_1}} fast_2={{fast_2}}".format(**row))
     for caveat in dict.fromkeys(caveats):
         click.echo(f"flag: {caveat}")
     return 1 if caveats else 0

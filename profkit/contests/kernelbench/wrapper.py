@@ -9,7 +9,6 @@ seconds.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 from profkit.contests.json_files import NAN, Json, number, read_json
@@ -19,51 +18,29 @@ _HOLDS_SECONDS = "hold seconds, not ms (1000 times too small)"
 _IDENTITY: Json = {"level": 0, "problem_id": 0, "problem_name": "", "device": ""}
 
 
-@dataclass(frozen=True)
-class WrapperBaseline:
-    """baseline_time.json: one problem's reference, `seconds` mended; `caveats`: what was wrong."""
+def read_wrapper_baseline(file: Path) -> Json:
+    """The reference of baseline_time.json: what names it, its `seconds`, and `caveats`.
 
-    level: int
-    problem_id: int
-    problem_name: str
-    device: str
-    seconds: float
-    caveats: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class WrapperResult:
-    """One model of a test_results_*.json; times in seconds, NaN when not measured."""
-
-    model: str
-    generated: bool
-    compiled: bool
-    correct: bool
-    reference_seconds: float
-    seconds: float
-    speedup: float
-    fast_1: bool
-    fast_2: bool
-    caveats: tuple[str, ...]
-
-
-def read_wrapper_baseline(file: Path) -> WrapperBaseline:
-    """Read baseline_time.json. Raises ProfkitError when it is none."""
+    Raises ProfkitError when it is none.
+    """
     data = read_json(file)
     if not isinstance(data, dict) or "runtime_mean_ms" not in data:
         raise ProfkitError(f"{file}: no field runtime_mean_ms", fix="give the wrapper's baseline_time.json")
     mean, seconds = number((data.get("runtime_stats") or {}).get("mean")) * 1e-3, number(data["runtime_mean_ms"])
-    caveats: tuple[str, ...] = ()
+    caveats = []
     if math.isnan(mean):
-        caveats = ("no runtime_stats.mean: runtime_mean_ms was taken for seconds, which the wrapper's scripts write",)
+        caveats = ["no runtime_stats.mean: runtime_mean_ms was taken for seconds, which the wrapper's scripts write"]
     elif _near(seconds, mean):
-        caveats = (f"runtime_mean_ms and runtime_mean_us {_HOLDS_SECONDS}; runtime_stats.mean is right",)
-    told: Json = {name: data.get(name, default) for name, default in _IDENTITY.items()}
-    return WrapperBaseline(**told, seconds=seconds if math.isnan(mean) else mean, caveats=caveats)
+        caveats = [f"runtime_mean_ms and runtime_mean_us {_HOLDS_SECONDS}; runtime_stats.mean is right"]
+    told = {name: data.get(name, default) for name, default in _IDENTITY.items()}
+    return told | {"seconds": seconds if math.isnan(mean) else mean, "caveats": caveats}
 
 
-def read_wrapper_results(file: Path, baseline: WrapperBaseline | None = None) -> list[WrapperResult]:
-    """Read test_results_*.json; with a baseline, check that it belongs here."""
+def read_wrapper_results(file: Path, baseline: Json | None = None) -> list[Json]:
+    """The models of a test_results_*.json, times in seconds, NaN when not measured.
+
+    With a baseline, check that it belongs here.
+    """
     data = read_json(file)
     if not isinstance(data, dict) or not isinstance(data.get("results"), list):
         raise ProfkitError(f"{file}: no list named results", fix="give the wrapper's test_results_*.json")
@@ -71,7 +48,7 @@ def read_wrapper_results(file: Path, baseline: WrapperBaseline | None = None) ->
     return [_result(row, baseline, shared) for row in data["results"] if isinstance(row, dict)]
 
 
-def _stale(data: Json, baseline: WrapperBaseline | None) -> list[str]:
+def _stale(data: Json, baseline: Json | None) -> list[str]:
     """In what the baseline is of another problem, level or device than the test."""
     if baseline is None:
         return ["no baseline at hand: whether the right one was used cannot be told"]
@@ -79,11 +56,11 @@ def _stale(data: Json, baseline: WrapperBaseline | None) -> list[str]:
     return [
         f"stale baseline: its {name} is {have}, the test's is {wanted}"
         for name in _IDENTITY
-        if (wanted := config.get(name)) and (have := getattr(baseline, name)) and str(wanted) != str(have)
+        if (wanted := config.get(name)) and (have := baseline[name]) and str(wanted) != str(have)
     ]
 
 
-def _result(row: Json, baseline: WrapperBaseline | None, shared: list[str]) -> WrapperResult:
+def _result(row: Json, baseline: Json | None, shared: list[str]) -> Json:
     told = row.get("eval_result") or {}
     caveats = list(shared)
     reference, own = (number(told.get(key)) for key in ("ref_time_ms", "custom_time_ms"))
@@ -94,26 +71,26 @@ def _result(row: Json, baseline: WrapperBaseline | None, shared: list[str]) -> W
         caveats.append("reference and candidate have the same time: the baseline was missing, the 1.0x is made up")
         reference = NAN
     unit = 1.0
-    if baseline is not None and _near(reference, baseline.seconds * 1e3):
+    if baseline is not None and _near(reference, baseline["seconds"] * 1e3):
         unit = 1e-3
     elif own > 0:
         caveats.append(f"ref_time_ms and custom_time_ms {_HOLDS_SECONDS}")
     speedup = reference / own
-    if speedup > 300 and not _near(reference, baseline.seconds if baseline else NAN):
+    if speedup > 300 and not _near(reference, baseline["seconds"] if baseline else NAN):
         caveats.append("a speed-up this large comes from mixing a baseline in ms with times in seconds")
     correct = bool(told.get("is_correct", False))
-    return WrapperResult(
-        model=str(row.get("model_name") or row.get("model_id") or ""),
-        generated=bool(row.get("success", False)),
-        compiled=bool(told.get("compiled", False)),
-        correct=correct,
-        reference_seconds=reference * unit if own > 0 else NAN,
-        seconds=own * unit,
-        speedup=speedup,
-        fast_1=correct and speedup > 1,
-        fast_2=correct and speedup > 2,
-        caveats=tuple(caveats),
-    )
+    return {
+        "model": str(row.get("model_name") or row.get("model_id") or ""),
+        "generated": bool(row.get("success", False)),
+        "compiled": bool(told.get("compiled", False)),
+        "correct": correct,
+        "reference_seconds": reference * unit if own > 0 else NAN,
+        "seconds": own * unit,
+        "speedup": speedup,
+        "fast_1": correct and speedup > 1,
+        "fast_2": correct and speedup > 2,
+        "caveats": caveats,
+    }
 
 
 def _near(a: float, b: float) -> bool:
