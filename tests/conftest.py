@@ -121,16 +121,15 @@ def warm_runners() -> Iterator[Warm]:
     So are programs under torch's profiler; with a start of their own they are in test_nsys_launch.py.
     """
     from profkit.launch import process
-    from profkit.launch.warm import MODULES, PRELOAD
+    from profkit.launch.warm import MODULES
     from profkit.targets.program import MODULE as TRACER
 
     servers = runpy.run_path(str(FAKES / "warm/session_servers.py"))["Servers"]
-    with (
-        closing(servers([*PRELOAD, "given_ceilings"], (*MODULES, TRACER))) as warm,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setattr(process, "start", warm)
-        yield warm
+    with closing(servers(f"profkit-tests-{os.getpid()}-", (*MODULES, TRACER))) as warm:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(process, "start", warm)
+            yield warm
+        warm.leave()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -204,14 +203,11 @@ def given_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def lent_to_others(given_to_others: None, warm_runners: Warm, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def lent_to_others(given_to_others: None, warm_runners: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
     """These runners are forks of this session's servers too: one of each command's own would import torch once more. Not
     for what ends with a command.
     """
-    lending = runpy.run_path(str(FAKES / "warm/session_servers.py"))
-    with lending["lending"](warm_runners) as name:
-        monkeypatch.setenv(lending["VARIABLE"], name)
-        yield
+    monkeypatch.setenv("TESTS_SERVERS", warm_runners.label)
 
 
 @pytest.fixture

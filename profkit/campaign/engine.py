@@ -22,7 +22,6 @@ from profkit.campaign.worker import Worker, WorkerDiedError
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import warm
 from profkit.launch.environment import environment, sharing
-from profkit.launch.warm import Lent
 
 _TRIES = 2
 _CORES_OF_A_GPU = 3
@@ -81,12 +80,11 @@ class Local:
     def __enter__(self) -> Local:
         with contextlib.ExitStack() as stack:
             self._servers = stack.enter_context(warm.servers())
-            lent = stack.enter_context(contextlib.closing(Lent(self._servers)))
             self._pools = {what: ThreadPoolExecutor(len(given)) for what, given in self._places.items()}
             self._idle: dict[str, queue.SimpleQueue[Worker]] = {what: queue.SimpleQueue() for what in self._places}
             for what, given in self._places.items():
                 for variables in given:
-                    self._workers.append(Worker(self._log, variables, lent.fileno()))
+                    self._workers.append(Worker(self._log, variables, self._servers))
                     self._idle[what].put(self._workers[-1])
             self._undo = stack.pop_all()
         return self

@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import traceback
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,8 +89,8 @@ def perform_encoded(data: bytes) -> bytes:
     return encoded(perform(decoded(data, Task)))
 
 
-def warm(lent: int = -1) -> None:
-    """Start runners as forks from here on. lent: descriptor of a warm.Lent of other servers."""
+def warm(lent: Mapping[str, int] | None = None) -> None:
+    """Start runners as forks from here on. lent: another process's server (Warm.lend)."""
     if process.start is process.guarded:
         process.start = Warm(lent=lent)
 

@@ -1,6 +1,6 @@
 """Worker process for the tasks of a campaign, one at a time, and its client.
 
-python -m profkit.campaign.worker LENT
+python -m profkit.campaign.worker SERVER DESCRIPTOR
 
 Tasks come as JSON lines on standard input; answers go to standard output. It ends with its parent,
 together with its descendants (launch/warden.py).
@@ -22,9 +22,10 @@ import msgspec
 from profkit.campaign.stages import Answer, Task, interrupted, perform, warm
 from profkit.campaign.work_item import decoded, encoded
 from profkit.launch import process
-from profkit.launch.environment import environment
+from profkit.launch.environment import environment, sharing
 from profkit.launch.protocol import BARE
 from profkit.launch.warden import with_parent
+from profkit.launch.warm import Warm
 
 _FAREWELL = 5.0
 
@@ -36,8 +37,8 @@ class WorkerDiedError(Exception):
 class Worker:
     """A worker process, restarted when it has ended; for one thread."""
 
-    def __init__(self, log: Path, extra: Mapping[str, str], lent: int) -> None:
-        self._log, self._extra, self._lent = log, dict(extra), lent
+    def __init__(self, log: Path, extra: Mapping[str, str], servers: Warm) -> None:
+        self._log, self._extra, self._servers = log, dict(extra), servers
         self._process: subprocess.Popen[bytes] | None = None
 
     def ask(self, task: Task) -> Answer:
@@ -59,15 +60,16 @@ class Worker:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
             self.close()
+            name, lent = self._servers.lend(environment(sharing()))
             with self._log.open("ab") as log:
                 self._process = process.guarded(
-                    [*BARE, "profkit.campaign.worker", str(self._lent)],
+                    [*BARE, "profkit.campaign.worker", name, str(lent)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
                     env={**os.environ, **environment(self._extra)},
                     start_new_session=True,
-                    pass_fds=(self._lent,),
+                    pass_fds=(lent,),
                 )
         return self._process
 
@@ -103,9 +105,9 @@ def main() -> int:
     # Prints go to the log.
     told = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    lent = int(sys.argv[1])
+    name, lent = sys.argv[1], int(sys.argv[2])
     os.set_inheritable(lent, False)
-    warm(lent)
+    warm({name: lent})
 
     for line in sys.stdin.buffer:
         answer = perform(decoded(line, Task))

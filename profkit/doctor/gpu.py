@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ class Gpu:
 
     index: int
     name: str
-    uuid: str = ""
     cc: str = ""
     memory: float | None = None
     mig: bool = False
@@ -35,7 +34,6 @@ class Gpu:
     max_sm_clock: float | None = None
     reasons: int = 0
     processes: int = 0
-    slices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,22 +61,15 @@ def survey() -> Machine:
     place = surroundings()
     try:
         nvml = driver()
-        everything = tuple(_gpu(nvml, index, card) for index, card in enumerate(cards(nvml)))
+        everything, hidden = cards(nvml), os.environ.get("CUDA_VISIBLE_DEVICES")
+        gpus = tuple(_gpu(nvml, index, everything[index]) for index, _ in chosen(everything, hidden))
         version = text(_ask("", nvml.nvmlSystemGetDriverVersion))
         number = int(_ask(0, nvml.nvmlSystemGetCudaDriverVersion_v2))
     except RuntimeError as error:
         return Machine(trouble=str(error), hardware=_hardware(), place=place)
-    gpus = visible(everything, os.environ)
-    trouble = "" if gpus else "the driver reports no GPU"
-    if everything and not gpus:
-        trouble = f"CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', '')!r} hides every GPU"
+    trouble = f"CUDA_VISIBLE_DEVICES={hidden!r} hides every GPU" if everything else "the driver reports no GPU"
+    trouble = "" if gpus else trouble
     return Machine(gpus, version, (number // 1000, number % 1000 // 10), trouble, bool(gpus), place)
-
-
-def visible(gpus: tuple[Gpu, ...], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """The GPUs that CUDA_VISIBLE_DEVICES leaves, in its order; see nvml.chosen."""
-    there = [Card(gpu.uuid, gpu.slices) for gpu in gpus]
-    return tuple(gpus[number] for number, _ in chosen(there, environ.get("CUDA_VISIBLE_DEVICES")))
 
 
 def _gpu(nvml: Any, index: int, card: Card) -> Gpu:
@@ -88,8 +79,6 @@ def _gpu(nvml: Any, index: int, card: Card) -> Gpu:
     return Gpu(
         index,
         text(nvml.nvmlDeviceGetName(handle)),
-        uuid=card.uuid,
-        slices=card.slices,
         cc=f"{cc[0]}.{cc[1]}" if cc else "",
         memory=float(memory.total) if memory else None,
         mig=bool(_ask((0, 0), nvml.nvmlDeviceGetMigMode, handle)[0]),

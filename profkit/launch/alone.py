@@ -44,15 +44,12 @@ def alone(device: str, say: Callable[[str], None] = lambda _: None, *, shared: b
     def waits() -> None:
         say(f"waiting: another process measures on {device}")
 
-    door = Door.of(device)
-    try:
+    with contextlib.closing(Door.of(device)) as door:
         if shared:
             _take(door.main, fcntl.LOCK_SH, waits)
         else:
             door.alone(waits)
         yield
-    finally:
-        door.close()
 
 
 @contextlib.contextmanager
@@ -66,7 +63,7 @@ def counting(device: str, say: Callable[[str], None] = lambda _: None) -> Iterat
     if not device:
         yield
         return
-    handle = _opened(folder() / f"{_named(device)}.counters")
+    handle = _opened(device, "counters")
     end, waits = time.monotonic() + COUNTERS_WAIT, functools.cache(say)
     try:
         while time.monotonic() < end:
@@ -79,10 +76,6 @@ def counting(device: str, say: Callable[[str], None] = lambda _: None) -> Iterat
         yield
     finally:
         os.close(handle)
-
-
-def _named(device: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.-]+", "-", device)
 
 
 @dataclass(frozen=True)
@@ -98,13 +91,12 @@ class Door:
     @classmethod
     def of(cls, device: str) -> Door:
         """Of a device (its UUID, or CPU). Raises ProfkitError when its files cannot be made."""
-        name = _named(device)
-        main = _opened(folder() / f"{name}.lock")
-        try:
-            return cls(main, _opened(folder() / f"{name}.gate"))
-        except BaseException:
-            os.close(main)
-            raise
+        with contextlib.ExitStack() as stack:
+            main = _opened(device, "lock")
+            stack.callback(os.close, main)
+            gate = _opened(device, "gate")
+            stack.pop_all()
+        return cls(main, gate)
 
     def share(self, waits: Callable[[], None] = lambda: None) -> None:
         """Use the device beside others, after every waiting `alone`. `waits` is called first."""
@@ -163,8 +155,9 @@ def _take(handle: int, how: int, waits: Callable[[], None]) -> None:
         fcntl.flock(handle, how)
 
 
-def _opened(file: Path) -> int:
-    """A descriptor of the lock's file, which is made for all users."""
+def _opened(device: str, kind: str) -> int:
+    """A descriptor of a device's file of this kind, which is made for all users."""
+    file = folder() / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', device)}.{kind}"
     try:
         with contextlib.suppress(FileNotFoundError):
             return os.open(file, os.O_RDONLY)

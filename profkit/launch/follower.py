@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from profkit.launch.protocol import DOING, LIMITS, Event, Job, command
+from profkit.launch.protocol import LIMITS, PHASES, Event, Job, command
 
 Progress = Callable[[str], None]
 Known = Callable[[Sequence[Event]], None]
@@ -53,7 +53,7 @@ class Follower:
                 self._deadline, self.limit = elapsed + event.limit, event.limit
                 if (event.impl, event.phase) not in self._told:
                     self._told.add((event.impl, event.phase))
-                    self._progress(f"{DOING.get(event.phase, event.phase)} {event.impl}".strip())
+                    self._progress(f"{PHASES[event.phase][1]} {event.impl}".strip())
             elif event.kind == "overdue":
                 self.overdue[event.impl] = (str(event.data["phase"]), float(event.data["limit"]))
             elif event.kind == "lost":

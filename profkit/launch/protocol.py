@@ -121,51 +121,25 @@ def write_job(job: Job, file: Path) -> None:
 CANNOT_WRITE = 74
 """The child's exit code when it could not write what it measured (EX_IOERR); its last line says what."""
 
-LIMITS = {
-    "start": 120.0,
-    "load": 60.0,
-    "build": 600.0,
-    "first": 60.0,
-    "check": 60.0,
-    "work": 60.0,
-    "ceilings": 60.0,
-    "time": 60.0,
-    "count": 120.0,
-    "sanitize": 300.0,
-    "wait": 24 * 3600.0,
+PHASES = {
+    "start": (120.0, "", "the start of its process"),
+    "load": (60.0, "loading", "the loading of its file"),
+    "build": (600.0, "building", "its build"),
+    "first": (60.0, "first call of", "its first call"),
+    "check": (60.0, "checking", "a call that is checked"),
+    "work": (60.0, "running", "a call"),
+    "ceilings": (60.0, "measuring what this machine can do", "the measuring of ceilings"),
+    "time": (60.0, "timing", "a timed call"),
+    "count": (120.0, "calling for the counters", "its call for the counters"),
+    "sanitize": (300.0, "sanitizing", "its call under the sanitizer"),
+    "wait": (24 * 3600.0, "waiting for others on the device", "the wait for the device"),
 }
+"""Phase -> limit [s], progress shown before the implementation's name, and what did not end or during what it ended."""
+
+LIMITS = {phase: limit for phase, (limit, _, _) in PHASES.items()}
 """Seconds a phase may take before the child counts as hung; `--time-limit` scales first, check, time and count. "first" is
 an implementation's first call; while a compiler is at work for it the limit waits, up to that of "build".
 """
-
-DOING = {
-    "load": "loading",
-    "build": "building",
-    "first": "first call of",
-    "check": "checking",
-    "work": "running",
-    "ceilings": "measuring what this machine can do",
-    "time": "timing",
-    "count": "calling for the counters",
-    "sanitize": "sanitizing",
-    "wait": "waiting for others on the device",
-}
-"""Progress shown during a phase, before the implementation's name."""
-
-MOMENTS = {
-    "start": "the start of its process",
-    "load": "the loading of its file",
-    "build": "its build",
-    "first": "its first call",
-    "check": "a call that is checked",
-    "work": "a call",
-    "ceilings": "the measuring of ceilings",
-    "time": "a timed call",
-    "count": "its call for the counters",
-    "sanitize": "its call under the sanitizer",
-    "wait": "the wait for the device",
-}
-"""What did not end, or during what a process ended."""
 
 PATIENT = 20.0
 """Times its first call that a later step of an implementation may take, where that is longer than the limit."""

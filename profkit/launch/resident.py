@@ -113,13 +113,13 @@ def others_leave(called: str) -> None:
                 line.send(LEAVE)
 
 
-def running() -> Iterator[str]:
-    """The names of this user's servers."""
+def running(beginning: str = "") -> Iterator[str]:
+    """The names of this user's servers, which begin so."""
     if not sys.platform.startswith("linux"):
         return
     with contextlib.suppress(OSError):
         table = Path("/proc/net/unix").read_text("utf-8", "replace")
-        yield from sorted(set(re.findall(rf"@({re.escape(_beginning())}[0-9a-f]+)$", table, re.MULTILINE)))
+        yield from sorted(set(re.findall(rf"@({re.escape(beginning or _beginning())}[0-9a-f]+)$", table, re.MULTILINE)))
 
 
 def _status(pid: int) -> dict[str, str]:

@@ -27,7 +27,7 @@ from profkit.launch import process
 from profkit.launch.alone import Door
 from profkit.launch.environment import environment, sharing
 from profkit.launch.follower import Files, Follower, Progress
-from profkit.launch.protocol import CANNOT_WRITE, MOMENTS, Event, Job, Subject, command, write_job
+from profkit.launch.protocol import CANNOT_WRITE, PHASES, Event, Job, Subject, command, write_job
 from profkit.rundir.files import ROOM, temporary, unwritable
 
 SLACK = 30.0
@@ -227,7 +227,7 @@ def _verdict(phase: str, ended: process.Exit, limit: float | None, memory: int) 
 
     limit: the seconds at which it was killed, None if it was not.
     """
-    what = MOMENTS.get(phase, phase)
+    what = PHASES[phase][2]
     if ended.memory:
         have, may = (f"{size / 2**30:.3g} GiB" for size in (ended.memory, memory))
         return "memory-limit", f"{have} of host memory during {what}, the limit is {may}; killed", ended.tail

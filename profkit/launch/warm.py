@@ -9,12 +9,13 @@ are started as ever.
 
 Each child has a line (a socket pair) to the process that requested it: its number comes back, the request goes out, the
 exit code comes back. A line that ends without one means that the server was killed, and the child with it; the child ends
-with the requesting process. Several processes may share servers: see `Lent`.
+with the requesting process. Several processes may share a server: see `Warm.lend`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import select
@@ -52,8 +53,6 @@ _LATE = ("TORCH_EXTENSIONS_DIR", "TORCH_CUDA_ARCH_LIST", "CUDA_VISIBLE_DEVICES")
 MOST_FDS = 64
 _MOMENT = 500
 """Milliseconds in which all descriptors of a process that ends are closed, one after the other."""
-_LONGEST = 1 << 18
-"""Bytes of a requested environment, at most: a message of this kind of socket cannot be longer."""
 NUMBER = struct.Struct("=i")
 UNMARKED = "0" * 16
 
@@ -106,7 +105,7 @@ def _received(line: socket.socket, flags: int = 0) -> int | None:
 class Warm:
     """Starter like subprocess.Popen: children of `modules` are forks of servers. Thread-safe.
 
-    `preload`: what a server imports. lent: a descriptor of another process's `Lent`, whose servers are used first.
+    `preload`: what a server imports. lent: name of another process's server -> its inherited descriptor; see `lend`.
     lasting: servers that this user's next command finds too (profkit.launch.resident).
     """
 
@@ -115,7 +114,7 @@ class Warm:
         preload: Sequence[str] = PRELOAD,
         modules: Collection[str] = MODULES,
         *,
-        lent: int = -1,
+        lent: Mapping[str, int] | None = None,
         lasting: bool = False,
     ) -> None:
         self._lasting = lasting
@@ -123,18 +122,12 @@ class Warm:
         self._preload, self._modules = tuple(preload), modules
         self._servers: dict[object, _Server] = {}
         self._lock = threading.Lock()
-        self._lent = socket.socket(fileno=lent) if lent >= 0 else None
+        self._lent = dict(lent or {})
 
     def __call__(self, argv: Sequence[str], **options: Any) -> Child:
         """`options`: those of process.run. Raises OSError as Popen does."""
         asked = list(argv[len(BARE) :])
         if list(argv[: len(BARE)]) == BARE and asked[:1] and asked[0] in self._modules:
-            if (lent := self._lent) is not None:
-                forked = _fork(lent, msgspec.json.encode(dict(options["env"])), asked, options)
-                if forked is not None:
-                    return forked
-                # From now on by servers of its own, which no other process can bring down.
-                self._lent = None
             server = self._server(options["env"])
             if not (server.served or server.announced):
                 server.announced = True
@@ -152,28 +145,21 @@ class Warm:
         with contextlib.suppress(OSError):
             self._server(env)
 
-    def pass_on(self, env: Mapping[str, str], given: Sequence[int]) -> bool:
-        """Pass a request of another process to the server for this environment; False if it ended."""
-        try:
-            socket.send_fds(self._server(env).control, [resident.FORK], given)
-        except OSError:
-            return False
-        return True
+    def lend(self, env: Mapping[str, str]) -> tuple[str, int]:
+        """(name, descriptor) of the server for this environment, for `lent` in a child process.
+
+        Where it is killed, that process has a server of its own from then on.
+        """
+        return _named(self._key(env)), self._server(env).control.fileno()
 
     def close(self) -> None:
         """End the servers, and with them what still runs."""
-        if self._lent is not None:
-            self._lent.close()
         with self._lock:
             while self._servers:
                 self._servers.popitem()[1].close()
 
     def _server(self, env: Mapping[str, str], instead_of: _Server | None = None) -> _Server:
-        early = {k: v for k, v in env.items() if EARLY.match(k) and k not in _LATE}
-        import resource  # on Linux alone; the module is loaded elsewhere as well
-
-        limits = tuple(resource.getrlimit(getattr(resource, n)) for n in dir(resource) if n.startswith("RLIMIT_"))
-        key = (tuple(sorted(early.items())), tuple(sorted(os.sched_getaffinity(0))), limits)
+        key = self._key(env)
         with self._lock:
             if self._servers.get(key) is instead_of:
                 if instead_of is not None:
@@ -181,8 +167,18 @@ class Warm:
                 self._servers[key] = self._found(key, env)
             return self._servers[key]
 
+    def _key(self, env: Mapping[str, str]) -> object:
+        """What a fork inherits and cannot change."""
+        import resource  # on Linux alone; the module is loaded elsewhere as well
+
+        early = {k: v for k, v in env.items() if EARLY.match(k) and k not in _LATE}
+        limits = tuple(resource.getrlimit(getattr(resource, n)) for n in dir(resource) if n.startswith("RLIMIT_"))
+        return tuple(sorted(early.items())), tuple(sorted(os.sched_getaffinity(0))), limits
+
     def _found(self, key: object, env: Mapping[str, str]) -> _Server:
-        """A server that a command before has left, or a new one."""
+        """A server that is lent, or that a command before has left, or a new one."""
+        if (lent := self._lent.pop(_named(key), None)) is not None:
+            return _Joined(socket.socket(fileno=lent))
         if not self._lasting:
             return _Server(env, self._preload)
         name = resident.name((key, self._preload))
@@ -192,41 +188,8 @@ class Warm:
         return _Server(env, self._preload, name)
 
 
-class Lent:
-    """Servers of this process that others may use through one inherited descriptor.
-
-    Where one of them was killed it serves no longer: its users have servers of their own from then on.
-    """
-
-    def __init__(self, warm: Warm) -> None:
-        self._warm = warm
-        self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._thread = threading.Thread(target=self._pass_on, name="warm", daemon=True)
-        self._thread.start()
-
-    def fileno(self) -> int:
-        """The descriptor for others."""
-        return self._theirs.fileno()
-
-    def _pass_on(self) -> None:
-        serves = True
-        while True:
-            word, given, _, _ = socket.recv_fds(self._ours, _LONGEST, MOST_FDS)
-            if not word:
-                return
-            try:
-                serves = serves and self._warm.pass_on(msgspec.json.decode(word, type=dict[str, str]), given)
-            finally:
-                for descriptor in given:
-                    os.close(descriptor)
-
-    def close(self) -> None:
-        """Stop requesting children from the servers."""
-        with contextlib.suppress(OSError):
-            self._ours.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
-        self._ours.close()
-        self._theirs.close()
+def _named(key: object) -> str:
+    return hashlib.sha256(repr(key).encode()).hexdigest()[:32]
 
 
 class _Server:
@@ -252,7 +215,7 @@ class _Server:
 
     def fork(self, argv: Sequence[str], options: Mapping[str, Any]) -> Forked | None:
         """A child; None when this server cannot serve: a start of its own then shows why."""
-        forked = _fork(self.control, resident.FORK, argv, options)
+        forked = _fork(self.control, argv, options)
         self.served = self.served or forked is not None
         return forked
 
@@ -276,7 +239,7 @@ class _Server:
 
 
 class _Joined(_Server):
-    """A server that another command has started."""
+    """A server that another process has started."""
 
     def __init__(self, line: socket.socket) -> None:
         self.served = self.announced = True
@@ -286,13 +249,13 @@ class _Joined(_Server):
         self.control.close()
 
 
-def _fork(control: socket.socket, asks: bytes, argv: Sequence[str], options: Mapping[str, Any]) -> Forked | None:
-    """A child of the server behind `control`, requested through `asks`, or None."""
+def _fork(control: socket.socket, argv: Sequence[str], options: Mapping[str, Any]) -> Forked | None:
+    """A child of the server behind `control`, or None."""
     given = tuple(options.get("pass_fds", ()))
     ours, theirs = socket.socketpair()
     try:
         with theirs:
-            socket.send_fds(control, [asks], [theirs.fileno(), options["stdout"].fileno(), *given])
+            socket.send_fds(control, [resident.FORK], [theirs.fileno(), options["stdout"].fileno(), *given])
         ours.settimeout(LIMITS["start"])
         pid = _received(ours)
         if pid is None:

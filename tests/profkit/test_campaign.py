@@ -735,6 +735,6 @@ def test_a_broken_pipe_says_how_the_worker_ended(tmp_path, monkeypatch):
 
     monkeypatch.setattr(worker.process, "guarded", dead)
     monkeypatch.setattr(worker, "encoded", lambda _: b"{}")
-    with (tmp_path / "log").open("w") as lent, pytest.raises(WorkerDiedError, match=r"^killed by SIGKILL$") as told:
-        worker.Worker(tmp_path / "log", {}, lent.fileno()).ask(None)
+    with pytest.raises(WorkerDiedError, match=r"^killed by SIGKILL$") as told:
+        worker.Worker(tmp_path / "log", {}, process.start).ask(None)
     assert isinstance(told.value.__cause__, BrokenPipeError)

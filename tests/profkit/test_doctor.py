@@ -21,7 +21,6 @@ from profkit.doctor.place import Place
 H200 = Gpu(
     0,
     "NVIDIA H200",
-    "GPU-abc",
     "9.0",
     150754820096.0,
     sm_clock=345e6,

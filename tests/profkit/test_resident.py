@@ -94,7 +94,7 @@ def test_who_is_behind_walls_is_not_served(ask):
         "import os, sys\nfrom profkit.launch import resident\nfrom profkit.launch import walls\n"
         "from profkit.launch.warm import _fork\nwalls.gain_no_rights()\n"
         "options = {'env': dict(os.environ), 'stdout': sys.stderr}\n"
-        "print(_fork(resident.joined(sys.argv[1]), resident.FORK, ['ran', 'pass'], options))\n"
+        "print(_fork(resident.joined(sys.argv[1]), ['ran', 'pass'], options))\n"
         "door = resident.listening('profkit-test-false')\nprint('up', flush=True)\nsys.stdin.read()"
     )
     env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ['PYTHONPATH']}"}
@@ -104,7 +104,7 @@ def test_who_is_behind_walls_is_not_served(ask):
         assert resident.joined("profkit-test-false") is None
         walled.stdin.close()
     line = resident.joined(name)
-    forked = _fork(line, resident.FORK, ["ran", "pass"], {"env": dict(os.environ), "stdout": sys.__stderr__})
+    forked = _fork(line, ["ran", "pass"], {"env": dict(os.environ), "stdout": sys.__stderr__})
     assert forked.wait() == 0, "others are"
 
 

@@ -23,7 +23,7 @@ from profkit.launch import process, runner
 from profkit.launch import warm as warming
 from profkit.launch.environment import environment, sharing
 from profkit.launch.protocol import BARE
-from profkit.launch.warm import Lent, Warm, _Server
+from profkit.launch.warm import Warm, _Joined, _Server
 
 # As the modules that are served: before Python 3.11 there is no -P, and they drop where they were started themselves.
 RUN = """
@@ -68,12 +68,17 @@ def lent(place):
     with (
         pytest.MonkeyPatch.context() as patch,
         closing(Warm(["kept"], {"ran"})) as own,
-        closing(Lent(own)) as servers,
     ):
         patch.setenv("PYTHONPATH", str(place))
-        with closing(Warm(["kept"], {"ran"}, lent=os.dup(servers.fileno()))) as starter:
+        with borrowing(own, PYTHONUNBUFFERED="1") as starter:
             yield starter
-            assert not starter._servers
+            assert any(isinstance(one, _Joined) for one in starter._servers.values())
+
+
+def borrowing(own, preload="kept", **variables):
+    """Servers of another process that is lent the one of `own` for this environment."""
+    name, lent = own.lend({**os.environ, **variables})
+    return closing(Warm([preload], {"ran"}, lent={name: os.dup(lent)}))
 
 
 @pytest.fixture(params=["forked", "forked of another's", "started"])
@@ -278,7 +283,7 @@ def test_what_begins_before_it_is_known_who_asks_serves_who_does(place, tmp_path
         assert len(begun) == 1
         with warming.runners(), warming.servers() as servers:
             assert servers is process.start
-            assert servers.pass_on(environment(sharing()), [os.open(os.devnull, os.O_RDONLY)] * 2)
+            assert servers.lend(environment(sharing()))[1] == begun[0].control.fileno()
         assert len(begun) == 1
         assert begun[0]._process.poll() is None
     assert begun[0]._process.poll() is not None
@@ -289,9 +294,9 @@ def test_a_killed_server_of_another_is_not_replaced_but_by_one_of_ones_own(place
     """So that nobody is brought down twice by what somebody else's child does."""
     monkeypatch.setenv("PYTHONPATH", str(place))
     pids = []
-    with closing(Warm(["kept"], {"ran"})) as own, closing(Lent(own)) as servers:
+    with closing(Warm(["kept"], {"ran"})) as own:
         for _ in range(2):
-            with closing(Warm(["kept"], {"ran"}, lent=os.dup(servers.fileno()))) as warm:
+            with borrowing(own) as warm:
                 monkeypatch.setattr(process, "start", warm)
                 kills = "import kept, os, time; print(kept.pid, flush=True); os.kill(kept.pid, 9); time.sleep(600)"
                 ended = process.run([*BARE, "ran", kills], log=tmp_path / "log", env=dict(os.environ), limit=60)
@@ -324,13 +329,13 @@ def test_where_there_is_no_room_for_one_more_process_what_runs_goes_on(place, tm
     ends = []
     waits = "import os, time\nwhile not os.path.exists(sys.argv[2]): time.sleep(0.01)"
 
-    with closing(Warm(["full"], {"ran"})) as full, closing(Lent(full)) as servers:
+    with closing(Warm(["full"], {"ran"})) as full:
 
         def run(name, code, *more):
             with contextlib.ExitStack() as stack:
                 warm = full
                 if whose != "own":
-                    warm = stack.enter_context(closing(Warm(["full"], {"ran"}, lent=os.dup(servers.fileno()))))
+                    warm = stack.enter_context(borrowing(full, "full"))
                 argv = [*BARE, "ran", f"print('full' in sys.modules, flush=True)\n{code}", *more]
                 with pytest.MonkeyPatch.context() as patch:
                     patch.setattr(process, "start", warm)
@@ -343,33 +348,32 @@ def test_where_there_is_no_room_for_one_more_process_what_runs_goes_on(place, tm
         run("second", "")
         (tmp_path / "go").touch()
         first.join()
-    # Of another's it has a server of its own from then on; of its own, a start of its own.
-    there = "False" if whose == "own" else "True"
-    assert [(ended.code, ended.tail, name) for ended, name in ends] == [(0, there, "second"), (0, "True", "first")]
+    assert [(ended.code, ended.tail, name) for ended, name in ends] == [(0, "False", "second"), (0, "True", "first")]
 
 
 def test_a_server_that_still_imports_is_not_waited_for(place, monkeypatch):
     (place / "slow.py").write_text("import time\ntime.sleep(60)\n")
     monkeypatch.setenv("PYTHONPATH", str(place))
     began = time.monotonic()
-    with closing(Lent(Warm(["slow"], {"ran"}))) as servers:
-        servers._warm.prepare(dict(os.environ))
+    with closing(Warm(["slow"], {"ran"})) as servers:
+        servers.prepare(dict(os.environ))
     assert time.monotonic() - began < 30
 
 
 def test_children_end_with_who_asked_another_s_server_for_them(place, tmp_path):
     code = (
         "import os, sys\nfrom profkit.launch import process\nfrom profkit.launch.warm import Warm\n"
-        "from pathlib import Path\nprocess.start = Warm([], {'ran'}, lent=int(sys.argv[1]))\n"
+        "from pathlib import Path\nprocess.start = Warm([], {'ran'}, lent={sys.argv[4]: int(sys.argv[1])})\n"
         "argv = [sys.executable, '-m', 'ran', \"import os, sys, time; \"\n"
         "        \"open(sys.argv[2], 'w').write(str(os.getpid())); time.sleep(600)\", sys.argv[2]]\n"
         "process.run(argv, log=Path(sys.argv[3]), env=dict(os.environ))"
     )
     env = {**os.environ, "PYTHONPATH": f"{place}{os.pathsep}{Path(process.__file__).parents[2]}"}
     told = tmp_path / "pid"
-    with closing(Lent(Warm(["kept"], {"ran"}))) as servers:
-        argv = [sys.executable, "-c", code, str(servers.fileno()), str(told), str(tmp_path / "log")]
-        with subprocess.Popen(argv, env=env, pass_fds=(servers.fileno(),)) as asker:
+    with closing(Warm(["kept"], {"ran"})) as servers:
+        name, lent = servers.lend(env)
+        argv = [sys.executable, "-c", code, str(lent), str(told), str(tmp_path / "log"), name]
+        with subprocess.Popen(argv, env=env, pass_fds=(lent,)) as asker:
             while not told.exists() or not told.read_text():
                 assert asker.poll() is None
                 time.sleep(0.01)

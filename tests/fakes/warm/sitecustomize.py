@@ -1,5 +1,5 @@
 """Where this folder is on PYTHONPATH, runners of processes that a test starts are given a CPU's ceilings too, and these
-processes print no pictures unless PRINTED is set, and have no servers of their own where a test session lends its.
+processes print no pictures unless PRINTED is set, and have no servers of their own where a test session has named its.
 """
 
 from __future__ import annotations
@@ -49,13 +49,12 @@ def compose(derived):
 
 
 def borrow(warm):
-    """Have runners be forks of the servers that this process is lent."""
-    warm.process.start = importlib.import_module("session_servers").borrowed(os.environ["TESTS_SERVERS"])
+    """Have runners be forks of the session's servers."""
+    warm.process.start = importlib.import_module("session_servers").Servers(os.environ["TESTS_SERVERS"])
 
 
 sys.meta_path.insert(0, Given())
 if not os.environ.get("PRINTED"):
     sys.meta_path.insert(0, After("profkit.report.derived", compose))
-# A campaign's workers are lent the campaign's.
-if os.environ.get("TESTS_SERVERS") and "profkit.campaign.worker" not in sys.orig_argv:
+if os.environ.get("TESTS_SERVERS"):
     sys.meta_path.insert(0, After("profkit.launch.warm", borrow))
