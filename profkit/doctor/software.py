@@ -51,16 +51,7 @@ print("\\n" + json.dumps(facts))
 def torch_facts() -> Facts:
     """Facts from a child process: import torch and Triton, add eight numbers on a GPU."""
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", _TORCH],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=PATIENCE,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONUTF8": "1"},
-        )
+        done = _ran([sys.executable, "-X", "utf8", "-c", _TORCH])
     except subprocess.TimeoutExpired:
         return {"unknown": f"importing it takes more than {PATIENCE:g} s"}
     if done.returncode:
@@ -130,15 +121,7 @@ def check_compiler(machine: Machine) -> Finding:
         other = next((name for name in ("g++", "clang++") if shutil.which(name)), "")
         fix = f"export CXX={other}" if other else "install g++ (Debian, Ubuntu: apt install g++)"
         return Finding("c++", machine.needed, f"{chosen} not found: C++ and CUDA candidates cannot be built", fix)
-    tried = subprocess.run(
-        [*words, "-std=c++17", "-fsyntax-only", "-x", "c++", "-"],
-        input="#include <vector>\nint main() { return 0; }\n",
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=PATIENCE,
-        check=False,
-    )
+    tried = _ran([*words, "-std=c++17", "-fsyntax-only", "-x", "c++", "-"], "#include <vector>\nint main() {}\n")
     if tried.returncode:
         last = (tried.stderr.strip().splitlines() or ["no reason given"])[0]
         what = f"{chosen} cannot compile C++17: {last}"
@@ -176,10 +159,17 @@ def _nvcc() -> str | None:
     return next((str(path) for path in places if path.is_file() and os.access(path, os.X_OK)), None)
 
 
+def _ran(argv: list[str], given: str = "") -> subprocess.CompletedProcess[str]:
+    """A child process that has ended. Raises OSError, TimeoutExpired."""
+    return subprocess.run(
+        argv, input=given, capture_output=True, text=True, errors="replace", timeout=PATIENCE, check=False
+    )
+
+
 def _output(argv: list[str]) -> str:
     """What a tool prints, "" when it does not run."""
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=PATIENCE, check=False)
+        done = _ran(argv)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""
