@@ -131,7 +131,9 @@ class Asking:
             except Exception as error:
                 self.refuse_lost(error)
                 self._hosted.add(shape)
-        return self._drawn_at(seed, shape)
+        # Others may time meanwhile.
+        with self._company.apart():
+            return self._drawn_at(seed, shape)
 
     def _drawn_at(self, seed: int, shape: int | None) -> Sequence[Any]:
         module = self.reference.module

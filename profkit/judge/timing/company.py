@@ -1,7 +1,7 @@
 """Sharing of the device between judges: beside others while preparing, alone while timing.
 
-Between calls, with the device idle, a judge yields to one that waits to time. It has no share before candidates are
-imported, and none at the end.
+Between calls, with the device idle, a judge yields to one that waits to time. It gives up its share before candidates
+are imported, while the host draws data, and at the end.
 """
 
 from __future__ import annotations
@@ -52,6 +52,19 @@ class Company:
         if self.wanted and self._door is not None:
             facts.settle(self._device)
             self._wait_at(self._door.share)
+
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[None]:
+        """Give up the share inside the block, which uses the host alone."""
+        if not self._here:
+            yield
+            return
+        facts.settle(self._device)
+        self.leave()
+        try:
+            yield
+        finally:
+            self.join()
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
