@@ -12,7 +12,6 @@ import torch
 
 from profkit.errors import ProfkitError
 from profkit.guest import settings
-from profkit.guest.build import loading
 from profkit.guest.tensors import inputs, weights
 from profkit.guest.tensors.compare import Verdict, close, coded, tensors
 from profkit.judge import guests as judge
@@ -48,7 +47,6 @@ class WeightChecks:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._events = session.events
-        self._others: list[Others] | None = None
 
     def give(self, candidate: Implementation) -> None:
         """Give the candidate the drawn weights where it has counterparts."""
@@ -113,8 +111,6 @@ class WeightChecks:
         session, live = self._session, self._session.live
         session.put(frozenset(live.live))
         spec = implementation.spec(session.reference, session.built_with, live, loaded=loaded)
-        if not candidate.remote:
-            loading.use(candidate.lock)
         switches = settings.read()
         try:
             candidate.rebuild(spec, session.built_with, session.device)
@@ -128,23 +124,29 @@ class WeightChecks:
         every = [*names, *sorted(reference.drawn.difference(names))]
         if not every or reference.probe.random or weights.too_many(reference.model):
             return sound
+        others: list[Others] = []
+        try:
+            others.extend(self._found(names, every) if sound else ())
+        except Exception as error:
+            session.refuse_lost(error)
+            traceback.print_exc()
         left: list[Implementation] = []
         for candidate in sound:
             with session.blame(candidate.subject, "error") as failed:
-                wrong = self._wrong_with_others(candidate, names, every)
+                wrong = self._wrong_with(others, candidate, every)
             if failed or wrong:
                 session.forget([candidate])
             elif self._as_before(candidate, every):
                 left.append(candidate)
         return left
 
-    def _wrong_with_others(self, candidate: Implementation, names: list[str], every: list[str]) -> bool:
+    def _wrong_with(self, others: list[Others], candidate: Implementation, every: list[str]) -> bool:
         """Whether a candidate that follows in-place updates is wrong with weights unlike the constructed ones."""
         session, name = self._session, candidate.subject.name
         missing = [one for one in candidate.match.unnamed if one in every]
-        for like, wrong, values in self._others_of(names, every):
+        for like, wrong, values in others:
             held = {w: value for w, value in session.reference.model.state_dict().items() if w in every}
-            verdict = self._with_others(candidate, {**held, **values}, values, wrong)
+            verdict = self._verdict_with(candidate, {**held, **values}, values, wrong)
             if wrong == NOTE:
                 if verdict.status == "error":
                     session.note(name, f"weights: an in-place update is refused: {verdict.what[:200]}")
@@ -167,7 +169,7 @@ class WeightChecks:
                 session.fragile(name, f"weights where {where}", verdict.what)
         return False
 
-    def _with_others(
+    def _verdict_with(
         self,
         candidate: Implementation,
         given: Mapping[str, torch.Tensor],
@@ -210,17 +212,6 @@ class WeightChecks:
             return False
         finally:
             candidate.forgive(False)
-
-    def _others_of(self, names: list[str], every: list[str]) -> list[Others]:
-        """Found for the first candidate and kept for the others."""
-        if self._others is None:
-            self._others = []
-            try:
-                self._others.extend(self._found(names, every))
-            except Exception as error:
-                self._session.refuse_lost(error)
-                traceback.print_exc()
-        return self._others
 
     def _found(self, names: list[str], every: list[str]) -> Iterator[Others]:
         """Weights unlike the constructed ones that change the answer; none where an update does not."""

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from profkit.guest.tensors import inputs
-from profkit.guest.tensors.compare import identical, numbers, tensors, thin
+from profkit.guest.tensors.compare import numbers, same, tensors, thin
 
 _FEW = 16
 """Distinct integers up to which they are categories, with no others allowed."""
@@ -41,9 +41,7 @@ class Common:
             return leaf if known is None or torch.equal(leaf, leaves[number]) else known.mended(leaf, leaves[number])
 
         found: list[Any] = inputs.numbered(changed, mended)
-        after = (leaf for _, leaf in tensors(found))
-        same = (one is two or _unchanged(one, two) for one, two in zip(after, leaves, strict=True))
-        return None if all(same) else found
+        return None if inputs.alike(found, self._drawn) and same(found, self._drawn) else found
 
 
 def whole(leaf: torch.Tensor) -> bool:
@@ -85,12 +83,6 @@ def _comparable(one: Any, other: Any) -> bool:
         return False
     # Non-finite elements are padding of unknown form; one-byte types are not compared.
     return one.shape == other.shape and all(leaf.dtype.itemsize > 1 and bool(leaf.isfinite().all()) for leaf in pair)
-
-
-def _unchanged(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return one.stride() == other.stride() and identical(one, other)
-    return type(one) is type(other) and bool(one == other)
 
 
 def _among(leaf: torch.Tensor, few: torch.Tensor) -> bool:
