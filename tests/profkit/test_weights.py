@@ -149,7 +149,7 @@ def test_a_constructor_sees_live_weights():
     reference = Folds()
     live = {name: torch.rand_like(value) for name, value in weights.constants(reference).items()}
     before = nn.BatchNorm1d.reset_parameters, nn.Linear.reset_parameters
-    with birth.live(live, {}):
+    with birth.live(live, weights.constants(reference)):
         model, more = Folds(), Folds()
     assert (nn.BatchNorm1d.reset_parameters, nn.Linear.reset_parameters) == before
     assert "reset_parameters" not in vars(nn.BatchNorm1d)
@@ -161,7 +161,7 @@ def test_a_constructor_sees_live_weights():
 
 
 def test_constructors_are_as_they_were_when_one_fails():
-    with pytest.raises(ZeroDivisionError), birth.live({"weight": torch.rand(8)}, {}):
+    with pytest.raises(ZeroDivisionError), birth.live({"weight": torch.rand(8)}, {"weight": torch.ones(8)}):
         nn.LayerNorm(8 // 0)
     assert weights.constants(nn.LayerNorm(8))
 

@@ -7,7 +7,6 @@ told from one that leaves the norm out.
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
@@ -20,44 +19,31 @@ from profkit.guest.build import loading
 from profkit.guest.tensors import weights
 
 
-class Values:
-    """Values by short name and shape, given out in order; constructed: the ones they replace."""
-
-    def __init__(self, live: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Tensor]) -> None:
-        self._waiting: dict[tuple[str, torch.Size], deque[tuple[torch.Tensor, torch.Tensor | None]]] = {}
-        for name, value in live.items():
-            was = constructed.get(name)
-            varied = was if was is not None and not weights.constant(was) else None
-            self._waiting.setdefault(_key(name, value), deque()).append((value, varied))
-
-    def give(self, holder: Mapping[str, torch.Tensor]) -> None:
-        """Put the next values into those of a holder's tensors that they replace."""
-        for name, tensor in holder.items():
-            waiting = None if is_lazy(tensor) else self._waiting.get(_key(name, tensor))
-            if waiting and _stands(tensor, waiting[0][1]):
-                with torch.no_grad():
-                    tensor.copy_(waiting.popleft()[0])
-
-
-def _stands(tensor: torch.Tensor, varied: torch.Tensor | None) -> bool:
-    return weights.constant(tensor) if varied is None else weights.alike(tensor, varied)
-
-
-def _key(name: str, tensor: torch.Tensor) -> tuple[str, torch.Size]:
-    return name.rpartition(".")[2], tensor.shape
-
-
 @contextlib.contextmanager
 def live(values: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Tensor]) -> Iterator[None]:
-    """Give layers of torch these values once they are initialized, other tensors when registered."""
-    left = Values(values, constructed)
+    """Give layers of torch these values once they are initialized, other tensors when registered.
+
+    constructed: the ones they replace. They go by short name and contents, in order.
+    """
+    waiting = list(values)
+
+    def give(holder: Mapping[str, torch.Tensor]) -> None:
+        for name, tensor in holder.items():
+            short = name.rpartition(".")[2]
+            named = [one for one in waiting if one.rpartition(".")[2] == short and not is_lazy(tensor)]
+            found = next((one for one in named if weights.near(tensor, constructed[one])), "")
+            if found:
+                waiting.remove(found)
+                with torch.no_grad():
+                    tensor.copy_(values[found])
+
     kinds = [kind for kind in vars(torch.nn).values() if isinstance(kind, type) and issubclass(kind, torch.nn.Module)]
     bases = {base for kind in kinds for base in kind.__mro__}
     own = [(base, name, vars(base)[name]) for base in bases for name in _INITIALIZERS if name in vars(base)]
 
     def registered(module: Any, name: str, tensor: Any) -> None:
         if isinstance(tensor, torch.Tensor) and not _initializes(module):
-            left.give({name: tensor})
+            give({name: tensor})
 
     hooks = [
         registry.register_module_parameter_registration_hook(registered),
@@ -65,7 +51,7 @@ def live(values: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Ten
     ]
     try:
         for base, name, initialize in own:
-            setattr(base, name, _then_given(initialize, left))
+            setattr(base, name, _then(initialize, give))
         yield
     finally:
         for hook in hooks:
@@ -78,11 +64,11 @@ _INITIALIZERS = ("reset_parameters", "_reset_parameters")
 """What the constructors of torch's layers end with."""
 
 
-def _then_given(initialize: Callable[..., None], left: Values) -> Callable[..., None]:
+def _then(initialize: Callable[..., None], give: Callable[[Mapping[str, torch.Tensor]], None]) -> Callable[..., None]:
     def initialized(self: torch.nn.Module) -> None:
         initialize(self)
         if _initializes(self):
-            left.give(self.state_dict())
+            give(self.state_dict())
 
     return initialized
 

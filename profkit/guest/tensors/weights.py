@@ -219,7 +219,7 @@ def match(model: Any, known: Mapping[str, Any], constructed: Mapping[str, torch.
     state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     own = {name: one for name, one in state.items() if _readable(one)}
     known = {name: one for name, one in known.items() if _readable(one)}
-    pairs = {name: name for name, value in known.items() if name in own and _near(own[name], value)}
+    pairs = {name: name for name, value in known.items() if name in own and near(own[name], value)}
     ordered, missing = False, []
     left = [name for name in constructed if name not in pairs]
     while left:
@@ -324,7 +324,7 @@ def _each(
     return {name: new[value.data_ptr(), value.shape] for name, value in state.items()}
 
 
-def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
+def near(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two tensors differ by no more than the rounding to 8 bits or more."""
     if one.shape != other.shape:
         return False
