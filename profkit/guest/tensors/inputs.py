@@ -140,30 +140,22 @@ def clone(item: Any) -> Any:
 
 def alike(one: Any, other: Any) -> bool:
     """Whether `refill` can copy one into the other: same nesting, layouts, types, other values."""
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return (one.shape, one.stride(), one.dtype, one.device) == (
-            other.shape,
-            other.stride(),
-            other.dtype,
-            other.device,
-        )
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(alike, one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
-    return type(one) is type(other) and bool(one == other)
+    mine, theirs = list(tensors(one)), list(tensors(other))
+    same = [where for where, _ in mine] == [where for where, _ in theirs]
+    return same and all(_form(a) == _form(b) for (_, a), (_, b) in zip(mine, theirs, strict=True))
+
+
+def _form(leaf: Any) -> tuple[Any, ...]:
+    if isinstance(leaf, torch.Tensor):
+        return leaf.shape, leaf.stride(), leaf.dtype, leaf.device
+    return type(leaf), leaf
 
 
 def refill(target: Any, source: Any) -> None:
     """Copy the data of `source` into the very tensors of `target`, which is `alike`."""
-    if isinstance(target, torch.Tensor):
-        memory(target).copy_(memory(source))
-    elif isinstance(target, (list, tuple)):
-        for one, other in zip(target, source, strict=True):
-            refill(one, other)
-    elif isinstance(target, dict):
-        for key in target:
-            refill(target[key], source[key])
+    for (_, mine), (_, theirs) in zip(tensors(target), tensors(source), strict=True):
+        if isinstance(mine, torch.Tensor):
+            memory(mine).copy_(memory(theirs))
 
 
 def memory(tensor: torch.Tensor) -> torch.Tensor:
