@@ -73,12 +73,9 @@ def divide(a: Array, b: Array) -> Array:
         return np.where(b == 0, np.nan, a / b)
 
 
-def _share_of(pipes: Callable[[str], bool]) -> Callable[[View], Array]:
-    def formula(view: View) -> Array:
-        counts = [view.use.known[pipe] for pipe in PIPES if pipes(pipe)]
-        return divide(np.nansum(counts, axis=0), view["flops"])
-
-    return formula
+def _tensor_share(view: View) -> Array:
+    counts = [view.use.known[pipe] for pipe in PIPES if pipe.startswith(TENSOR)]
+    return divide(np.nansum(counts, axis=0), view["flops"])
 
 
 def _fma_share(view: View) -> Array:
@@ -106,20 +103,12 @@ def _roof_time(view: View) -> Array:
     return np.where(view.use.complete, times, np.nan)
 
 
-def _quotient(a: str, b: str) -> Callable[[View], Array]:
-    return lambda view: divide(view[a], view[b])
-
-
 def _peak_share(level: str) -> Callable[[View], Array]:
     def formula(view: View) -> Array:
         share = divide(view[f"{level}_bandwidth"], view.use.peak(level))
         return np.where(np.isnan(share), view[DRAM_TOLD], share) if level == "dram" else share
 
     return formula
-
-
-def _attainable(view: View) -> Array:
-    return np.where(view["flops"] > 0, divide(view["flops"], view["roof_time"]), np.nan)
 
 
 _FLOP = tuple(PIPES.values())
@@ -139,7 +128,7 @@ def _documented() -> dict[str, tuple[str, str]]:
 
 
 def _ratio(name: str, a: str, b: str) -> Metric:
-    return _metric(name, (a, b), _quotient(a, b))
+    return _metric(name, (a, b), lambda view: divide(view[a], view[b]))
 
 
 def _fraction(level: str) -> Metric:
@@ -150,7 +139,7 @@ def _fraction(level: str) -> Metric:
 _LEVELS = ("dram", "l2", "l1")
 _ROWS = (
     _metric("flops", _FLOP, lambda view: view.use.flops),
-    _metric("tensor_share", (*_FLOP, "flops"), _share_of(lambda pipe: pipe.startswith(TENSOR))),
+    _metric("tensor_share", (*_FLOP, "flops"), _tensor_share),
     _metric("fma_share", _INST, _fma_share),
     _metric("fma_ceiling", ("fma_share",), lambda view: (1 + view["fma_share"]) / 2),
     _ratio("achieved_flops", "flops", "time"),
@@ -159,7 +148,11 @@ _ROWS = (
     *(_ratio(f"intensity_{level}", "flops", LEVELS[level]) for level in _LEVELS),
     _metric("compute_fraction", (*_FLOP, "flops", "time"), _compute_fraction),
     _metric("roof_time", _ALL, _roof_time),
-    _metric("attainable", ("flops", "roof_time"), _attainable),
+    _metric(
+        "attainable",
+        ("flops", "roof_time"),
+        lambda view: np.where(view["flops"] > 0, divide(view["flops"], view["roof_time"]), np.nan),
+    ),
     _ratio("attainable_fraction", "roof_time", "time"),
     _ratio("occupancy_share", "occupancy", "occupancy_limit"),
     _ratio("sectors_per_load", "global_load_sectors", "global_load_requests"),

@@ -241,26 +241,22 @@ def decide(known: Evidence) -> Verdict:
         return _paced(known, "impossible", needs, below=False)
     word = known.ratio if known.ratio in PACED else "inconclusive"
     if word in ("faster", "slower") and max(known.speedup, 1 / known.speedup) <= known.slower:
-        return _paced(known, "inconclusive", "busy", below=below)
-    return _paced(known, word, "", below=below)
+        return _paced(known, "inconclusive", below=below, busy=True)
+    return _paced(known, word, below=below)
 
 
-def _paced(known: Evidence, word: str, kind: str, *, below: bool) -> Verdict:
+def _paced(known: Evidence, word: str, kind: str = "", *, below: bool, busy: bool = False) -> Verdict:
     """A verdict on an implementation that is right and was timed."""
-    conditions = _conditions(known, below=below)
-    if known.caller and word not in ("void", "impossible"):
-        conditions = (Condition("waits", {"value": known.caller}), *conditions)
-    if kind == "busy":
-        conditions = (Condition("busy", {"load": known.load}), *conditions)
+    found: list[Condition] = []
+    if busy:
+        found.append(Condition("busy", {"load": known.load}))
     elif word == "inconclusive" and known.clocks:
-        conditions = (Condition("clocks", {"said": known.clocks}), *conditions)
+        found.append(Condition("clocks", {"said": known.clocks}))
     elif word == "inconclusive" and (known.low > 1 + known.threshold or known.high < 1 / (1 + known.threshold)):
-        conditions = (Condition("few"), *conditions)
-    return Verdict(known.impl, word, kind.removeprefix("busy"), "", known.speedup, known.low, known.high, conditions)
-
-
-def _conditions(known: Evidence, *, below: bool) -> tuple[Condition, ...]:
-    found = [*known.served]
+        found.append(Condition("few"))
+    if known.caller and word not in ("void", "impossible"):
+        found.append(Condition("waits", {"value": known.caller}))
+    found += known.served
     if known.used:
         found.append(Condition("reduced", {"used": known.used, "task": known.task}))
     if known.own_ran is False:
@@ -279,7 +275,7 @@ def _conditions(known: Evidence, *, below: bool) -> tuple[Condition, ...]:
         found.append(Condition("fragile", {"what": weakness(known.fragile)}))
     if known.still:
         found.append(Condition("still", {"what": ", ".join(known.still)}))
-    return tuple(found)
+    return Verdict(known.impl, word, kind, "", known.speedup, known.low, known.high, tuple(found))
 
 
 _ONE_DIMENSION = (", those of one dimension too", "（含一维输入）")
