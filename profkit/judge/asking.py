@@ -33,20 +33,6 @@ MOVED, SCALED = "moved", "scaled"
 """How data that are drawn the same every time are made other ones."""
 
 
-class Once:
-    """Forward each report about an implementation once."""
-
-    def __init__(self, events: Events) -> None:
-        self.events = events
-        self._told: set[tuple[str, str]] = set()
-
-    def send(self, kind: str, impl: str = "", **data: Any) -> None:
-        said = impl, str(data.get("what", ""))
-        if said not in self._told:
-            self._told.add(said)
-            self.events.send(kind, impl, **data)
-
-
 class LostContextError(BaseException):
     """The CUDA context is lost; no handler of Exception catches this."""
 
@@ -67,7 +53,6 @@ class Asking:
         self._own: list[Any] | None = None
         self._drawn: Any = None
         self.built_with = 0
-        self._once = Once(events)
         self._apart: list[str] = []
         self._company = Company(job.door, self.device, events)
         self._hosted: set[int | None] = set()

@@ -236,7 +236,7 @@ class Session(Modes):
         probe, mine, switches = self.reference.probe, inputs.clone(arguments), settings.read()
         got = candidate.plain(mine, seed)
         facts.settle(self.device)
-        settings.keep(switches, candidate.subject.name, self._once, called=True)
+        settings.keep(switches, candidate.subject.name, self.events, called=True)
         if not probe.mutates and not same(mine, arguments):
             return Verdict("mutates-inputs", f"changes its inputs: {_changes(mine, arguments)}")
         inputs.seed_all(seed)

@@ -244,7 +244,7 @@ class Timed(Knowing):
         def turn(name: str) -> None:
             # What one of this process switches in its timed calls is not to be on in another's.
             if current and not any(one.remote for one in sound):
-                settings.keep(switches, current[0].name, self._once, called=True)
+                settings.keep(switches, current[0].name, self.events, called=True)
             current[:] = [next(i.subject for i in sound if i.subject.name == name)]
             self.events.phase("time", name)
 
