@@ -94,9 +94,11 @@ class Session(Modes):
         apart = [c for c in asked if c.remote and not c.gone]
         took = self._company.clock() - began
         if late := bool(apart) and took > self._job.whole:
-            what = "other layouts, shapes and constants were not tried"
             self.events.send(
-                "caveat", what=what, how_much=f"checks and timing took {took:.0f} s", fix="raise the time budget"
+                "caveat",
+                what="other layouts, shapes and constants were not tried",
+                how_much=f"checks and timing took {took:.0f} s",
+                fix="raise the time budget",
             )
         left = apart if late else self._hold(apart, cases.FORMS)
         self.forget([one for one in apart if one not in left])
