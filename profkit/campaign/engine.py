@@ -79,7 +79,7 @@ class Local:
 
     def __enter__(self) -> Local:
         with contextlib.ExitStack() as stack:
-            self._servers = stack.enter_context(warm.servers())
+            self._servers = stack.enter_context(warm.runners())
             self._pools = {what: ThreadPoolExecutor(len(given)) for what, given in self._places.items()}
             self._idle: dict[str, queue.SimpleQueue[Worker]] = {what: queue.SimpleQueue() for what in self._places}
             for what, given in self._places.items():

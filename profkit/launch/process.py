@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -290,7 +290,7 @@ def kill_session(leader: int, *, grace: float = _GRACE, mark: str = "") -> None:
     family: set[int] = set()
     steps = [(signal.SIGTERM, grace)] if grace else []
     for name, pause in (*steps, (signal.SIGKILL, 2.0)):
-        family |= _family(leader) | set(_marked(mark))
+        family |= _family(leader, mark)
         # The warden goes last: whatever is orphaned until then becomes its child, and is found.
         alive = [pid for pid in sorted(family, key=lambda pid: pid == leader) if _signal(pid, name)]
         if not alive:
@@ -298,14 +298,6 @@ def kill_session(leader: int, *, grace: float = _GRACE, mark: str = "") -> None:
         end = time.monotonic() + pause
         while time.monotonic() < end and any(_running(pid) for pid in family):
             time.sleep(_TICK)
-
-
-def _marked(mark: str) -> Iterator[int]:
-    """Processes that were started with this mark in their environment."""
-    for one in psutil.process_iter() if mark else ():
-        with contextlib.suppress(psutil.Error, OSError):
-            if one.pid != os.getpid() and one.environ().get(FAMILY) == mark:
-                yield one.pid
 
 
 def _signal(pid: int, number: signal.Signals) -> bool:
@@ -322,22 +314,20 @@ def _running(pid: int) -> bool:
     return waiting.state_of(pid) not in ("", psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
-def _family(leader: int) -> set[int]:
-    """The processes of the leader's session, and what descends from them or from the leader."""
-    table = {one.pid: (one.info["ppid"], _session(one.pid)) for one in psutil.process_iter(["ppid"])}
+def _family(leader: int, mark: str = "") -> set[int]:
+    """The processes of the leader's session or with this mark, and what descends from them or from the leader."""
+    table: dict[int, tuple[int, int]] = {}
+    wanted: set[int] = set()
+    for one in psutil.process_iter(["ppid"]):
+        with contextlib.suppress(psutil.Error, OSError):
+            table[one.pid] = one.info["ppid"], os.getsid(one.pid)
+            if mark and one.pid != os.getpid() and one.environ().get(FAMILY) == mark:
+                wanted.add(one.pid)
     # A leader that is gone may have left its number to a stranger, who leads another session.
-    wanted = {leader} if leader in table and table[leader][1] == leader else set()
+    wanted |= {leader} if leader in table and table[leader][1] == leader else set()
     grown = True
     while grown:
         more = {pid for pid, (parent, session) in table.items() if session == leader or parent in wanted}
         grown = not more <= wanted
         wanted |= more
     return wanted
-
-
-def _session(pid: int) -> int:
-    """The session of a process, 0 when it is gone."""
-    try:
-        return os.getsid(pid)
-    except OSError:
-        return 0

@@ -178,14 +178,14 @@ class Warm:
     def _found(self, key: object, env: Mapping[str, str]) -> _Server:
         """A server that is lent, or that a command before has left, or a new one."""
         if (lent := self._lent.pop(_named(key), None)) is not None:
-            return _Joined(socket.socket(fileno=lent))
+            return _Server(socket.socket(fileno=lent), served=True)
         if not self._lasting:
-            return _Server(env, self._preload)
+            return _Server.start(env, self._preload)
         name = resident.name((key, self._preload))
         if (line := resident.joined(name)) is not None:
-            return _Joined(line)
+            return _Server(line, served=True)
         resident.others_leave(name)
-        return _Server(env, self._preload, name)
+        return _Server.start(env, self._preload, name)
 
 
 def _named(key: object) -> str:
@@ -193,25 +193,30 @@ def _named(key: object) -> str:
 
 
 class _Server:
-    """One server and the socket for its requests.
+    """One server behind the socket for its requests.
 
-    `served`: whether it has ever given a child. With a `name` others find it, and it outlives this process.
+    `served`: whether it has ever given a child. started: here, to end with this process.
     """
 
-    def __init__(self, env: Mapping[str, str], preload: Sequence[str], name: str = "") -> None:
-        self.served = self.announced = False
-        self._lasts = bool(name)
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._process = subprocess.Popen(
-            [*BARE, "profkit.launch.server", str(theirs.fileno()), str(os.getpid()), name, *preload],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**env, FAMILY: UNMARKED},
-            start_new_session=True,
-            pass_fds=(theirs.fileno(),),
-        )
-        theirs.close()
+    def __init__(self, control: socket.socket, started: subprocess.Popen[bytes] | None = None, *, served: bool) -> None:
+        self.control, self._started = control, started
+        self.served = self.announced = served
+
+    @classmethod
+    def start(cls, env: Mapping[str, str], preload: Sequence[str], name: str = "") -> _Server:
+        """A new one; with a `name` others find it, and it outlives this process."""
+        control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            started = subprocess.Popen(
+                [*BARE, "profkit.launch.server", str(theirs.fileno()), str(os.getpid()), name, *preload],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**env, FAMILY: UNMARKED},
+                start_new_session=True,
+                pass_fds=(theirs.fileno(),),
+            )
+        return cls(control, None if name else started, served=False)
 
     def fork(self, argv: Sequence[str], options: Mapping[str, Any]) -> Forked | None:
         """A child; None when this server cannot serve: a start of its own then shows why."""
@@ -231,22 +236,11 @@ class _Server:
         return bool(end.poll(_MOMENT))
 
     def close(self) -> None:
-        """End it at once with its children; a lasting one stays for others."""
+        """End it at once with its children; one that others have stays."""
         self.control.close()
-        if not self._lasts:
-            self._process.kill()
-            self._process.wait()
-
-
-class _Joined(_Server):
-    """A server that another process has started."""
-
-    def __init__(self, line: socket.socket) -> None:
-        self.served = self.announced = True
-        self.control = line
-
-    def close(self) -> None:
-        self.control.close()
+        if self._started is not None:
+            self._started.kill()
+            self._started.wait()
 
 
 def _fork(control: socket.socket, argv: Sequence[str], options: Mapping[str, Any]) -> Forked | None:
@@ -273,20 +267,10 @@ def _fork(control: socket.socket, argv: Sequence[str], options: Mapping[str, Any
 
 
 @contextlib.contextmanager
-def servers() -> Iterator[Warm]:
-    """Servers of this process's runners, else servers that end with the block."""
-    if isinstance(process.start, Warm):
-        yield process.start
-        return
-    with contextlib.closing(Warm()) as own:
-        yield own
-
-
-@contextlib.contextmanager
 def runners(
     begun: Mapping[str, str] | None = None, told: Callable[[str], None] | None = None, *, lasting: bool = False
-) -> Iterator[None]:
-    """Make runners forks inside the block, unless it is settled already how they start.
+) -> Iterator[Any]:
+    """Make runners forks inside the block, unless it is settled already how they start; gives what starts them.
 
     torch is imported once for all of them. begun: the server for this environment imports at once, before it is known what
     will be asked for. told: called with what a child waits for. lasting: by the server that stays for the next command.
@@ -294,7 +278,7 @@ def runners(
     if isinstance(process.start, Warm) and told is not None:
         process.start.told = told
     if process.start is not process.guarded:
-        yield
+        yield process.start
         return
     with contextlib.closing(Warm(lasting=lasting)) as own:
         process.start = own
@@ -303,6 +287,6 @@ def runners(
             if begun is not None and sys.platform.startswith("linux"):
                 own.prepare(begun)
             own.told = told or own.told
-            yield
+            yield own
         finally:
             process.start = process.guarded

@@ -23,7 +23,7 @@ from profkit.launch import process, runner
 from profkit.launch import warm as warming
 from profkit.launch.environment import environment, sharing
 from profkit.launch.protocol import BARE
-from profkit.launch.warm import Warm, _Joined, _Server
+from profkit.launch.warm import Warm, _Server
 
 # As the modules that are served: before Python 3.11 there is no -P, and they drop where they were started themselves.
 RUN = """
@@ -72,7 +72,7 @@ def lent(place):
         patch.setenv("PYTHONPATH", str(place))
         with borrowing(own, PYTHONUNBUFFERED="1") as starter:
             yield starter
-            assert any(isinstance(one, _Joined) for one in starter._servers.values())
+            assert any(one._started is None for one in starter._servers.values())
 
 
 def borrowing(own, preload="kept", **variables):
@@ -261,7 +261,8 @@ def test_a_server_that_was_begun_before_is_the_one_that_serves(place, tmp_path, 
     monkeypatch.setenv("PYTHONPATH", str(place))
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     begun = []
-    monkeypatch.setattr(warming, "_Server", lambda *given: begun.append(_Server(*given)) or begun[-1])
+    start = _Server.start
+    monkeypatch.setattr(_Server, "start", lambda *given: begun.append(start(*given)) or begun[-1])
     with closing(Warm(["kept"], {"ran"})) as servers:
         servers.prepare(environment(sharing()))
         monkeypatch.setattr(process, "start", servers)
@@ -278,15 +279,16 @@ def test_what_begins_before_it_is_known_who_asks_serves_who_does(place, tmp_path
     monkeypatch.setenv("PYTHONPATH", str(place))
     monkeypatch.setattr(process, "start", process.guarded)
     begun = []
-    monkeypatch.setattr(warming, "_Server", lambda *given: begun.append(_Server(*given)) or begun[-1])
+    start = _Server.start
+    monkeypatch.setattr(_Server, "start", lambda *given: begun.append(start(*given)) or begun[-1])
     with warming.runners(environment(sharing())):
         assert len(begun) == 1
-        with warming.runners(), warming.servers() as servers:
+        with warming.runners(), warming.runners() as servers:
             assert servers is process.start
             assert servers.lend(environment(sharing()))[1] == begun[0].control.fileno()
         assert len(begun) == 1
-        assert begun[0]._process.poll() is None
-    assert begun[0]._process.poll() is not None
+        assert begun[0]._started.poll() is None
+    assert begun[0]._started.poll() is not None
     assert process.start is process.guarded
 
 
@@ -405,6 +407,6 @@ def test_servers_end_with_who_asked(place, tmp_path):
 
 def test_a_server_that_another_thread_has_replaced_has_ended(place, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(place))
-    server = _Server(dict(os.environ), ["kept"])
+    server = _Server.start(dict(os.environ), ["kept"])
     server.close()
     assert server.ended

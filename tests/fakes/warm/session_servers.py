@@ -10,7 +10,7 @@ from typing import Any
 from profkit.launch import resident
 from profkit.launch.process import Child
 from profkit.launch.protocol import BARE
-from profkit.launch.warm import MODULES, PRELOAD, Warm, _Joined, _named, _Server
+from profkit.launch.warm import MODULES, PRELOAD, Warm, _named, _Server
 
 HERE = str(Path(__file__).parent)
 _PATH = os.pathsep.join(filter(None, [HERE, os.environ.get("PYTHONPATH", "")]))
@@ -39,7 +39,7 @@ class Servers(Warm):
     def _found(self, key: object, env: Mapping[str, str]) -> Any:
         name = f"{self.label}{_named(key)}"
         line = resident.joined(name)
-        return _Joined(line) if line else _Server({**env, "PYTHONPATH": _PATH}, self._preload, name)
+        return _Server(line, served=True) if line else _Server.start({**env, "PYTHONPATH": _PATH}, self._preload, name)
 
     def leave(self) -> None:
         """Have those that this session or its commands have started leave."""
