@@ -16,30 +16,25 @@ _NS = 1e9
 
 
 @dataclass(frozen=True)
-class Gaps:
-    """Idle stretches on one device [s]; after, before: work around the largest."""
-
-    count: int
-    total: float
-    largest: float
-    after: str = ""
-    before: str = ""
-
-
-@dataclass(frozen=True)
 class DeviceTime:
-    """One device [s]: span = busy + gaps.total; overlap = summed work - busy."""
+    """One device [s]: busy and idle (in `gaps`) add up to its span; overlap = summed work - busy.
+
+    largest: the longest gap; after, before: work around it.
+    """
 
     device: str
     span: float
     busy: float
     overlap: float
-    gaps: Gaps
+    gaps: int
+    largest: float
+    after: str = ""
+    before: str = ""
 
     @property
     def idle(self) -> float:
         """Idle fraction of the span, 0..1."""
-        return self.gaps.total / self.span if self.span else 0.0
+        return (self.span - self.busy) / self.span if self.span else 0.0
 
 
 @dataclass(frozen=True)
@@ -120,7 +115,5 @@ def _device(label: str, start: Times, time: Times, kernel: pd.Series) -> DeviceT
         # The work that ended last before the gap, which need not be the one that began last.
         after = str(kernel.iloc[int(np.flatnonzero(end == busy[at, 1])[0])])
         before = str(kernel.iloc[int(np.flatnonzero(begin == busy[at + 1, 0])[0])])
-    largest = float(idle.max(initial=0.0))
-    found = Gaps(len(idle), float(idle.sum()) / _NS, largest / _NS, after, before)
-    overlap = (float((end - begin).sum()) - worked) / _NS
-    return DeviceTime(label, span / _NS, worked / _NS, overlap, found)
+    largest, overlap = float(idle.max(initial=0.0)), float((end - begin).sum()) - worked
+    return DeviceTime(label, span / _NS, worked / _NS, overlap / _NS, len(idle), largest / _NS, after, before)

@@ -323,37 +323,6 @@ def _round_medians(x: Array, rounds: NDArray[Any]) -> tuple[NDArray[Any], Array]
     return names, medians
 
 
-CLEAR = 3.0
-"""Times the luck from which a lead is a winner's own."""
-
-
-def best_of(count: int, rel: float) -> float:
-    """Lead (fraction) of the best of `count` equal candidates by chance, at noise `rel`.
-
-    Expected largest of `count` normal values (Blom's approximation).
-    """
-    if count < 2:
-        return 0.0
-    return rel * NormalDist().inv_cdf((count - 0.375) / (count + 0.25))
-
-
-def winner_caveat(count: int, rel: float, name: str = "the best", lead: float = math.nan) -> Caveat | None:
-    """Caveat about the winner of several candidates measured once; None if luck < 0.1 %.
-
-    lead: how much faster it is than the next (fraction), NaN when not known; of a lead several times the luck, luck
-    decides nothing.
-    """
-    luck = best_of(count, rel)
-    if not luck > 0.001:
-        return None
-    return Caveat(
-        f"{name} was picked as the fastest of {count}: some of its lead is luck",
-        f"about {luck:.2%} is expected among equals" + (f"; it leads by {lead:.2%}" if lead == lead else ""),
-        "time the winner again with fresh samples before quoting its speed-up",
-        "luck-below-lead" if lead > CLEAR * luck else "luck",
-    )
-
-
 def precision_caveat(spreads: Mapping[str, Spread], target: float) -> Caveat | None:
     """Caveat that medians are not known to `target` (relative half-width); else None."""
     short = {name: s for name, s in spreads.items() if not s.reached(target)}

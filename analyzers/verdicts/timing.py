@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from analyzers.verdicts.statistics import (
     ratio,
     summary,
     widened,
-    winner_caveat,
 )
 from collectors.caveat import Caveat
 from roofline.ceilings import Roofline
@@ -359,13 +359,31 @@ def timed_again(timings: pd.DataFrame, method: str) -> set[str]:
     return set(timings.loc[timings["method"] == f"{method}-first", "impl"].astype(str))
 
 
+CLEAR = 3.0
+"""Times the luck from which a lead is a winner's own."""
+
+
+def best_of(count: int, rel: float) -> float:
+    """Lead (fraction) of the best of several equal candidates by chance, at noise `rel`.
+
+    Expected largest of `count` normal values (Blom's approximation).
+    """
+    return rel * NormalDist().inv_cdf((count - 0.375) / (count + 0.25))
+
+
 def _winner(timed: Mapping[str, Timed], ratios: Mapping[str, Ratio], again: Collection[str]) -> Caveat | None:
-    known = {name: r.value for name, r in ratios.items() if r.value > 0}
-    if len(known) < 3:
+    """Caveat about the fastest of several candidates measured once; None if luck < 0.1 %."""
+    ranked = sorted((r.value for r in ratios.values() if r.value > 0), reverse=True)
+    best = next((name for name, r in ratios.items() if ranked and r.value == ranked[0]), "")
+    if len(ranked) < 3 or best in again:
         return None
-    best = max(known, key=lambda name: known[name])
-    if best in again:
-        return None
-    others = [value for name, value in known.items() if name != best]
     # One median's standard error, from its interval.
-    return winner_caveat(len(known), timed[best].spread.precision / 1.96, best, known[best] / max(others) - 1)
+    luck, lead = best_of(len(ranked), timed[best].spread.precision / 1.96), ranked[0] / ranked[1] - 1
+    if not luck > 0.001:
+        return None
+    return Caveat(
+        f"{best} was picked as the fastest of {len(ranked)}: some of its lead is luck",
+        f"about {luck:.2%} is expected among equals; it leads by {lead:.2%}",
+        "time the winner again with fresh samples before quoting its speed-up",
+        "luck-below-lead" if lead > CLEAR * luck else "luck",
+    )

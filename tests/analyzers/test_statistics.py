@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from analyzers.errors import AnalyzeError
 from analyzers.verdicts.statistics import (
-    best_of,
+    Ratio,
+    Spread,
     drift,
     median_interval,
     outliers,
@@ -18,8 +19,8 @@ from analyzers.verdicts.statistics import (
     ratio,
     summary,
     verdict,
-    winner_caveat,
 )
+from analyzers.verdicts.timing import Timed, best_of, caveats
 
 times = st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=60)
 
@@ -221,15 +222,20 @@ def test_the_best_of_many_equals_looks_better(count, gain):
     assert best_of(count, 0.01) == pytest.approx(drawn, rel=0.03)
 
 
-def test_winner_caveat():
-    assert best_of(1, 0.01) == 0.0
-    assert winner_caveat(5, 1e-5) is None
-    assert "5" in winner_caveat(5, 0.01, "c").what
-    assert winner_caveat(5, math.nan) is None
-    luck = best_of(5, 0.01)
-    assert winner_caveat(5, 0.01, "c", 2 * luck).code == "luck"
-    assert winner_caveat(5, 0.01, "c", 10 * luck).code == "luck-below-lead"
-    assert "it leads by" in winner_caveat(5, 0.01, "c", 2 * luck).how_much
+@pytest.mark.parametrize(
+    ("rel", "lead", "code"), [(0.01, 0.02, "luck"), (0.01, 0.2, "luck-below-lead"), (1e-5, 0.02, "")]
+)
+def test_winner_caveat(rel, lead, code):
+    names = {"a": 1.0, "b": 1.0, "c": 1.0 + lead}
+    ratios = {name: Ratio(value, value, value, 30, "faster") for name, value in names.items()}
+    half = 1.96 * rel
+    timed = {name: Timed(name, "event", "", Spread(30, 1.0, rel, 1 - half, 1 + half, within=half)) for name in names}
+    found = [one for one in caveats(timed, ratios, "", 1.0) if one.code.startswith("luck")]
+    assert [one.code for one in found] == [code] * bool(code)
+    assert all(
+        "c was picked as the fastest of 3" in one.what and f"leads by {lead:.2%}" in one.how_much for one in found
+    )
+    assert not [one for one in caveats(timed, ratios, "", 1.0, again={"c"}) if one.code.startswith("luck")]
 
 
 # --- several processes: an interval that holds for the next run ---------------------------------------------------

@@ -237,7 +237,7 @@ def test_the_timeline_of_a_sample_is_that_of_each_implementations_call(tmp_path)
     sqlite_export(run.path / "nsys.sqlite", ops, ranges, Base())
     found = open_study(run.path).timelines
     assert [*found] == ["reference", "fast"]
-    assert found["reference"].devices[0].gaps.count == 2
+    assert found["reference"].devices[0].gaps == 2
     assert found["reference"].devices[0].busy == pytest.approx(1500e-9)
 
 

@@ -126,16 +126,16 @@ def _threads(study: Study) -> Iterator[str]:
 
 def _timeline(study: Study, name: str, found: Timeline) -> Iterator[str]:
     for one in found.devices:
-        gaps, longest = one.gaps, {"time": units.text(one.gaps.largest, "s"), "kernel": short_name(one.gaps.after)}
-        longest["before"] = short_name(one.gaps.before)
+        longest = {"time": units.text(one.largest, "s"), "kernel": short_name(one.after)}
+        longest["before"] = short_name(one.before)
         yield say(
             "line_tl",
             name=name or one.device or say("the_gpu"),
             span=units.text(one.span, "s"),
             busy=units.percent(1 - one.idle),
             idle=units.percent(one.idle),
-            gaps=str(gaps.count),
-            after=say("line_tl_after", **longest) if gaps.count else "",
+            gaps=str(one.gaps),
+            after=say("line_tl_after", **longest) if one.gaps else "",
             beside=say("line_tl_beside", time=units.text(one.overlap, "s")) if one.overlap else "",
         )
     if found.copied and not study.stepwise:
