@@ -133,7 +133,7 @@ def _impl(study: Study, findings: Sequence[Finding]) -> list[str]:
     large = [one for one in told if not one.ratio < MINOR][:SHOWN]
     lines = [line for number, one in enumerate(large, 1) for line in _finding(study, number, one)]
     if hidden := len(told) - len(large):
-        lines.append(f"  {say('ex_hidden', count=str(hidden), s='s' * (hidden > 1))}")
+        lines.append(f"  {say('ex_hidden' if hidden > 1 else 'ex_hidden_one', count=str(hidden))}")
     if missing := {one.rule: one.next_step for one in findings if one.severity == COLLECT}:
         lines.append(f"  {say('ex_missing', rules=', '.join(missing))}")
         lines.append(f"    {say('ex_collect', command=runnable(next(iter(missing.values())), study))}")

@@ -219,7 +219,7 @@ def ladder_scene(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light")
             lang=language(),
             title=" -> ".join(rung.label for rung in rungs),
             subtitle=", ".join(_devices(one.study for one in chosen)),
-            caption=(say("fig_step"), *(caveats.caveat_line(caveats.Said.of(one)) for one in ladder.caveats)),
+            caption=(say("fig_step"), *(caveats.Said.of(one).line() for one in ladder.caveats)),
         )
 
 

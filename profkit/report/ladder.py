@@ -177,9 +177,4 @@ def text(ladder: Ladder) -> str:
     moves = [f"  {rung.label}: {'; '.join(map(moved, rung.moved))}" for rung in ladder.rungs if rung.moved]
     table = terminal_table(ladder_table(ladder), tones=[COLOURS.get(rung.verdict) for rung in ladder.rungs])
     parts = [table, *([f"{say('moved')}:", *moves] if moves else []), say("c_note")]
-    return "\n".join([*parts, *(caveat_line(caveats.Said.of(one)) for one in ladder.caveats)])
-
-
-def caveat_line(one: caveats.Said) -> str:
-    """A caveat of a comparison on the terminal."""
-    return say("c_caveat") + caveats.caveat_line(one) + (say("c_fix", fix=one.fix) if one.fix else "")
+    return "\n".join([*parts, *(say("c_caveat") + caveats.Said.of(one).with_fix() for one in ladder.caveats)])

@@ -32,8 +32,7 @@ PAINTS = {"operations": "work", "kernels": "kernels", "copies": "copies", "fills
 def text(found: Ledger) -> str:
     """What a terminal shows."""
     lines = [*_head(found), "", terminal_table(table(found, SHOWN)).rstrip(), ""]
-    told = [Said.of(one) for one in found.caveats]
-    lines += [say("lg_caveat", what=one.what, how_much=one.how_much, fix=one.fix) for one in told]
+    lines += [say("c_caveat") + Said.of(one).with_fix() for one in found.caveats]
     return "\n".join(lines).rstrip()
 
 

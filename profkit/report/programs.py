@@ -32,7 +32,6 @@ from profkit.report import units
 from profkit.report.ladder import (
     COLOURS,
     Chosen,
-    caveat_line,
     chosen_of,
     interval,
     ladder_of,
@@ -264,5 +263,5 @@ def text(studies: Sequence[Study], found: Programs) -> str:
         table = pieces_table(found, at)
         blocks += [terminal_table(table)] if table.rows else []
     blocks.append(say("st_note"))
-    blocks += [caveat_line(one) for one in caveats_of(studies, found)]
+    blocks += [say("c_caveat") + one.with_fix() for one in caveats_of(studies, found)]
     return "\n".join(blocks)

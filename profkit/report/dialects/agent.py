@@ -291,7 +291,7 @@ def _caveats(study: Study, own: str) -> list[str]:
     """Those about the subject first, then the run's; the other implementations' are theirs."""
     every = [one for one in caveats.all_caveats(study) if own in one.about or not any(one.about)]
     every.sort(key=lambda one: not any(one.about))
-    return [caveats.caveat_line(one) + (say("a_fix", fix=one.fix) if one.fix else "") for one in every]
+    return [one.with_fix() for one in every]
 
 
 def _not_checked(study: Study, mine: Sequence[Finding]) -> str:

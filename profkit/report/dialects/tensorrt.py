@@ -169,7 +169,7 @@ class _Writer:
         if (layers := self.inputs.layers) is not None:
             yield pipe_table(kernels.kernels_table(layers, spans=True)) + "\n"
             yield say("layers_note")
-            yield from (f"- {caveats.caveat_line(caveat)}" for caveat in caveats.all_caveats(layers))
+            yield from (f"- {caveat.line()}" for caveat in caveats.all_caveats(layers))
             return
         ends = [self.inputs.chosen[at].impl for at in (0, -1)] if self.inputs.chosen else []
         tables = [kernels.kernels_table(study, ends, spans=True) for study in self.studies]
@@ -215,7 +215,7 @@ class _Writer:
                 names = {"before": code(short_name(before.kernel)), "after": code(short_name(rung.kernel))}
                 yield "\n" + say("other_kernel", **names)
         for caveat in ladder.caveats:
-            yield f"\n- {caveats.caveat_line(caveats.Said.of(caveat))}"
+            yield f"\n- {caveats.Said.of(caveat).line()}"
 
     def accuracy(self) -> Iterator[str]:
         checked = [one for study in self.studies for one in study.manifest.candidates if one.checks]

@@ -50,9 +50,7 @@ def answer_of(study: Study, found: Sequence[Finding]) -> dict[str, Any]:
     (own, lead), *others = sorted(first, key=lambda one: best is not None and one[0] != best.name)
     skipped = [one.name for one in study.manifest.candidates if one.status == "skipped"]
     lines = [line for name, line in others if name not in skipped and not _in_table(study, name)]
-    missing, fix = method.counters_line(study), translated(study.manifest.counters.fix)
-    lines.append(say("p_note_fix", note=missing, fix=fix) if missing and fix else missing)
-    lines.append(method.uncounted_line(study))
+    lines += [method.counters_note(study), method.uncounted_line(study)]
     notes = [method.paired_line(study), method.below_least(study), method.noted_line(study)]
     notes += [line for name, line in others if name in skipped]
     whole = study.first_step

@@ -43,6 +43,14 @@ class Said:
         """A caveat as it came, in the language in force."""
         return cls(translated(one.what), translated(one.how_much), translated(one.fix), (one.about,), one.code)
 
+    def line(self) -> str:
+        """What is questionable and by how much."""
+        return self.what + (say("colon") + self.how_much if self.how_much else "")
+
+    def with_fix(self) -> str:
+        """The line, and what can be done about it in brackets."""
+        return self.line() + (say("caveat_fix", fix=self.fix) if self.fix else "")
+
 
 def all_caveats(study: Study) -> list[Said]:
     """Each caveat once; one about several parts names each with its amount."""
@@ -78,11 +86,6 @@ def _told(what: str, fix: str, code: str, concerned: Sequence[tuple[str, str]]) 
         return Said(f"{name}{say('colon')}{what}" if name else what, how_much, fix, about, code)
     told = [(say("colon") if language() == "zh" else " ").join(part for part in pair if part) for pair in amounts]
     return Said(what, say("semicolon").join(told), fix, about, code)
-
-
-def caveat_line(one: Said) -> str:
-    """What is questionable and by how much, as a sentence's half."""
-    return one.what + (say("colon") + one.how_much if one.how_much else "")
 
 
 def more_caveats(study: Study) -> str:

@@ -32,6 +32,12 @@ def counters_line(study: Study) -> str:
     return say("counters_missing" if study.manifest.impls else "cap_missing", why=why)
 
 
+def counters_note(study: Study) -> str:
+    """Why hardware counters are missing and how to get them, as sentences; "" when they are there."""
+    note, fix = counters_line(study), translated(study.manifest.counters.fix)
+    return (say("p_note_fix", note=note, fix=fix) if fix else note + say("stop").rstrip()) if note else ""
+
+
 def inferred_lines(study: Study) -> list[str]:
     """What binds each implementation by time alone, a line each; [] without --perturb."""
     return [f"{name}{say('colon')}{one.text(language(), named(one.bound_by))}" for name, one in study.inferred.items()]

@@ -36,9 +36,8 @@ def report(study: Study) -> str:
 def _head(study: Study) -> Iterator[str]:
     yield f"# {answer.title(study)}"
     yield "\n".join(f"**{line}**  " for line in answer.first_lines(study)).rstrip()
-    missing, fix = method.counters_line(study), study.manifest.counters.fix
-    if missing:
-        yield f"> {_stopped(missing + (say('md_fix', fix=fix) if fix else ''))}"
+    if missing := method.counters_note(study):
+        yield f"> {missing}"
     yield _grid(parts.parts_table(study))
     yield _stopped(method.paired_line(study))
     yield method.uncounted_line(study)
@@ -119,9 +118,7 @@ def _origin(study: Study) -> Iterator[Section]:
     told += [f"{name}{say('colon')}{value}" for name, value in method.facts(study)]
     told.append(f"profkit {manifest.profkit}, {manifest.created}")
     yield say("md_how"), "", [_listed(told)]
-    weak = [
-        caveats.caveat_line(one) + (say("md_fix", fix=one.fix) if one.fix else "") for one in caveats.that_matter(study)
-    ]
+    weak = [one.with_fix() for one in caveats.that_matter(study)]
     yield say("md_caveats"), "", [_listed(weak), _stopped(caveats.more_caveats(study))]
     for impl, tail in caveats.last_lines(study):
         yield f"{impl.name}: {impl.status}", brief(impl.reason), ["```\n" + tail.replace("```", "'''") + "\n```"]

@@ -41,13 +41,12 @@ def summary(study: Study, told: Mapping[str, str] = MappingProxyType({})) -> str
         blocks += ["", terminal_table(more)] if more.rows else []
     if not study.manifest.impls and len(study.hottest):
         blocks.append(terminal_table(kernels.kernels_table(study)))
-    missing, fix = method.counters_line(study), study.manifest.counters.fix
-    notes = [method.timing_line(study), method.paired_line(study), method.uncounted_line(study), missing]
-    blocks += [note for note in notes if note] + ([f"  fix: {fix}"] if missing and fix else [])
+    notes = [method.timing_line(study), method.paired_line(study), method.uncounted_line(study)]
+    blocks += filter(None, [*notes, method.counters_note(study)])
     blocks += method.inferred_lines(study)
     blocks += kernels.timeline_lines(study)
     blocks += _listed("compute-sanitizer:", caveats.sanitizer_lines(study))
-    weak = [_caveat(one) for one in caveats.that_matter(study)]
+    weak = [one.with_fix() for one in caveats.that_matter(study)]
     blocks += _listed(say("t_caveats"), [line for line in (*weak, caveats.more_caveats(study)) if line])
     for impl, tail in caveats.last_lines(study):
         blocks += [f"last lines of {impl.name}:", *("  | " + line for line in tail.splitlines()[-LAST_LINES:])]
@@ -65,10 +64,6 @@ def lines(study: Study, told: Mapping[str, str], names: Collection[str]) -> list
 
 def _listed(head: str, lines: Sequence[str]) -> list[str]:
     return [head, *(f"  - {line}" for line in lines)] if lines else []
-
-
-def _caveat(one: caveats.Said) -> str:
-    return one.what + (f": {one.how_much}" if one.how_much else "") + (f" (fix: {one.fix})" if one.fix else "")
 
 
 def overview(studies: Sequence[Study]) -> str:
