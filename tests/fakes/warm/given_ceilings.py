@@ -5,6 +5,7 @@ from __future__ import annotations
 from profkit.guest import facts
 from profkit.guest.clocks import clocks
 from profkit.judge.timing import outside
+from profkit.launch import resident
 from roofline import measure
 from roofline.ceilings import Ceiling
 
@@ -20,3 +21,6 @@ facts.last_level_cache = lambda: 4 << 20
 
 # What is timed in tests decides nothing: calls need not be warm, and three looks from outside are enough.
 clocks._WARM_SECONDS, outside._BUDGET = {"cuda": 0.03, "cpu": 0.01}, 0.0
+
+# A session that is killed cannot have its servers leave; one that lives is their client.
+resident.IDLE = 30.0
