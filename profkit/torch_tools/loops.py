@@ -33,7 +33,7 @@ class ClockError(Exception):
 class Loop:
     """The switches.
 
-    flush: what empties the L2 before a call: "" (nothing, it stays warm), read, fill, zero; inside: between the time
+    flush: what empties the L2 before a call: "" (nothing, it stays warm), read, fill, zero, memset; inside: between the time
     stamps, not before them. each: calls between two time stamps. wait: for an idle device before the first of them. held: the
     queue, by a spin kernel, so that launching takes no time. graph: the calls as one CUDA graph. wall: the host's clock.
     """
@@ -83,13 +83,13 @@ class Stand:
         return sorted(found)[4]
 
     def flush(self, kind: str) -> None:
-        """Flush L2 as a clock does: read (profkit), fill (KernelBench), zero (Triton)."""
+        """Flush L2 as a clock does: read (profkit), fill (KernelBench), zero (Triton, nvbench)."""
         if kind == "read":
             self._ones.max()
         elif kind == "fill":
             torch.empty(BIG // 8, dtype=torch.int64, device=self.device).fill_(42)
         elif kind:
-            self._zeros.zero_()
+            (self._zeros if kind == "zero" else self._zeros[: self.l2 // 4]).zero_()
 
     def read(self, loop: Loop, count: int, *, slack: float = 1.0) -> list[float]:
         """Seconds per call by the loop's own clock. Raises ClockError if the queue drains."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from profkit.launch import cache
 from profkit.rundir.files import write_atomic
 from profkit.targets.sample import resolve
 from profkit.torch_tools import bench
-from profkit.torch_tools.loops import Call, Loop, Stand, held
+from profkit.torch_tools.loops import Call, ClockError, Loop, Stand, held
 
 CAUSES = ("launch", "flush", "l2", "pace", "events", "rest")
 Average = Callable[[list[float]], float]
@@ -98,6 +99,40 @@ def _profkit_warm(stand: Stand) -> tuple[float, Loop]:
     return median - bench.offset(stand.device), Loop(held=True)
 
 
+def _nvbench(tag: str) -> Take:
+    def take(stand: Stand) -> tuple[float, Loop]:
+        nvbench = import_module("cuda.bench")
+
+        def one(state: Any) -> None:
+            stream = torch.cuda.ExternalStream(state.get_stream().addressof(), device=stand.device)
+
+            def call(launch: Any) -> None:
+                with torch.cuda.stream(stream):
+                    stand.call()
+
+            # Memory of that stream is asked for before the queue is held.
+            call(None)
+            torch.cuda.synchronize(stand.device)
+            state.exec(call, batched=tag == "batch")
+
+        if not _REGISTERED:
+            nvbench.register(lambda state: _REGISTERED[-1](state))
+        _REGISTERED.append(one)
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "nvbench.json"
+            nvbench.run_all_benchmarks(["timers", "--quiet", "--timeout", "2", "--json", str(out)])
+            state = json.loads(out.read_text("utf-8"))["benchmarks"][-1]["states"][0]
+        for summary in state["summaries"] or ():
+            if summary["tag"] == f"nv/{tag}/time/gpu/mean":
+                loop = Loop(held=True, each=stand.batch) if tag == "batch" else Loop("memset", held=True)
+                return float(summary["data"][0]["value"]), loop
+        raise ClockError(f"nvbench gave no time: {state.get('skip_reason')}")
+
+    return take
+
+
+_REGISTERED: list[Any] = []
+"""What nvbench has run; it runs the last."""
 CLOCKS = (
     Clock("profkit", "cold", _profkit),
     Clock("profkit", "warm", _profkit_warm),
@@ -109,6 +144,8 @@ CLOCKS = (
     Clock("events, per call", "warm", _events("")),
     Clock("events, N calls", "cold", _batch("read")),
     Clock("events, N calls", "warm", _batch("")),
+    Clock("cuda.bench", "cold", _nvbench("cold"), statistics.fmean),
+    Clock("cuda.bench", "warm", _nvbench("batch"), statistics.fmean),
 )
 
 
