@@ -19,7 +19,7 @@ import msgspec
 from profkit.errors import ProfkitError
 from profkit.judge.events import Events
 from profkit.launch import walls
-from profkit.launch.protocol import BEHIND, CANNOT_WRITE, Job
+from profkit.launch.protocol import AHEAD, BEHIND, CANNOT_WRITE, Job
 from profkit.launch.warden import with_parent
 
 _LOOK = 0.02
@@ -54,8 +54,8 @@ def main(job_file: str, events_file: str) -> int:
 
 
 def _awaited(job_file: Path) -> bytes:
-    """The job; torch is imported while there is none yet."""
-    if not job_file.exists():
+    """The job; a process that was started ahead imports torch and waits for it."""
+    if AHEAD in os.environ:
         from profkit.judge import session  # noqa: F401
 
         while not job_file.exists():

@@ -118,6 +118,8 @@ def write_job(job: Job, file: Path) -> None:
     write_atomic(file, msgspec.json.encode(job))
 
 
+AHEAD = "PROFKIT_AHEAD"
+"""Variable of a process that waits for its job's file."""
 CANNOT_WRITE = 74
 """The child's exit code when it could not write what it measured (EX_IOERR); its last line says what."""
 

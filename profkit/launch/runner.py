@@ -27,7 +27,7 @@ from profkit.launch import process
 from profkit.launch.alone import Door
 from profkit.launch.environment import environment, sharing
 from profkit.launch.follower import Files, Follower, Progress
-from profkit.launch.protocol import CANNOT_WRITE, PHASES, Event, Job, Subject, command, write_job
+from profkit.launch.protocol import AHEAD, CANNOT_WRITE, PHASES, Event, Job, Subject, command, write_job
 from profkit.rundir.files import ROOM, temporary, unwritable
 
 SLACK = 30.0
@@ -97,7 +97,7 @@ class Ahead:
         argv, log = [*self._prefix, *self._files.argv], self._files.of("log")
         try:
             with temporary() as place:
-                told = environment({"TMPDIR": place, **env})
+                told = environment({"TMPDIR": place, AHEAD: "1", **env})
                 self._ended = process.run(argv, log=log, env=told, limit=self._deadline, memory=self._memory)
         except BaseException as error:
             self._error = error
