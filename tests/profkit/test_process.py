@@ -126,7 +126,7 @@ def test_a_hang_waits_while_a_compiler_is_at_work(tmp_path):
         since.extend([elapsed] if begun.exists() and not since else [])
         return since[0] + 1.0 if since else None
 
-    work = f"import time; open({str(begun)!r}, 'w'); [0 for _ in iter(lambda: time.process_time() > 2, True)]"
+    work = f"import time; open({str(begun)!r}, 'w'); [0 for _ in iter(lambda: time.process_time() > 2.5, True)]"
     code = f"import subprocess, sys; subprocess.run(['cc1plus', '-c', {work!r}], executable=sys.executable); print('built')"
     done = start(code, tmp_path / "log", limit=limit)
     assert not done.hung
