@@ -183,15 +183,15 @@ class Asking:
         """The verdict on an answer; `alive` names the drawn weights in use."""
         want = self.answer_at(seed, arguments, frozenset(alive))
         if self.reference.probe.random:
-            return self.loosely(got, want)
+            return self.loosely(got, want, self.oracle.precision.required)
         return self.oracle.case(arguments, want, drawn=drawn).judged(got)
 
-    def loosely(self, got: Any, want: Any) -> Verdict:
-        """The verdict on an answer of random numbers from the same seed."""
+    def loosely(self, got: Any, want: Any, bits: float = _LOOSE) -> Verdict:
+        """The verdict on an answer of random numbers from the same seed; bits: of agreement."""
         if wrong := form(got, want, any_dtype=self.oracle.any_dtype):
             return wrong
         shown: dict[str, Any] = figures(got, want)
-        if close(got, want, _LOOSE):
+        if close(got, want, bits):
             return Verdict("ok", **shown)
         return Verdict(
             "mismatch", f"output differs from the reference's from the same seed, the worst by {shown['max_abs']:.3g}"

@@ -207,7 +207,10 @@ _OTHER = 0x5BD1E995
 def spec(
     first: Implementation, seed: int, live: weights.Weights | None = None, *, loaded: bool = True
 ) -> dict[str, Any]:
-    """What a candidate is constructed with: the reference's arguments, mode and, if `loaded`, weights; live: redrawn ones."""
+    """What a candidate is constructed with: the reference's arguments and mode.
+
+    And its weights if `loaded`; live: the redrawn ones.
+    """
     inputs.torch_seed(seed)
     known = dict(first.model.state_dict()) if loaded and isinstance(first.model, torch.nn.Module) else None
     return {

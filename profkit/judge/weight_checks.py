@@ -234,7 +234,7 @@ class WeightChecks:
             tried.append((f"they are {times:g} times as large", CONDITION, larger))
         if (length := _longest(arguments)) >= memory_stress.LONG:
             more = itertools.islice(memory_stress.remembering(model, held, length), _MOST_REMEMBERING)
-            tried += [("they have it remember longer", CONDITION, values) for values in more]
+            tried += [("they have it remember longer", MISMATCH, values) for values in more]
         end = time.thread_time() + _PATIENCE
         for like, wrong, values in tried:
             answer = self._with(arguments, values) if values and time.thread_time() < end else None
