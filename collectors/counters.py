@@ -349,22 +349,6 @@ def metric_names(vendor: str = "nvidia") -> frozenset[str]:
     return frozenset(metric for recipe in recipes for metric in recipe.metrics)
 
 
-def planned_passes(names: Iterable[str], cc: str) -> int | None:
-    """Passes that ncu will need to collect these counters; None where nothing was measured.
-
-    Measured on CC 9.0 with ncu 2025.3: bytes, clocks, bandwidth peaks and launch facts 1; with fp32 3; bytes with six
-    tensor paths 7; with fp16 and fp64 as well 8. Another mix, or another chip from 8.0 to 10.3, is an estimate.
-    """
-    _check_chip(cc)
-    counters = [_counter(name) for name in dict.fromkeys(names)]
-    groups = {counter.group for counter in counters}
-    if not groups.issubset(_ROOFLINE) or not 80 <= capability(cc) <= 103:
-        return None
-    paths = len([one for one in counters if one.group == "tensor" and metrics_for([one.name], cc)])
-    cores = not groups.isdisjoint({"fp32", "fp64", "fp16"})
-    return 1 + max(paths, 2 * cores) + (1 if paths and cores else 0)
-
-
 def evaluate_columns(columns: Mapping[str, Column], cc: str, vendor: str = "nvidia") -> dict[str, Column]:
     """Every counter with its metrics collected, by launch; a NaN falls back to the next recipe."""
     found: dict[str, Column] = {}

@@ -33,14 +33,12 @@ _ABLE = {"cpu": "CPU", "events": "CUDA events", "counters": "hardware counters"}
 
 @click.command("doctor")
 @shared.json_
-@click.option("--probe", is_flag=True, help="Also run ncu once, on a tiny program.")
 @shared.runs
-def doctor_(as_json: bool, probe: bool, runs: Path) -> int:
+def doctor_(as_json: bool, runs: Path) -> int:
     """Check driver, GPU, torch, compilers, Nsight tools, counter permission, disks.
 
     \b
     profkit doctor
-    profkit doctor --probe        start ncu for real
     profkit doctor --json
 
     Exit code 3 when something that profiling needs here does not work. A machine without a GPU is fine: the
@@ -48,7 +46,7 @@ def doctor_(as_json: bool, probe: bool, runs: Path) -> int:
     """
     from profkit import doctor
 
-    findings = doctor.check_all(probe=probe, runs=runs)
+    findings = doctor.check_all(runs=runs)
     can = doctor.abilities(findings)
     if as_json:
         checks = [asdict(finding) for finding in findings]

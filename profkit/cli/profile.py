@@ -63,7 +63,7 @@ class WithProgram(Sectioned):
 @click.argument("sample", type=shared.PATH, required=False)
 @shared.of_request(*OPTIONS)
 @shared.campaign
-@option("--dry-run", is_flag=True, help="Print the commands and the replay passes, and stop.")
+@option("--dry-run", is_flag=True, help="Print the commands, and stop.")
 @shared.json_
 @shared.reader
 @shared.server

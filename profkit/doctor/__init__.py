@@ -22,7 +22,7 @@ from profkit.launch.cache import builds
 from profkit.rundir.directory import RUNS
 
 LIMIT = 14.0
-"""Seconds all checks together may take; a real capture (`probe`) comes on top."""
+"""Seconds all checks together may take."""
 _SURVEY = 8.0
 T = TypeVar("T")
 
@@ -65,8 +65,8 @@ CHECKS: dict[str, Callable[[Asked], Finding | Iterable[Finding]]] = {
 """Every check, in the order of the report."""
 
 
-def check_all(*, probe: bool = False, runs: Path | None = None) -> list[Finding]:
-    """The findings of every check. `probe` also starts ncu once; `runs` is where runs would go."""
+def check_all(*, runs: Path | None = None) -> list[Finding]:
+    """The findings of every check; `runs` is where runs would go."""
     began = time.monotonic()
     asked = Asked(_start(gpu.survey), _start(software.torch_facts), began, runs or RUNS)
 
@@ -78,14 +78,7 @@ def check_all(*, probe: bool = False, runs: Path | None = None) -> list[Finding]
         return _start(check)
 
     futures = {name: begun(name) for name in CHECKS}
-    found = [one for name, future in futures.items() for one in _answer(future, began + LIMIT, partial(_broken, name))]
-    if probe:
-        # In this thread, so that an interrupt ends ncu as well.
-        try:
-            found.append(tools.probe(asked.machine))
-        except Exception as error:
-            found += _broken("probe", error)
-    return found
+    return [one for name, future in futures.items() for one in _answer(future, began + LIMIT, partial(_broken, name))]
 
 
 def abilities(findings: Iterable[Finding]) -> dict[str, bool]:
@@ -99,9 +92,7 @@ def abilities(findings: Iterable[Finding]) -> dict[str, bool]:
 
     cpu = all("fail" not in found.get(name, ()) for name in ("torch", "runs folder"))
     events = cpu and sound("gpu", "torch CUDA")
-    # A real capture, where one was made, knows better than the driver's settings.
-    allowed = sound("probe" if {"ok", "fail"} & found.get("probe", set()) else "counters")
-    return {"cpu": cpu, "events": events, "counters": events and sound("ncu") and allowed}
+    return {"cpu": cpu, "events": events, "counters": events and sound("ncu", "counters")}
 
 
 def exit_code(findings: Iterable[Finding]) -> int:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 from profkit.doctor.finding import Finding, Status
 from profkit.doctor.gpu import Machine
-from profkit.launch import process, tools
-from profkit.rundir.files import temporary
+from profkit.launch import tools
 from profkit.vendor.nvidia import ncu
 
 _OLDEST_NCU = (2022, 3)
@@ -26,9 +24,6 @@ _NCU_FOR = {
 
 _NSYS_FOR_CUDA = {13: (2025, 3), 12: (2023, 1), 11: (2020, 3)}
 """CUDA of the driver -> the first Nsight Systems of its time; older ones lose the GPU trace without a word."""
-
-_PROBE_SECONDS = 120.0
-_PROBE = "import torch; x = torch.ones(1 << 20, device='cuda'); (x + x).sum().item()"
 
 
 def check_ncu(machine: Machine) -> Finding:
@@ -63,7 +58,7 @@ def check_counters(machine: Machine, params: Path = ncu.PARAMS) -> Finding:
         what = "kept for administrators (RmProfilingAdminOnly: 1): ncu would stop with ERR_NVGPUCTRPERM"
         return Finding(name, "fail", what, place.permission_fix)
     if ncu.admin_only(params) is None:
-        fix = "`profkit doctor --probe` tries it; if it fails with ERR_NVGPUCTRPERM: " + place.permission_fix
+        fix = "`profkit profile SAMPLE --ncu` tries it; if it fails with ERR_NVGPUCTRPERM: " + place.permission_fix
         return Finding(name, "warn", f"not known: {params} is not there", fix)
     return Finding(
         name, "ok", f"open {'to this process by CAP_SYS_ADMIN' if ncu.admin_only(params) else 'to every user'}"
@@ -87,40 +82,3 @@ def check_nsys(machine: Machine) -> Finding:
         why = "comes with Nsight Compute and may write only a .qdstrm, which nothing here can read"
         return Finding("nsys", "warn", f"{what} {why}", "install Nsight Systems itself")
     return Finding("nsys", "ok", what)
-
-
-def probe(machine: Machine) -> Finding:
-    """Run ncu on one tiny torch program and read what it wrote."""
-    tool = tools.find(tools.NCU)
-    if not machine.gpus or tool is None:
-        return Finding("probe", "warn", f"skipped: {'no ncu' if machine.gpus else 'no GPU'}", "")
-    with temporary() as folder:
-        csv, log = Path(folder, "ncu.csv"), Path(folder, "ncu.log")
-        options = ncu.Options(metrics=("gpu__time_duration.sum", "dram__bytes.sum"), csv=csv, include=())
-        argv = [*ncu.prefix(tool.path, options), sys.executable, "-c", _PROBE]
-        env = {**os.environ, **ncu.environment(Path(folder))}
-        ended = process.run(argv, log=log, env=env, limit=_PROBE_SECONDS)
-        if ended.hung:
-            return Finding(
-                "probe", "fail", f"ncu did not end within {_PROBE_SECONDS:g} s", "see what else uses the GPU"
-            )
-        return _judge_probe(csv, log, ended, machine)
-
-
-def _judge_probe(csv: Path, log: Path, ended: process.Exit, machine: Machine) -> Finding:
-    """ncu's exit code lies, so the CSV decides."""
-    from collectors import CollectError
-    from collectors.ncu import read
-    from collectors.ncu.log import diagnose, reason
-
-    try:
-        launches = len(read(csv))
-    except CollectError as error:
-        said = reason(diagnose((csv if csv.exists() else log).read_text("utf-8", "replace")))
-        what, fix = str(error).replace(str(csv), csv.name), error.fix
-        if said is not None and not csv.exists():
-            what, fix = said.message, said.fix
-        if said is not None and said.kind == "permission":
-            fix = machine.place.permission_fix
-        return Finding("probe", "fail", f"ncu gave no counters (exit code {ended.code}): {what}", fix)
-    return Finding("probe", "ok", f"ncu read counters of {launches} launches in {ended.wall:.1f} s")

@@ -24,7 +24,7 @@ from profkit.guest import backward, facts, heap, settings
 from profkit.guest.build import birth, extensions, loading
 from profkit.guest.channel import Channel, EndedError
 from profkit.guest.clocks import cupti
-from profkit.guest.clocks.clocks import CpuClock, CudaClock, GraphClock, HostClock
+from profkit.guest.clocks.clocks import CpuClock, CudaClock, HostClock
 from profkit.guest.failure import classified
 from profkit.guest.subject import Change, TimedCall, batch, place, plain, spoil
 from profkit.guest.tensors import exchange, inputs, precision, staging, state, weights
@@ -289,7 +289,6 @@ class Guest:
             makers: dict[str, Callable[[], Any]] = {
                 "event": lambda: CudaClock(self._device, cold=cold),
                 "host": lambda: HostClock(self._device),
-                "graph": lambda: GraphClock(self._device),
                 "wall": lambda: CpuClock(cold=cold),
             }
             self._clocks[method] = makers[method]()

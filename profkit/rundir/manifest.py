@@ -161,7 +161,6 @@ class Counters(msgspec.Struct):
     version: str = ""
     file: str = ""
     passes: int | None = None
-    planned_passes: int | None = None
     clock_control: str = "none"
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors import CollectError
-from collectors.counters import COUNTERS, counter_set, evaluate_columns, metrics_for, planned_passes
+from collectors.counters import COUNTERS, counter_set, evaluate_columns, metrics_for
 from collectors.recipes import capability, covers
 
 
@@ -99,19 +99,6 @@ def test_older_recordings_give_the_same_counter_by_another_way():
 
 def test_unknown_chip_tries_every_recipe():
     assert evaluate({"sm__ops_path_tensor_src_fp16.sum": 7.0}, "")["op_tensor_fp16"] == 7.0
-
-
-def test_default_set_fits_eight_passes_on_hopper_and_measured_mixes_are_met():
-    assert planned_passes(counter_set("default"), "9.0") == 8
-    base = [name for name, counter in COUNTERS.items() if counter.group in ("base", "launch")]
-    fp32 = [name for name, counter in COUNTERS.items() if counter.group == "fp32"]
-    tensor = [name for name in COUNTERS if name.startswith("op_tensor")]
-    assert planned_passes(base, "9.0") == 1
-    assert planned_passes([*base, "occupancy"], "9.0") == 1
-    assert planned_passes([*base, *fp32], "9.0") == 3
-    assert planned_passes([*base, *tensor], "9.0") == 7
-    assert planned_passes(counter_set("deep"), "9.0") is None
-    assert planned_passes(base, "7.0") is None
 
 
 def test_sets_and_names_are_checked():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectors import CollectError
-from collectors.counters import counter_set, planned_passes
+from collectors.counters import counter_set
 from collectors.frame import uncollected
 from collectors.ncu import read
 
@@ -27,7 +27,7 @@ def test_the_default_set(name):
     assert set(frame["impl"]) == {"reference", "candidate"}
     assert frame["device"].unique().tolist() == ["NVIDIA H200"]
     assert frame["cc"].unique().tolist() == ["9.0"]
-    assert frame["passes"].max() <= planned_passes(counter_set("default"), "9.0") == 8
+    assert frame["passes"].max() <= 8
     missing = [one for one in uncollected(frame, counter_set("default")) if not one.startswith("peak_mma")]
     assert missing == ["l2_write"]  # asked for since; these pages are older
     assert frame.attrs["caveats"] == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
 from dataclasses import replace
@@ -99,9 +98,6 @@ def good():
         ([Finding("gpu", "warn", "busy")], "cpu events counters", 0),
         ([Finding("torch", "fail", "")], "", 3),
         ([Finding("runs folder", "fail", "")], "", 3),
-        ([Finding("probe", "ok", "")], "cpu events counters", 0),
-        ([Finding("probe", "fail", "")], "cpu events", 3),
-        ([Finding("probe", "warn", "skipped")], "cpu events counters", 0),
     ],
 )
 def test_abilities_follow_from_the_findings(change, can, code):
@@ -110,10 +106,9 @@ def test_abilities_follow_from_the_findings(change, can, code):
     assert exit_code(findings) == code
 
 
-def test_a_real_capture_beats_what_the_settings_say():
+def test_counters_that_are_not_known_are_not_promised():
     findings = [f for f in good() if f.name != "counters"] + [Finding("counters", "warn", "not known")]
     assert not abilities(findings)["counters"]
-    assert abilities([*findings, Finding("probe", "ok", "")])["counters"]
 
 
 def test_a_broken_check_is_a_warning_about_itself(monkeypatch):
@@ -361,7 +356,6 @@ def test_tools_that_are_missing(no_tools):
     assert (tools.check_ncu(WITH_GPU)).status == "fail"
     assert (tools.check_ncu(NO_GPU)).status == "warn"
     assert (tools.check_nsys(WITH_GPU)).status == "warn"
-    assert tools.probe(WITH_GPU) == Finding("probe", "warn", "skipped: no ncu")
 
 
 @pytest.mark.parametrize(
@@ -407,7 +401,7 @@ def test_counter_permission(params, monkeypatch, value, privileged, status):
 
 def test_counters_elsewhere(tmp_path):
     missing = tmp_path / "none"
-    assert "--probe" in (tools.check_counters(WITH_GPU, missing)).fix
+    assert "--ncu" in (tools.check_counters(WITH_GPU, missing)).fix
     sandboxed = replace(WITH_GPU, place=Place(gvisor=True))
     assert (tools.check_counters(sandboxed, missing)).status == "fail"
     assert (tools.check_counters(NO_GPU, missing)).status == "warn"
@@ -419,34 +413,6 @@ def test_an_nsys_older_than_the_driver(fake_nsys, version, status):
     finding = tools.check_nsys(WITH_GPU)
     assert finding.status == status
     assert version.rsplit(".", 1)[0] in finding.what
-
-
-@pytest.mark.parametrize(
-    ("mode", "status", "text"),
-    [
-        ("ok", "ok", "9 launches"),
-        ("permission", "fail", "ERR_NVGPUCTRPERM"),
-        ("dcgm", "fail", "a driver resource was unavailable"),
-        ("sandbox", "fail", "LibraryNotLoaded"),
-        ("stub", "fail", "failed to connect to the CUDA driver"),
-        ("no_kernels", "fail", "No kernels were profiled"),
-        ("garbage", "fail", "ncu.csv"),
-    ],
-)
-def test_the_probe_reads_what_ncu_wrote(fake_ncu, mode, status, text):
-    fake_ncu(mode, target="skip")
-    finding = tools.probe(replace(WITH_GPU, place=Place(container=True)))
-    assert finding.status == status
-    assert text in finding.what
-    assert str(os.sep) + "tmp" not in finding.what
-    if mode == "permission":
-        assert "--cap-add=SYS_ADMIN" in finding.fix
-
-
-def test_a_probe_that_hangs_is_ended(fake_ncu, monkeypatch):
-    fake_ncu("hang")
-    monkeypatch.setattr(tools, "_PROBE_SECONDS", 0.5)
-    assert "did not end" in tools.probe(WITH_GPU).what
 
 
 # the command

@@ -1,4 +1,4 @@
-"""Clocks: CUDA events behind a held queue, the host's clock, graphs, a CPU's wall clock."""
+"""Clocks: CUDA events behind a held queue, the host's clock, a CPU's wall clock."""
 
 from __future__ import annotations
 
@@ -116,39 +116,6 @@ class HostClock(Clock):
         torch.cuda.synchronize(self._device)
         seconds = perf_counter() - began
         return seconds, seconds, True
-
-
-class GraphClock(Clock):
-    """A CUDA graph of CALLS short calls: no launch gaps and a warm L2, so not the verdict."""
-
-    CALLS = 20
-    method = "graph"
-    note = f"CUDA graph of {CALLS} calls, divided"
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._graphs: dict[int, Any] = {}
-
-    def warm_up(self, call: Call) -> int:
-        """Capture the call. Raises RuntimeError when it cannot be captured."""
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(self.CALLS):
-                call()
-        self._graphs[id(call)] = graph
-        graph.replay()
-        torch.cuda.synchronize(self._device)
-        return 1
-
-    def sample(self, call: Call) -> tuple[float, float, bool]:
-        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda.synchronize(self._device)
-        torch.cuda._sleep(60_000)
-        start.record()
-        self._graphs[id(call)].replay()
-        stop.record()
-        torch.cuda.synchronize(self._device)
-        return start.elapsed_time(stop) * 1e-3 / self.CALLS, float("nan"), True
 
 
 def telemetry(device: torch.device) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import torch
 
 from profkit.guest import facts
 from profkit.guest.clocks import cupti, timing
-from profkit.guest.clocks.clocks import CpuClock, CudaClock, GraphClock, HostClock
+from profkit.guest.clocks.clocks import CpuClock, CudaClock, HostClock
 from profkit.guest.clocks.timing import Sample
 from profkit.guest.subject import TimedCall
 from profkit.judge.events import Events
@@ -24,8 +24,6 @@ from profkit.judge.remote import RemoteError
 from profkit.judge.timing import busy, claims, outside
 from profkit.launch.protocol import Job
 
-SHORT = 20e-6
-"""Seconds below which a call is also timed in a graph."""
 SIDE_ROUNDS = 12
 RECHECKS = 1 / 8
 """Share of timed calls to compare, at random; half of the first ones."""
@@ -53,8 +51,8 @@ def time_all(
     """Write timings.csv and cupti.csv; returns the data of the event "timing".
 
     On a CPU the wall clock runs until the wanted precision. On CUDA event pairs come first, to agree with CUPTI. Then
-    come the host's view, graphs of short calls, and CUPTI, which decides; `again` runs CUPTI alone. Without CUPTI the
-    event pairs decide and run to that precision. A failed cross-check is a caveat.
+    come the host's view and CUPTI, which decides; `again` runs CUPTI alone. Without CUPTI the event pairs decide and
+    run to that precision. A failed cross-check is a caveat.
     """
     timed = _Timed(job, calls, device, events, turn)
     if isinstance(timed.own, CudaClock):
@@ -142,17 +140,14 @@ class _Timed:
             self.measure(timing.Plan((1 - _AGREEING) * job.budget, job.target))
         self.samples = [self._less(sample) for sample in self.samples] + more
         self.dropped = sum(not sample.kept for sample in self.samples)
-        self.notes |= {"host": HostClock.note, "graph": GraphClock.note, "cupti": cupti.NOTE}
+        self.notes |= {"host": HostClock.note, "cupti": cupti.NOTE}
         if self.offset:
             self.notes["event"] += f"; less {self.offset * 1e6:.2f} us, what the pair reads on an empty kernel"
 
     def _cross_checks(self, clock: CudaClock) -> list[Sample]:
-        """The same calls by the host's clock, as graphs where short, and by CUPTI; sets `offset`."""
+        """The same calls by the host's clock and by CUPTI; sets `offset`."""
         job = self._job
         more = [] if job.again else self._host()
-        for name in self._calls if not job.again else ():
-            if statistics.median(s.seconds for s in self.samples if s.impl == name) < SHORT:
-                more += self._graph(name)
         try:
             judged, activities = _judged(job, self._calls, clock, self.before, self._after)
             more += judged
@@ -168,25 +163,12 @@ class _Timed:
     def _host(self) -> list[Sample]:
         """Samples by the host's clock; none, and a caveat, when it fails."""
         try:
-            return self._side(HostClock(self._device), self._calls, 1.0)
+            clock = claims.over(HostClock(self._device), self._calls)
+            plan = timing.Plan(1.0, 0.0, most=SIDE_ROUNDS, trials=1)
+            return timing.measure(self._calls, clock, plan, self.before).samples
         except RuntimeError as error:
             self._without(error, "the caller's view could not be timed", "")
             return []
-
-    def _graph(self, name: str) -> list[Sample]:
-        """Graph samples of one call, none when it cannot be captured."""
-        try:
-            return self._side(GraphClock(self._device), {name: self._calls[name]}, 0.5)
-        except RuntimeError as error:
-            _only_of_clocks(error)
-            traceback.print_exc()
-            torch.cuda.synchronize(self._device)
-            return []
-
-    def _side(self, clock: timing.Clock, calls: Mapping[str, TimedCall], budget: float) -> list[Sample]:
-        """A few samples by another clock."""
-        clock = claims.over(clock, calls)
-        return timing.measure(calls, clock, timing.Plan(budget, 0.0, most=SIDE_ROUNDS, trials=1), self.before).samples
 
     def _without(self, error: Exception, what: str, fix: str) -> None:
         """Go on without a clock that failed, with a caveat."""

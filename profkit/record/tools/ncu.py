@@ -13,7 +13,7 @@ import pandas as pd
 
 from collectors import CollectError, read
 from collectors.caveat import Caveat
-from collectors.counters import counter_set, metrics_for, planned_passes
+from collectors.counters import counter_set, metrics_for
 from collectors.frame import uncollected
 from collectors.ncu import source
 from collectors.ncu.log import diagnose, reason
@@ -110,12 +110,11 @@ class Ncu:
 
     def plan(self, session: Session) -> list[str]:
         hot = session.request.hot
-        later = f", --kernel-id and the launches from the ranking of the {hot} hottest" if hot else ""
-        passes = planned_passes(_counters(session.request), session.cc) or "unknown"
+        later = [f"# --kernel-id and the launches follow from the ranking of the {hot} hottest"] if hot else []
         return [
             session.line(_step(session, options_of(session), Path("TMP"))),
             *([shlex.join(_page(session))] if session.request.lines else []),
-            f"# {passes} replay passes a kernel on compute capability {session.cc}{later}",
+            *later,
         ]
 
     @contextlib.contextmanager
@@ -142,7 +141,6 @@ class Ncu:
             why = f"left out: checks and timing took {session.spent:.0f} s"
             raise _none(counters, why, "ask for them by --ncu, or raise the time budget")
         options = options_of(session)
-        counters.planned_passes = planned_passes(_counters(session.request), session.cc)
         uuid = gpu.identity().get("uuid", "")
         mine = alone(uuid, session.progress) if session.company and uuid else contextlib.nullcontext()
         with temporary() as place, mine, counting(uuid, session.progress):
