@@ -151,7 +151,6 @@ INSIDE: dict[str, int] = {
     "profkit.cli.import_": 1,
     "profkit.cli.profile": 2,
     "profkit.cli.report": 2,
-    "profkit.doctor.tools": 3,
     "profkit.torch_tools.ceilings": 2,
     "profkit.torch_tools.bench": 4,
     "profkit.torch_tools.inprocess": 1,

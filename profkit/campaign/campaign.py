@@ -1,22 +1,23 @@
-"""A list of samples, each measured once; resumable."""
+"""A list of samples, each measured once; resumable, with a line of progress per item."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
 from profkit.campaign.engine import Dask, Local, follow, pool
 from profkit.campaign.ledger import Ledger
-from profkit.campaign.progress import Count
 from profkit.campaign.stages import Answer, Task
 from profkit.campaign.work_item import WorkItem, encoded
-from profkit.errors import ProfkitError
+from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import gpu
 from profkit.record.prepare import expected_device
 from profkit.record.request import Request
+from profkit.rundir import harmless
 
 
 @dataclass(frozen=True)
@@ -92,3 +93,42 @@ def places(device: str) -> list[dict[str, str]]:
     room = min((int(card["memory"]) for card in cards), default=0) // _ROOM
     many = max(_FEWEST, min(_MOST, int(_A_CORE * cores), room))
     return [{"CUDA_VISIBLE_DEVICES": card["uuid"]} for card in cards] * many
+
+
+def duration(seconds: float) -> str:
+    hours, rest = divmod(int(seconds), 3600)
+    text = f"{rest // 60:02}:{rest % 60:02}"
+    return f"{hours}:{text}" if hours else text
+
+
+class Count:
+    """Done and failed items, and the remaining time. todo: number of items that are left."""
+
+    def __init__(self, total: int, todo: int, now: Callable[[], float] = time.monotonic) -> None:
+        self.total, self.done, self.failed = total, total - todo, 0
+        self._todo, self._now, self._began = todo, now, now()
+
+    def hear(self, answer: Answer) -> None:
+        self.done += bool(answer.run)
+        self.failed += not answer.run
+
+    @property
+    def eta(self) -> float:
+        """Estimated seconds left, by finished items; NaN without any."""
+        left = self.total - self.done - self.failed
+        spent = self._todo - left
+        return (self._now() - self._began) * left / spent if spent else float("nan")
+
+    def head(self) -> str:
+        """One line: the clock, the share done, the time left."""
+        left = f", about {duration(self.eta)} left" if self.eta > 0 else ""
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{duration(self._now() - self._began)}  {self.done} of {self.total} done{failed}{left}"
+
+    def line(self, item: WorkItem, answer: Answer) -> str:
+        """What became of an item that has ended."""
+        told = answer.line
+        if not answer.run:
+            here = answer.code != CannotProfileError.exit_code
+            told = f"{'failed' if here else 'skipped'}: {answer.error}"
+        return f"{self.head()}: {harmless.line(f'{item.label}: {told}')}"

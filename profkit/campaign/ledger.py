@@ -11,8 +11,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +30,10 @@ FOLDER = ".campaigns"
 
 
 class State(msgspec.Struct):
-    """campaign.json. `created`: UTC, ISO 8601; `total`, `done`, `failed`: numbers of items."""
+    """campaign.json. `created`: UTC, ISO 8601; `total`, `done`, `failed`: numbers of items.
+
+    `alive`: whether its process runs, as `unfinished` found it.
+    """
 
     id: str
     command: str
@@ -40,6 +42,12 @@ class State(msgspec.Struct):
     done: int = 0
     failed: int = 0
     pid: int = 0
+    alive: bool = False
+
+    def line(self) -> str:
+        head = f"{self.done} of {self.total} done" + (f", {self.failed} failed" if self.failed else "")
+        how = f"running (process {self.pid})" if self.alive else "stopped; the same command goes on"
+        return f"{self.created}  {self.command}: {head}; {how}"
 
 
 class Ledger:
@@ -118,23 +126,6 @@ class Ledger:
             self.folder.parent.rmdir()
 
 
-@dataclass(frozen=True)
-class Seen:
-    """An unfinished campaign. `alive`: its process runs."""
-
-    state: State
-    alive: bool
-
-    def line(self) -> str:
-        state = self.state
-        head = f"{state.done} of {state.total} done" + (f", {state.failed} failed" if state.failed else "")
-        how = f"running (process {state.pid})" if self.alive else "stopped; the same command goes on"
-        return f"{state.created}  {state.command}: {head}; {how}"
-
-    def document(self) -> Mapping[str, object]:
-        return {**msgspec.structs.asdict(self.state), "alive": self.alive}
-
-
 def _state(folder: Path) -> State | None:
     """What a campaign's folder says; None where there is nothing, or something damaged."""
     with contextlib.suppress(OSError, msgspec.DecodeError):
@@ -153,8 +144,8 @@ def _held(lock: Path) -> bool:
     return False
 
 
-def unfinished(runs: Path) -> list[Seen]:
+def unfinished(runs: Path) -> list[State]:
     """The campaigns of these runs that are not finished, the oldest first."""
-    folders = (runs / FOLDER).glob("[!.]*")
-    found = [Seen(state, _held(one / "lock")) for one in folders if (state := _state(one)) is not None]
-    return sorted(found, key=lambda one: one.state.created)
+    found = [(one, state) for one in (runs / FOLDER).glob("[!.]*") if (state := _state(one)) is not None]
+    seen = [msgspec.structs.replace(state, alive=_held(folder / "lock")) for folder, state in found]
+    return sorted(seen, key=lambda one: one.created)

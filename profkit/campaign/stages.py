@@ -28,7 +28,7 @@ from profkit.launch.warm import Warm
 from profkit.record.prepare import expected_device
 from profkit.record.request import Request
 from profkit.report import derived
-from profkit.rundir.directory import Run, open_run
+from profkit.rundir.directory import Run, open_run, places
 from profkit.rundir.files import FULL, ROOM, temporary
 from profkit.study.study import Study
 
@@ -196,12 +196,8 @@ def _delivered(task: Task, device: str, answer: Answer) -> Answer:
 def deliver(run: Run, runs: Path) -> Path:
     """Move a finished run into place by one atomic rename. Raises ProfkitError without room."""
     here, (sample, stamp) = str(run.path), run.path.parts[-2:]
-    stamp = stamp.partition("-")[0]
     own = run.manifest.sample.path == here
-    attempt = 0
-    while True:
-        attempt += 1
-        final = runs / sample / (stamp if attempt == 1 else f"{stamp}-{attempt}")
+    for final in places(runs / sample, stamp.partition("-")[0]):
         if final.exists():
             continue
         if own:
@@ -210,11 +206,11 @@ def deliver(run: Run, runs: Path) -> Path:
         final.parent.mkdir(parents=True, exist_ok=True)
         try:
             run.path.rename(final)
+            return final
         except OSError as error:
-            if final.exists():
-                continue
-            raise ProfkitError(f"cannot make {final}: {error.strerror}", fix=ROOM) from error
-        return final
+            if not final.exists():
+                raise ProfkitError(f"cannot make {final}: {error.strerror}", fix=ROOM) from error
+    raise ProfkitError(f"{runs / sample} holds 1000 runs of this second", fix="choose another --runs DIR")
 
 
 def interrupted(*_: object) -> None:

@@ -87,7 +87,7 @@ def list_(folder: Path, runs: Path, top: int, as_json: bool, **wanted: Any) -> i
             "samples": samples,
             "runs": [msgspec.structs.asdict(row) | {"path": os.path.join(runs, row.path)} for row in rows],
             "damaged": [{"path": str(runs / path), "why": why} for path, why in damaged],
-            "campaigns": [one.document() for one in campaigns],
+            "campaigns": campaigns,
         }
         # msgspec writes NaN as null.
         click.echo(msgspec.json.encode(document).decode())

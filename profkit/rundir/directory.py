@@ -72,9 +72,9 @@ def now() -> str:
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def places(folder: Path) -> Iterator[Path]:
-    """Free places for a new run: the second it is made in, then with a number."""
-    stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+def places(folder: Path, stamp: str = "") -> Iterator[Path]:
+    """Places for a run, none of which may be free: its second (now unless given), then with a number."""
+    stamp = stamp or datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     yield folder / stamp
     yield from (folder / f"{stamp}-{number}" for number in range(2, 1000))
 

@@ -24,10 +24,9 @@ from click.testing import CliRunner
 from test_process import alive
 
 from profkit.campaign import engine, stages, worker
-from profkit.campaign.campaign import Campaign, places
+from profkit.campaign.campaign import Campaign, Count, duration, places
 from profkit.campaign.engine import Local, follow
 from profkit.campaign.ledger import Ledger, unfinished
-from profkit.campaign.progress import Count, duration
 from profkit.campaign.stages import Answer, Task, deliver, perform
 from profkit.campaign.work_item import WorkItem, of_folder, of_pair
 from profkit.campaign.worker import WorkerDiedError
@@ -486,7 +485,7 @@ def test_a_full_disk_ends_the_campaign_and_the_same_command_goes_on(place, fake)
     with pytest.raises(ProfkitError, match="are done and stay") as raised:
         list(campaign.run(lambda _: None))
     assert "same command" in raised.value.fix
-    assert [one.state.command for one in unfinished(place / "runs")] == ["profkit profile S1"]
+    assert [one.command for one in unfinished(place / "runs")] == ["profkit profile S1"]
     assert len(list(campaign.run(lambda _: None))) == 3
     assert unfinished(place / "runs") == []
 
