@@ -161,7 +161,7 @@ FIELDS = {
     ),
     "hot": Field(WHAT, _COUNTED + "rank first, count the N hottest.", "N"),
     "range": Field(WHAT, _COUNTED + "only inside this range.", "NAME"),
-    "after": Field(WHAT, _COUNTED + "pass over N steps, or N seconds.", "N|Ns"),
+    "after": Field(WHAT, _COUNTED + "pass over N steps.", "N"),
     "steps": Field(WHAT, _COUNTED + "then N steps.", "N"),
     "kernel": Field(WHAT, _COUNTED + "count only kernels that match.", "REGEX", ("-k", "--kernel-name", "kernel")),
     "trials": Field(RIGHT, "Correctness trials, fresh inputs each.", "N"),
@@ -211,7 +211,7 @@ FIELDS = {
     "runs": Field(WHERE, "Where runs go.", "DIR", settings={"type": PATH}),
 }
 """The fields of Request that are options; the others are for the library."""
-_LEAST = {"trials": 1, "hot": 1, "steps": 1, "processes": 1}
+_LEAST = {"after": 0, "trials": 1, "hot": 1, "steps": 1, "processes": 1}
 _PHASE = 60.0
 """Seconds that a call or a check of a candidate may take by default; `--time-limit` scales every limit by it."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -42,7 +41,7 @@ class Request:
     tools of compute-sanitizer to run as well. campaign: the campaign and the piece of it that this is; company: its
     other samples may use the GPU while nothing of this one is timed.
 
-    A program's: range, after, steps: record only inside this range, pass over so many steps ("3") or seconds ("30s"),
+    A program's: range, after, steps: record only inside this range, pass over so many steps,
     record so many (see rundir.manifest.Window). hot: rank first, then count only so many kernels, and end the program
     once they are counted. kernel: ncu's -k. limit: seconds after which a program counts as hung, None for never.
     """
@@ -71,7 +70,7 @@ class Request:
     campaign: str = ""
     company: bool = False
     range: str = ""
-    after: str = ""
+    after: int = 0
     steps: int = 0
     hot: int = 0
     kernel: str = ""
@@ -96,15 +95,12 @@ class Request:
     @property
     def filtered(self) -> bool:
         """Whether only some launches of a program are counted."""
-        return bool(self.hot or self.kernel or self.window.inside)
+        return bool(self.hot or self.kernel or self.range)
 
     @property
     def window(self) -> Window:
-        """The wanted part of a program. Raises ProfkitError for a wrong `after`."""
-        found = re.fullmatch(r"(\d+)|(\d+(?:\.\d+)?)s", self.after or "0")
-        if found is None:
-            raise ProfkitError(f"after {self.after!r}: neither steps nor seconds", fix="write 3 or 30s")
-        return Window(self.range, int(found[1] or 0), float(found[2] or 0), self.steps)
+        """The wanted part of a program."""
+        return Window(self.range, self.after, self.steps)
 
     @property
     def given(self) -> dict[str, str]:

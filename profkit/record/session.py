@@ -132,14 +132,14 @@ class Session:
         found = bootstrapped(argv, Path("-"), [*how, *words]) if words else argv
         if found is None:
             raise ProfkitError(
-                "--range, --after: only a Python program can be asked from inside where it is",
+                "--range: only a Python program can be asked from inside where it is",
                 fix="of any other program --kernel-name and --hot choose launches",
             )
         return found
 
     def missed(self, ended: Ended) -> ProfkitError | None:
         """That the window never came, None where it did, or where all was recorded."""
-        if not self.request.window.inside or self.run.manifest.window.taken:
+        if not self.request.range or self.run.manifest.window.taken:
             return None
         said = _WINDOW.search(ended.said)
         why = said[0].removeprefix("profkit: ") if said else "the program ended before"

@@ -188,7 +188,7 @@ class Capture(msgspec.Struct):
 
 
 class Window(msgspec.Struct, frozen=True):
-    """Recorded part of a program: a range's passages or all of it, after steps or seconds.
+    """Recorded part of a program: a range's passages or all of it, after some steps.
 
     `steps` 0: all that follow. A step is a passage of the range, without one what repeats. `taken`: recorded passages,
     None where not counted.
@@ -196,22 +196,16 @@ class Window(msgspec.Struct, frozen=True):
 
     range: str = ""
     after: int = 0
-    seconds: float = 0.0
     steps: int = 0
     taken: int | None = None
 
-    @property
-    def inside(self) -> bool:
-        """Whether the program itself has to say when it begins."""
-        return bool(self.range or self.seconds)
-
     def words(self) -> list[str]:
         """For profkit.torch_tools.trace; none where the program is recorded whole."""
-        if not self.inside:
+        if not self.range:
             return []
-        found = {"--range": self.range, "--after": f"{self.seconds:g}s" if self.seconds else str(self.after or "")}
-        found["--steps"] = str(self.steps or "") if self.range else ""
-        return [*(word for pair in found.items() if pair[1] for word in pair), "--"]
+        numbers = {"--after": self.after, "--steps": self.steps}
+        told = [word for name, number in numbers.items() if number for word in (name, str(number))]
+        return ["--range", self.range, *told, "--"]
 
 
 class Timing(msgspec.Struct):

@@ -1,6 +1,6 @@
-"""Recording window of a program: passages of a named range, or the time after some seconds.
+"""Recording window of a program: all of it, or passages of a named range.
 
-python -m profkit.torch_tools.trace OUT [--range NAME] [--after N | --after Ns] [--steps N] [--each] -- SCRIPT ARGS...
+python -m profkit.torch_tools.trace OUT [--range NAME] [--after N] [--steps N] [--each] -- SCRIPT ARGS...
 
 A range is one of profkit.annotate, record_function (Optimizer.step#... as well) or torch.cuda.nvtx. Every process has
 a window of its own, its children none.
@@ -9,12 +9,10 @@ a window of its own, its children none.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import functools
 import os
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,14 +20,13 @@ from typing import Any
 MARK = "profkit:"
 """Prefix of annotate's ranges in torch's records."""
 _MOST_NAMES = 5
-_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
 def parsed(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     """(the requested window, the program's own arguments); by default all of the program."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--range", default="")
-    parser.add_argument("--after", default="0")
+    parser.add_argument("--after", type=int, default=0)
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--each", action="store_true")
     at = words.index("--") if words[:1] and words[0].startswith("--") else -1
@@ -40,21 +37,13 @@ class Window:
     """Calls `begin` and `end` on the thread of the range; `each`: for every passage, else once."""
 
     def __init__(self, wanted: argparse.Namespace, begin: Callable[[], object], end: Callable[[], object]) -> None:
-        self._range, self._steps, self._each = wanted.range, wanted.steps, wanted.each
-        seconds = float(wanted.after[:-1]) if wanted.after.endswith("s") else 0.0
-        self._skip = 0 if seconds else int(wanted.after)
-        self._from = time.monotonic() + seconds
+        self._range, self._skip, self._steps, self._each = wanted.range, wanted.after, wanted.steps, wanted.each
         self._begin, self._end = begin, end
         self._process, self._open = os.getpid(), False
         self._passed: Counter[str] = Counter()
         self._nvtx = threading.local()
         if self._range:
             self._listen()
-        elif seconds:
-            self._later = _CALLBACK(lambda _: self._start())
-            timer = threading.Timer(seconds, lambda: ctypes.pythonapi.Py_AddPendingCall(self._later, None))
-            timer.daemon = True
-            timer.start()
         else:
             self._start()
 
@@ -73,7 +62,7 @@ class Window:
 
     def enter(self, name: str) -> None:
         name = name.removeprefix(MARK)
-        if time.monotonic() < self._from or os.getpid() != self._process:
+        if os.getpid() != self._process:
             return
         self._passed[name] += 1
         number = self._passed[name] - self._skip
@@ -85,11 +74,10 @@ class Window:
         if mine and (self._each or (self._steps and self._passed[self._range] >= self._skip + self._steps)):
             self._stop()
 
-    def _start(self) -> int:
+    def _start(self) -> None:
         if not self._open:
             self._open = True
             self._begin()
-        return 0
 
     def _stop(self) -> None:
         if self._open:

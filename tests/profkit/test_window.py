@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -76,7 +75,6 @@ def marks(words, ranges):
         (["--after", "2", "--steps", "2", "--each"], "0 - 1 - begin 2 end - begin 3 end - 4 - 5 -"),
         (["--after", "4"], "0 - 1 - 2 - 3 - begin 4 - 5 - end"),
         (["--after", "4", "--each"], "0 - 1 - 2 - 3 - begin 4 end - begin 5 end -"),
-        (["--after", "600s"], "0 - 1 - 2 - 3 - 4 - 5 -"),
     ],
 )
 def test_the_passages_that_were_asked_for(words, want, ranges, capsys):
@@ -109,21 +107,6 @@ def test_ranges_of_annotate_and_of_nvtx_are_heard_of(ranges):
     assert told == ["begin", 1, "end", "begin", 2, "end"]
 
 
-def test_seconds_begin_on_the_main_thread():
-    told, came = [], threading.Event()
-
-    def begin():
-        told.append(threading.current_thread() is threading.main_thread())
-        came.set()
-
-    wanted, _ = window.parsed(["--after", "0.01s", "--", "x"])
-    one = window.Window(wanted, begin, lambda: told.append("end"))
-    while not came.wait(0.01):
-        pass
-    one.finish()
-    assert told == [True, "end"]
-
-
 @pytest.mark.slow
 def test_only_the_steps_that_were_asked_for_are_recorded(tmp_path, monkeypatch):
     """From the command line to the report, with torch's own profiler."""
@@ -133,11 +116,11 @@ def test_only_the_steps_that_were_asked_for_are_recorded(tmp_path, monkeypatch):
     script = tmp_path / "train.py"
     script.write_text(STEPS)
     program = Program.of([sys.executable, str(script)])
-    run = profile(program, nsys=True, range="step", after="2", steps=2, runs=tmp_path / "runs")
+    run = profile(program, nsys=True, range="step", after=2, steps=2, runs=tmp_path / "runs")
     frame = run.captured.timeline
     assert [name for name in frame["kernel"] if name != "aten::neg"] == ["aten::cos", "aten::tan"]
     again = open_run(run.path)
-    assert again.manifest.window == Wanted("step", 2, 0.0, 2, 2)
+    assert again.manifest.window == Wanted("step", 2, 2, 2)
     assert "range step, passages: 2, " in answer.wall_time(again)[0]
     assert "区间 step，经过 2 次" in in_each(lambda: answer.wall_time(again))[1][0]
     with pytest.raises(ProfkitError, match=r"'stpe': 0 passages recorded; .*: step \(6\)"):
@@ -150,7 +133,7 @@ def test_a_dry_run_shows_what_the_tools_are_told(tool, fake_ncu, fake_nsys, tmp_
     fake_nsys("ok")
     asked = {"counters": "ncu"} if tool == "ncu" else {"nsys": True}
     program = Program((sys.executable, "train.py", "--lr", "1"))
-    line = next(one for one in plan(program, Request(range="step", after="3", steps=2, **asked)) if tool in one)
+    line = next(one for one in plan(program, Request(range="step", after=3, steps=2, **asked)) if tool in one)
     each = "--each " if tool == "ncu" else ""
     assert f"-m profkit.torch_tools.trace - {each}--range step --after 3 --steps 2 -- train.py --lr 1" in line
     start = "--profile-from-start off" if tool == "ncu" else "--capture-range=cudaProfilerApi --capture-range-end=stop"
@@ -180,21 +163,18 @@ def test_ncu_counts_each_passage(fake_ncu, tmp_path, monkeypatch):
 def test_what_cannot_apply_is_refused():
     with pytest.raises(ProfkitError, match="not for a sample"):
         refuse("folder", Request(range="step"))
-    for asked in ({"steps": 3}, {"after": "3"}):
+    for asked in ({"steps": 3}, {"after": 3}):
         for more in ({}, {"counters": "ncu"}, {"nsys": True, "hot": 2}):
             with pytest.raises(ProfkitError, match="what a step is"):
                 refuse("program", Request(**asked, **more))
         refuse("program", Request(**asked, nsys=True))
         refuse("program", Request(**asked, range="step"))
-    refuse("program", Request(after="2.5s"))
-    with pytest.raises(ProfkitError, match="neither steps nor seconds"):
-        refuse("program", Request(after="a while"))
 
 
 def test_a_program_that_is_not_pythons_cannot_be_asked(fake_nsys, tmp_path):
     fake_nsys("ok")
     with pytest.raises(ProfkitError, match="only a Python program"):
-        plan(Program(("/bin/true",)), Request(nsys=True, after="3s"))
+        plan(Program(("/bin/true",)), Request(nsys=True, range="step"))
 
 
 def frame_of(count):

@@ -180,14 +180,14 @@ def options_of(session: Session) -> ncu.Options:
     wanted, folder, hot, program = session.request, session.run.path, session.hot, isinstance(session.target, Program)
     kernel = hot.pattern if hot is not None else as_regex(wanted.kernel) or (NOT_NCCL if _ranked(session) else "")
     # ncu counts launches within its windows alone, and the ranking those of the whole program.
-    whole = None if wanted.window.inside else hot
+    whole = None if wanted.range else hot
     return ncu.Options(
         metrics=metrics_for(_counters(wanted), session.cc),
         csv=folder / FILE,
         include=() if program else _RANGES,
         report=folder / "report" if wanted.lines else None,
         sections=LINES if wanted.lines else (),
-        windowed=program and wanted.window.inside,
+        windowed=program and bool(wanted.range),
         count=whole.count if whole is not None else 0,
         extra=["--kernel-id", whole.identifier] if whole is not None else ["-k", kernel] if kernel else [],
     )

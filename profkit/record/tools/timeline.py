@@ -75,7 +75,7 @@ class Nsys:
 
 
 def _nsys_step(session: Session, tool: str, place: Path) -> Step:
-    windowed = isinstance(session.target, Program) and session.request.window.inside
+    windowed = isinstance(session.target, Program) and bool(session.request.range)
     prefix = nsys.prefix(tool, session.run.path / "nsys", windowed=windowed)
     return Step("nsys", prefix, nsys.environment(place))
 
