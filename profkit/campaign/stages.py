@@ -110,7 +110,7 @@ def _build(task: Task, device: str) -> Answer:
     """Build ahead; a failure is reported by the measurement."""
     extra = {**sharing(), "CUDA_VISIBLE_DEVICES": "", "MAX_JOBS": os.environ.get("MAX_JOBS", _JOBS)}
     if device == "cuda":
-        extra["TORCH_CUDA_ARCH_LIST"] = os.environ.get("TORCH_CUDA_ARCH_LIST") or gpu.compute_capability()
+        extra["TORCH_CUDA_ARCH_LIST"] = os.environ.get("TORCH_CUDA_ARCH_LIST") or gpu.identity().get("cc", "")
     failed = 0
     for name in task.item.built:
         with temporary() as place, _quiet(device, shared=True):

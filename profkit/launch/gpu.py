@@ -42,11 +42,6 @@ def gpu_present() -> bool:
     return bool(visible())
 
 
-def compute_capability() -> str:
-    """ "9.0" of the first visible GPU, or "" when there is none."""
-    return identity().get("cc", "")
-
-
 def identity() -> dict[str, str]:
     """What `visible` says of the first GPU or of its slice; empty without one."""
     return next(iter(visible()), {})

@@ -301,13 +301,11 @@ def kill_session(leader: int, *, grace: float = _GRACE, mark: str = "") -> None:
 
 
 def _signal(pid: int, number: signal.Signals) -> bool:
-    if not _running(pid):
-        return False
-    try:
-        os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if _running(pid):
+            os.kill(pid, number)
+            return True
+    return False
 
 
 def _running(pid: int) -> bool:

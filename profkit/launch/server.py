@@ -33,7 +33,7 @@ import msgspec
 
 from profkit.launch import resident, warden
 from profkit.launch.process import FAMILY
-from profkit.launch.warm import MOST_FDS, NUMBER, UNMARKED, Request
+from profkit.launch.warm import MOST_BYTES, MOST_FDS, NUMBER, UNMARKED, Request
 
 _HIGH = 200
 
@@ -91,7 +91,7 @@ class _Served:
     def _asked(self, control: socket.socket) -> Request | None:
         """Answer one message: in a child its request."""
         try:
-            word, given, _, _ = socket.recv_fds(control, 1, MOST_FDS, socket.MSG_DONTWAIT)
+            word, given, _, _ = socket.recv_fds(control, MOST_BYTES, MOST_FDS, socket.MSG_DONTWAIT)
         except BlockingIOError:
             # The number of a line that has just ended.
             return None
@@ -102,14 +102,14 @@ class _Served:
             self.door.close()
             self.door = None
         elif word and given:
-            return self._fork(given)
+            return self._fork(word.removeprefix(resident.FORK), given)
         elif not word:
             self.heard.unregister(control)
             del self.controls[control.fileno()]
             control.close()
         return None
 
-    def _fork(self, given: Sequence[int]) -> Request | None:
+    def _fork(self, request: bytes, given: Sequence[int]) -> Request | None:
         line, me = socket.socket(fileno=given[0]), os.getpid()
         try:
             pid = os.fork()
@@ -120,7 +120,8 @@ class _Served:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             others = [*self.controls.values(), *self.lines.values(), *([self.door] if self.door is not None else [])]
-            return _become(me, line, given[1:], [self._woken, self._wake, *(other.detach() for other in others)])
+            foreign = [self._woken, self._wake, *(other.detach() for other in (line, *others))]
+            return _become(me, msgspec.json.decode(request, type=Request), given[1:], foreign)
         for descriptor in given[1:]:
             os.close(descriptor)
         if pid < 0:
@@ -129,7 +130,7 @@ class _Served:
         with contextlib.suppress(OSError):
             line.sendall(NUMBER.pack(pid))
         self.lines[pid] = line
-        # Messages on it are for the child; here only its end counts.
+        # Nothing comes on it but its end.
         self.heard.register(line, select.POLLRDHUP)
         return None
 
@@ -146,17 +147,9 @@ def _reap(lines: dict[int, socket.socket], heard: select.poll) -> None:
                     line.sendall(NUMBER.pack(os.waitstatus_to_exitcode(status)))
 
 
-def _become(server: int, line: socket.socket, given: Sequence[int], foreign: Sequence[int]) -> Request:
+def _become(server: int, request: Request, given: Sequence[int], foreign: Sequence[int]) -> Request:
     """Make this fork of `server` like a process of its own: session, variables, folder, chance."""
     os.setsid()
-    data = b""
-    while not data.endswith(b"\n"):
-        more = line.recv(1 << 16)
-        if not more:
-            os._exit(1)
-        data += more
-    line.close()
-    request = msgspec.json.decode(data, type=Request)
     # Out of the way of the numbers that are wanted, which may be those of the server's own.
     above = max(_HIGH, *request.descriptors, 2) + 1
     high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, above) for descriptor in given]

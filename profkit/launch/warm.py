@@ -7,8 +7,7 @@ see: session, directory, variables, descriptors, limits. What a library reads wh
 inherits, is fixed when a server starts; so there is one for each combination that is needed. Other programs than runners
 are started as ever.
 
-Each child has a line (a socket pair) to the process that requested it: its number comes back, the request goes out, the
-exit code comes back. A line that ends without one means that the server was killed, and the child with it; the child ends
+Each child has a line (a socket pair) to the process that requested it: its number comes back, then its exit code. A line that ends without one means that the server was killed, and the child with it; the child ends
 with the requesting process. Several processes may share a server: see `Warm.lend`.
 """
 
@@ -50,7 +49,8 @@ EARLY = re.compile(
 """Beginnings of the names of variables that may be read while torch is imported."""
 _LATE = ("TORCH_EXTENSIONS_DIR", "TORCH_CUDA_ARCH_LIST", "CUDA_VISIBLE_DEVICES")
 """Of these, the ones first read when building or starting CUDA, which no server does."""
-MOST_FDS = 64
+MOST_FDS, MOST_BYTES = 64, 1 << 18
+"""Of a request; where it is longer the child has a start of its own."""
 _MOMENT = 500
 """Milliseconds in which all descriptors of a process that ends are closed, one after the other."""
 NUMBER = struct.Struct("=i")
@@ -246,19 +246,21 @@ class _Server:
 def _fork(control: socket.socket, argv: Sequence[str], options: Mapping[str, Any]) -> Forked | None:
     """A child of the server behind `control`, or None."""
     given = tuple(options.get("pass_fds", ()))
+    where, env = str(options.get("cwd") or os.getcwd()), dict(options["env"])
+    request = msgspec.json.encode(Request(argv[0], list(argv[1:]), where, env, list(given)))
+    if len(request) >= MOST_BYTES:
+        return None
     ours, theirs = socket.socketpair()
     try:
         with theirs:
-            socket.send_fds(control, [resident.FORK], [theirs.fileno(), options["stdout"].fileno(), *given])
+            socket.send_fds(control, [resident.FORK, request], [theirs.fileno(), options["stdout"].fileno(), *given])
         ours.settimeout(LIMITS["start"])
         pid = _received(ours)
         if pid is None:
             raise ConnectionError("the server has ended")
-        where, env = str(options.get("cwd") or os.getcwd()), dict(options["env"])
-        ours.sendall(msgspec.json.encode(Request(argv[0], list(argv[1:]), where, env, list(given))) + b"\n")
         ours.settimeout(None)
     except BaseException as error:
-        # A child that was forked already hears that its line has ended, and ends.
+        # The server ends a child that was forked already, whose line has ended.
         ours.close()
         if isinstance(error, OSError):
             return None

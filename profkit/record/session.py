@@ -98,7 +98,7 @@ class Session:
     @property
     def cc(self) -> str:
         """The compute capability of the device, DEFAULT_CC where it is not known."""
-        return str(self.run.manifest.device.get("cc", "")) or gpu.compute_capability() or DEFAULT_CC
+        return str(self.run.manifest.device.get("cc", "")) or gpu.identity().get("cc") or DEFAULT_CC
 
     @property
     def company(self) -> bool:

@@ -410,3 +410,7 @@ def test_a_server_that_another_thread_has_replaced_has_ended(place, monkeypatch)
     server = _Server.start(dict(os.environ), ["kept"])
     server.close()
     assert server.ended
+
+
+def test_a_request_that_is_too_long_is_not_sent():
+    assert warming._fork(None, ["ran"], {"env": {"LONG": "x" * warming.MOST_BYTES}}) is None
