@@ -127,8 +127,8 @@ class Guest:
             if self._job.lines:
                 loading.with_line_tables()
         began = time.perf_counter()
-        self._lock = loading.enter(Path(subject.file), Path(self._job.cache), self._job.campaign)
-        self._builds = extensions.followed(Path(subject.file))
+        self._lock = loading.enter(Path(subject.file), Path(self._job.cache))
+        self._builds = extensions.followed(Path(subject.file), self._job.campaign)
         with self._settings_kept():
             self._module = loading.import_file(Path(subject.file), subject.name)
         return {"seconds": time.perf_counter() - began, "process": os.getpid()}

@@ -17,13 +17,14 @@ from profkit.guest import facts
 from profkit.guest.clocks import timing
 from profkit.guest.failure import classified
 from profkit.guest.tensors import inputs, state, weights
-from profkit.guest.tensors.compare import Verdict, close, figures, form
+from profkit.guest.tensors.compare import Verdict, close, figures, form, inexact, strange, tensors
 from profkit.judge import guests as judge
 from profkit.judge.events import Events
 from profkit.judge.implementation import Implementation
 from profkit.judge.precision.oracle import Oracle
 from profkit.judge.remote import LostCandidateError, RemoteError
 from profkit.judge.timing.company import Company
+from profkit.launch.alone import Door
 from profkit.launch.protocol import Job, Subject
 
 _CONTROLS = 3
@@ -54,7 +55,8 @@ class Asking:
         self._drawn: Any = None
         self.built_with = 0
         self._apart: list[str] = []
-        self._company = Company(job.door, self.device, events)
+        door = Door(*job.door) if job.door else Door.of(job.shared) if job.shared else None
+        self._company = Company(door, self.device, events)
         self._hosted: set[int | None] = set()
         self._bytes = 0
 
@@ -193,6 +195,9 @@ class Asking:
         shown: dict[str, Any] = figures(got, want)
         if close(got, want, bits):
             return Verdict("ok", **shown)
+        for (where, a), (_, b) in zip(tensors(got), tensors(want), strict=True):
+            if isinstance(b, torch.Tensor) and inexact(b) and (what := strange(a, b)):
+                return Verdict("nan", f"{where}: {what}")
         return Verdict(
             "mismatch", f"output differs from the reference's from the same seed, the worst by {shown['max_abs']:.3g}"
         )

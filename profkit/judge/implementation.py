@@ -183,7 +183,7 @@ def _change(arguments: Sequence[Any], changed: Any) -> None:
 
 
 def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Implementation:
-    lock = loading.enter(Path(subject.file), Path(job.cache), job.campaign)
+    lock = loading.enter(Path(subject.file), Path(job.cache))
     module = loading.import_file(Path(subject.file), subject.name, subject.content)
     precision.apply(module, job.precision)
     inputs.torch_seed(seed)
@@ -225,7 +225,7 @@ def spec(
 
 def candidate(job: Job, subject: Subject, first: Implementation, seed: int, device: torch.device) -> Implementation:
     """Import and construct a candidate here, with the reference's arguments and weights."""
-    lock = loading.enter(Path(subject.file), Path(job.cache), job.campaign)
+    lock = loading.enter(Path(subject.file), Path(job.cache))
     module = loading.import_file(Path(subject.file), subject.name, subject.content)
     given = spec(first, seed)
     model = birth.construct(module, given, seed, device, precision.TYPES[job.precision])

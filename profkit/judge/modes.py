@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import traceback
@@ -16,15 +17,24 @@ from profkit.guest.tensors.compare import close
 from profkit.judge.implementation import Implementation
 from profkit.judge.precision.bits import BORDERS
 from profkit.judge.timed import Timed
+from profkit.launch.alone import counting
 from profkit.torch_tools import perturb, work
 from profkit.torch_tools.resident import Resident
 from roofline.errors import RooflineError
 
+_held = contextlib.ExitStack()
+"""What this process has until it ends."""
+
 
 class Modes(Timed):
     def _annotated_calls(self, implementations: list[Implementation]) -> None:
-        """One warm-up call, then one in the range sample / implementation / counters, for ncu."""
+        """One warm-up call, then one in the range sample / implementation / counters, for ncu.
+
+        The counters of a shared device are taken until this process ends, the device itself for each counted call.
+        """
         job, arguments = self._job, self._fresh(self._job.seeds[-1] if self._job.seeds else 0)
+        with self._company.apart():
+            _held.enter_context(counting(job.shared, lambda _: self.events.phase("wait")))
         for one in implementations:
             name = one.subject.name
             self.events.phase("build", name)
@@ -33,7 +43,7 @@ class Modes(Timed):
                 one.call(mine)
                 facts.settle(self.device)
                 self.events.phase("count", name)
-                with annotated(job.sample, name, "counters"):
+                with self._company.alone(), annotated(job.sample, name, "counters"):
                     one.model(*mine)
                     facts.settle(self.device)
                 self.events.send("impl", name, status="counted")

@@ -157,8 +157,10 @@ class Remote:
                 raise self._lost() from error
 
     def _let_others_time(self, excuse: waiting.Excuse) -> None:
-        """Stop the process, not its compilers, while another judge times."""
-        if self.company is None or not self.company.wanted or not waiting.compiling(self.process):
+        """Stop a process that constructs or compiles, not its compilers, while another judge times."""
+        if self.company is None or not self.company.wanted:
+            return
+        if self.phase != "build" and not waiting.compiling(self.process):
             return
         began = time.monotonic()
         with contextlib.suppress(ProcessLookupError):

@@ -127,7 +127,13 @@ class Session(Modes):
         job.seeds = job.seeds or judge.draw(job.trials)
         seed = self.built_with = self._unlike(job.seeds[0] if job.seeds else 0)
         subject = next(subject for subject in job.subjects if subject.role == "reference")
-        first = self._built(subject, lambda: implementation.reference(job, subject, seed, self.device))
+
+        def construct() -> Implementation:
+            # The host draws the weights: others may time meanwhile.
+            with self._company.apart():
+                return implementation.reference(job, subject, seed, self.device)
+
+        first = self._built(subject, construct)
         if first is None:
             return None
         self.reference = first

@@ -15,7 +15,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -291,7 +291,7 @@ class Child(threading.Thread):
     ) -> None:
         super().__init__(daemon=True)
         self.subject = job.subjects[0]
-        self.argv = command(files.of("job.json", self.subject.name), Path(os.devnull))
+        self.argv = command(files.of("job.json", self.subject.name).absolute(), Path(os.devnull))
         self.log = files.of("log", self.subject.name)
         self.ended: process.Exit | None = None
         self.error: ProfkitError | None = None
@@ -302,11 +302,14 @@ class Child(threading.Thread):
         self._scratch = scratch
 
     def run(self) -> None:
+        env = _environment(self._scratch)
         try:
             self.ended = process.run(
                 self.argv,
                 log=self.log,
-                env={**_environment(self._scratch), process.FAMILY: self.mark},
+                env={**env, process.FAMILY: self.mark},
+                # Where it may write, beside what it finds beside itself.
+                cwd=_beside(Path(self.subject.file).parent, Path(env["TMPDIR"])),
                 limit=self._deadline,
                 memory=self._job.memory,
                 hand_over=[self._line],
@@ -365,15 +368,21 @@ def stage(subject: Subject, reference: Path, place: Path) -> Path:
     source = Path(subject.file)
     place.mkdir(parents=True, mode=0o700)
     try:
-        for entry in source.parent.iterdir():
-            if entry.name not in (reference.name, source.name, "__pycache__"):
-                (place / entry.name).symlink_to(entry.resolve())
+        _beside(source.parent, place, but=(reference.name, source.name, "__pycache__"))
         if subject.content:
             (place / source.name).write_bytes(subject.content)
             return place / source.name
         return Path(shutil.copy(source, place / source.name))
     except OSError as error:
         raise unwritable(place, error) from error
+
+
+def _beside(folder: Path, place: Path, but: Collection[str] = ()) -> Path:
+    """A place with links to what is in a folder, but for these names."""
+    for entry in folder.iterdir():
+        if entry.name not in but:
+            (place / entry.name).symlink_to(entry.resolve())
+    return place
 
 
 def _environment(scratch: Path) -> dict[str, str]:

@@ -20,7 +20,7 @@ from analyzers.errors import AnalyzeError
 from analyzers.verdicts import timing
 from collectors.caveat import Caveat
 from profkit.errors import ProfkitError
-from profkit.launch import gpu, protocol, runner
+from profkit.launch import protocol, runner
 from profkit.launch.alone import Door
 from profkit.launch.protocol import Event, Job
 from profkit.record.absorb import absorb
@@ -131,7 +131,7 @@ def _start(session: Session, made: Job, stem: str, spread: float = 0.0) -> runne
             outcome.known = functools.partial(_first_answer, session, stem, spread)
         try:
             # The device as it is shared, where the run has it not alone.
-            uuid = gpu.identity().get("uuid", "") if session.company else ""
+            uuid = session.shared
             with contextlib.closing(Door.of(uuid)) if uuid else contextlib.nullcontext() as door:
                 how: dict[str, Any] = {"stem": f"{stem}{suffix}", "progress": session.progress, "outcome": outcome}
                 if session.request.trust:

@@ -107,6 +107,11 @@ class Session:
         return self.request.company and apart and all(one.name in ("measure", "ncu") for one in self.recorders)
 
     @property
+    def shared(self) -> str:
+        """UUID of the GPU that other samples use as well, "" where it is the run's alone."""
+        return gpu.identity().get("uuid", "") if self.company else ""
+
+    @property
     def parts(self) -> list[Part]:
         """The reference and the chosen candidates; once they have been measured, the sound ones."""
         left = [one for one in self.target.parts if one.role == "reference" or one in self.chosen]
@@ -156,6 +161,7 @@ class Session:
     def _runner(self, step: Step) -> Ended:
         manifest, wanted = self.run.manifest, self.request
         made = job("counters", self.run, wanted, self.device, self.parts, slower=step.slower)
+        made.shared = self.shared
         ahead = self.ahead if step.name == "ncu" else None
         how: dict[str, Any] = {
             "stem": step.name,

@@ -26,20 +26,16 @@ def build(job: Job) -> int:
     other errors are left to the measurement.
     """
     subject = job.subjects[0]
-    file, cache = Path(subject.file), Path(job.cache)
+    file = Path(subject.file)
     if job.lines:
         loading.with_line_tables()
     # Before the import, which may change what a build's identity is made of.
-    key = loading.build_key(file)
-    loading.use(loading.BuildLock(cache, key, wait=True))
-    built = extensions.followed(file)
+    loading.use(loading.BuildLock(Path(job.cache), loading.build_key(file), wait=True))
+    built = extensions.followed(file, job.campaign)
     try:
-        extensions.known(cache, key, job.campaign)
         module = _imported(file, subject.name, built, gpu=job.device == "cuda")
     except Exception as error:
         traceback.print_exception(error, file=sys.stderr)
-        if loading.is_compile_error(error):
-            extensions.remember(file, cache, key, job.campaign, error)
         return 1
     if len(job.subjects) > 1 and not built and "cpp_extension" in file.read_text("utf-8", "replace"):
         try:

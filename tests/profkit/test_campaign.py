@@ -241,8 +241,6 @@ def test_what_compiles_is_built_ahead(place):
 
 # Builds
 
-REFUSED = "raise RuntimeError(\"Error building extension 'mine': {why}\")\n"
-
 
 def build(place: Path, source: str, campaign: str = "one") -> tuple[int, Path]:
     """(what building it ahead gives, the candidate's file)."""
@@ -255,32 +253,38 @@ def build(place: Path, source: str, campaign: str = "one") -> tuple[int, Path]:
         return ahead.build(Job("build", "s", [subject], cache=str(place / "cache"), campaign=campaign)), file
 
 
-def test_what_the_compiler_refused_is_not_built_again_in_this_campaign(place):
-    code, file = build(place, REFUSED.format(why="no such type"))
-    assert code == 1
-    with pytest.raises(extensions.BuildFailedError, match="no such type") as raised:
-        loading.enter(file, place / "cache", "one")
-    assert loading.is_compile_error(raised.value)
-    for campaign in ("another", ""):
-        extensions.known(place / "cache", loading.build_key(file), campaign)
-    file.write_text("class ModelNew: pass")
-    extensions.known(place / "cache", loading.build_key(file), "one")
-
-
 @pytest.mark.parametrize(
-    "source",
+    ("said", "campaigns", "tries"),
     [
-        REFUSED.format(why="No space left on device"),
-        REFUSED.format(why="nvcc Killed"),
-        "import torch\nhere = torch.cuda.is_available()\n" + REFUSED.format(why="no such type"),
-        "raise RuntimeError('no CUDA device')",
-        "class ModelNew: pass",
+        ("Error building extension 'mine': no such type", ("one", "one"), 1),
+        ("Error building extension 'mine': no such type", ("one", "another"), 2),
+        ("Error building extension 'mine': no such type", ("", ""), 2),
+        ("Error building extension 'mine': nvcc Killed", ("one", "one"), 2),
     ],
 )
-def test_what_may_go_well_another_time_is_left_to_who_measures(place, source):
-    code, file = build(place, source)
-    assert code == int("raise" in source)
-    extensions.known(place / "cache", loading.build_key(file), "one")
+def test_what_the_compiler_refused_is_not_compiled_again_in_this_campaign(place, monkeypatch, said, campaigns, tries):
+    from torch.utils import cpp_extension
+
+    asked = []
+
+    def refuse(folder, *_):
+        asked.append(folder)
+        raise RuntimeError(said)
+
+    (place / "candidate.py").write_text("from torch.utils import cpp_extension")
+    (place / "main.cpp").write_text("int main;")
+    (place / "build.ninja").write_text(f"cflags = -O2\nbuild main.o: compile {place}/main.cpp\n")
+    for campaign in campaigns:
+        monkeypatch.setattr(cpp_extension, "_run_ninja_build", refuse)
+        errors = extensions.followed(place / "candidate.py", campaign)
+        with pytest.raises(RuntimeError, match="Error building"):
+            cpp_extension._run_ninja_build(str(place), False, "")
+        assert errors == {place.name: said}
+    assert len(asked) == tries
+    (place / "main.cpp").write_text("int other;")
+    with pytest.raises(RuntimeError, match="Error building"):
+        cpp_extension._run_ninja_build(str(place), False, "")
+    assert len(asked) == tries + 1
 
 
 CATCHES = """
@@ -650,10 +654,7 @@ def profkit(*arguments: object, **options) -> subprocess.Popen:
     return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
-COUNTED = """
-import os
-with open({file!r}, "a") as stream:
-    stream.write("x")
+REFUSED = """
 # load_inline( of torch.utils.cpp_extension
 raise RuntimeError("Error building extension 'mine': no such type")
 class ModelNew: pass
@@ -663,14 +664,12 @@ class ModelNew: pass
 @pytest.mark.slow(30)
 @pytest.mark.usefixtures("lent_to_others")
 def test_a_folder_as_a_campaign(place, capsys):
-    """A right one, a wrong one, one that crashes, one that cannot run here, and two of one source that does not build."""
+    """A right one, a wrong one, one that crashes, one that cannot run here, and two that do not build."""
     sample(place / "s/A")
     sample(place / "s/B", "crash")
     sample(place / "s/C", source="import triton\nclass ModelNew: pass\n")
-    # Where a candidate may write.
-    builds = place / "cache/build/counted"
     for name in "DE":
-        sample(place / f"s/{name}", source=COUNTED.format(file=str(builds)))
+        sample(place / f"s/{name}", source=REFUSED)
     code = profile_command.main(["s", "--jobs", "2", *QUICK], standalone_mode=False)
     out, err = capsys.readouterr()
     assert code == 1, "what cannot run here is skipped"
@@ -681,7 +680,6 @@ def test_a_folder_as_a_campaign(place, capsys):
     assert "4 of 5 done, 1 failed" in err
     states = {run.manifest.sample.id: run.manifest.candidates[0].status for run in find_runs(place / "profkit-runs")}
     assert states == {"A": "ok", "B": "crash", "D": "compile-error", "E": "compile-error"}
-    assert builds.read_text() == "x"
     for run in find_runs(place / "profkit-runs"):
         assert (run.path / "report.md").exists()
         assert run.manifest.campaign

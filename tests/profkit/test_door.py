@@ -21,10 +21,9 @@ from profkit.api import profile
 from profkit.campaign import stages
 from profkit.judge import remote, session
 from profkit.judge.timing.company import Company
-from profkit.launch import process, runner, waiting
+from profkit.launch import gpu, process, runner, waiting
 from profkit.launch.alone import Door, alone, counting, folder
 from profkit.launch.protocol import Job, Subject
-from profkit.record import measure
 from profkit.record.measure import Measure
 from profkit.record.request import Request
 from profkit.record.session import Session
@@ -218,7 +217,7 @@ class Told:
 def test_a_judge_is_no_part_of_it_before_it_joins_nor_after_and_stands_by_nobody_while_it_is_alone(place):
     told, other = Told(), Door.of(DEVICE)
     door = Door.of(DEVICE)
-    company = Company([door.main, door.gate], torch.device("cpu"), told)
+    company = Company(door, torch.device("cpu"), told)
     other.alone()
     company.step_aside()
     assert not company.wanted
@@ -313,7 +312,7 @@ def test_who_waits_for_a_compiler_stands_still_and_lets_others_time(monkeypatch,
 def test_a_judge_has_the_device_alone_while_it_times_and_shares_it_before_and_after(place, monkeypatch, private_cache):
     """On the CPU, as if it were a GPU's."""
     monkeypatch.setattr(Session, "company", True)
-    monkeypatch.setattr(measure.gpu, "identity", lambda: {"uuid": DEVICE})
+    monkeypatch.setattr(gpu, "identity", lambda: {"uuid": DEVICE})
     seen, over = [], threading.Event()
 
     def look():

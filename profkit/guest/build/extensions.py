@@ -16,29 +16,12 @@ from typing import Any
 from profkit.errors import ProfkitError
 from profkit.rundir.files import write_atomic
 
-
-class BuildFailedError(RuntimeError):
-    """The compiler refused this source earlier in the campaign; the message is its output."""
-
-
 _TRANSIENT = re.compile(
     r"No space left|quota exceeded|out of memory|Killed|Kill signal|died due to signal|Terminated|Cannot allocate", re.I
 )
-_ASKS = re.compile(r"cuda\.(is_available|device_count|get_device|current_device)")
-
-
-def remember(file: Path, cache: Path, key: str, campaign: str, error: Exception) -> None:
-    """Keep a compiler's error for a campaign; not if transient or if the source queries the GPU."""
-    if campaign and not _TRANSIENT.search(str(error)) and not _ASKS.search(file.read_text("utf-8", "replace")):
-        write_atomic(cache / f"{key}.failed", json.dumps({"campaign": campaign, "error": str(error)}).encode())
-
-
-def known(cache: Path, key: str, campaign: str) -> None:
-    """Raise BuildFailedError when the compiler has refused this build in this campaign."""
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        kept = json.loads((cache / f"{key}.failed").read_text("utf-8"))
-        if campaign and kept["campaign"] == campaign:
-            raise BuildFailedError(kept["error"])
+_COMPILED = re.compile(r"^build \S+: \w*compile (\S+)$", re.M)
+_FLAGS = re.compile(r"^\w*flags = .*$", re.M)
+"""Of build.ninja: the sources, and how they are compiled."""
 
 
 def unbuilt(errors: Mapping[str, str]) -> str:
@@ -50,30 +33,50 @@ def unbuilt(errors: Mapping[str, str]) -> str:
     return (found[1] if found else said[0].partition("\n")[0]).strip()[:200]
 
 
-def followed(file: Path) -> Mapping[str, str]:
-    """Intercept torch's builds; returns the last error of each by directory, "" for success."""
+def followed(file: Path, campaign: str = "") -> Mapping[str, str]:
+    """Intercept torch's builds; returns the last error of each by directory, "" for success.
+
+    campaign: what the compiler has refused in it is not compiled again.
+    """
     errors: dict[str, str] = {}
     if "cpp_extension" in file.read_text("utf-8", "replace"):
         from torch.utils import cpp_extension
 
-        cpp_extension._run_ninja_build = _noted(cpp_extension._run_ninja_build, errors)
+        cpp_extension._run_ninja_build = _noted(cpp_extension._run_ninja_build, errors, campaign)
         for builder in ("load", "load_inline"):
             setattr(cpp_extension, builder, _under_one_name(getattr(cpp_extension, builder)))
     return errors
 
 
-def _noted(build: Callable[..., Any], errors: dict[str, str]) -> Callable[..., Any]:
+def _noted(build: Callable[..., Any], errors: dict[str, str], campaign: str) -> Callable[..., Any]:
     def noted(build_directory: str, *rest: Any, **more: Any) -> Any:
-        name = os.path.basename(build_directory)
+        folder = Path(build_directory)
+        refused, what = folder / "refused.json", [campaign, _asked(folder)]
         try:
+            with contextlib.suppress(OSError, ValueError):
+                *same, said = json.loads(refused.read_text("utf-8"))
+                if all(what) and same == what:
+                    raise RuntimeError(said)
             found = build(build_directory, *rest, **more)
         except RuntimeError as error:
-            errors[name] = str(error) or "refused"
+            errors[folder.name] = str(error) or "refused"
+            if all(what) and not _TRANSIENT.search(str(error)):
+                with contextlib.suppress(ProfkitError):
+                    write_atomic(refused, json.dumps([*what, str(error)]).encode())
             raise
-        errors[name] = ""
+        errors[folder.name] = ""
         return found
 
     return noted
+
+
+def _asked(folder: Path) -> str:
+    """A hash of a build's sources and flags; "" where they cannot be read."""
+    with contextlib.suppress(OSError):
+        rules = (folder / "build.ninja").read_text("utf-8", "replace")
+        parts = [Path(source).read_bytes() for source in _COMPILED.findall(rules)]
+        return hashlib.sha256(b"\0".join([*parts, *(line.encode() for line in _FLAGS.findall(rules))])).hexdigest()
+    return ""
 
 
 def _under_one_name(build: Callable[..., Any]) -> Callable[..., Any]:

@@ -22,7 +22,6 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from profkit.guest.build import extensions
 from profkit.guest.tensors import inputs
 from profkit.rundir.files import mark, sweep
 
@@ -75,16 +74,12 @@ def build_key(file: Path) -> str:
     return digest.hexdigest()[:24]
 
 
-def enter(file: Path, cache: Path, campaign: str = "") -> BuildLock:
+def enter(file: Path, cache: Path) -> BuildLock:
     """Build extensions and Triton kernels of this process in the directory of this source.
 
-    Triton compiles at the first call and some samples in `__init__`, so `use` precedes each turn. Raises
-    extensions.BuildFailedError for what the compiler refused in the same campaign.
+    Triton compiles at the first call and some samples in `__init__`, so `use` precedes each turn.
     """
-    key = build_key(file)
-    if campaign:
-        extensions.known(cache, key, campaign)
-    lock = BuildLock(cache, key)
+    lock = BuildLock(cache, build_key(file))
     use(lock)
     return lock
 
@@ -200,7 +195,9 @@ def take_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) ->
     """Load weights into a model that has all these names and shapes; else leave it unchanged."""
     own = model.state_dict()
     if all(name in own and (is_lazy(own[name]) or own[name].shape == one.shape) for name, one in weights.items()):
-        model.load_state_dict({k: v for k, v in weights.items() if not _rearranged(own[k], v)}, strict=False)
+        # A constructor may have moved its weights in inference mode, where alone they can be written then.
+        with torch.inference_mode():
+            model.load_state_dict({k: v for k, v in weights.items() if not _rearranged(own[k], v)}, strict=False)
 
 
 def _rearranged(own: torch.Tensor, given: torch.Tensor) -> bool:

@@ -204,7 +204,7 @@ def steady(before: Any, after: Any) -> bool:
 def put(model: Any, values: Mapping[str, torch.Tensor], pairs: Mapping[str, str] | None = None) -> None:
     """Write values into a model's own tensors. pairs: its names, where those differ."""
     state = model.state_dict() if values and isinstance(model, torch.nn.Module) else {}
-    with torch.no_grad():
+    with torch.inference_mode():
         for name, value in values.items():
             own = state.get(name if pairs is None else pairs.get(name, ""))
             if own is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import torch
 
@@ -20,8 +20,8 @@ from profkit.launch.alone import Door
 class Company:
     """This judge's share of the device. door: of the device; without one nothing waits."""
 
-    def __init__(self, door: Sequence[int], device: torch.device, events: Events) -> None:
-        self._door = Door(*door) if door else None
+    def __init__(self, door: Door | None, device: torch.device, events: Events) -> None:
+        self._door = door
         self._device, self._events = device, events
         self._here, self._waited = False, 0.0
         self.leave()

@@ -19,7 +19,7 @@ from collectors.ncu import source
 from collectors.ncu.log import diagnose, reason
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import gpu, runner, tools
-from profkit.launch.alone import alone, counting
+from profkit.launch.alone import counting
 from profkit.record.hot import not_met
 from profkit.record.request import Request
 from profkit.record.session import Ended, Session, Step
@@ -141,9 +141,9 @@ class Ncu:
             why = f"left out: checks and timing took {session.spent:.0f} s"
             raise _none(counters, why, "ask for them by --ncu, or raise the time budget")
         options = options_of(session)
-        uuid = gpu.identity().get("uuid", "")
-        mine = alone(uuid, session.progress) if session.company and uuid else contextlib.nullcontext()
-        with temporary() as place, mine, counting(uuid, session.progress):
+        # On a shared device the runner takes counters and device itself, and for as short as it can.
+        uuid = "" if session.shared else gpu.identity().get("uuid", "")
+        with temporary() as place, counting(uuid, session.progress):
             ended = session.start(_step(session, options, Path(place)))
         counters.file = FILE
         try:
