@@ -14,7 +14,7 @@ from pathlib import Path
 
 from profkit.api import profile
 from profkit.report import units
-from profkit.report.lines import by_kernel, sentence
+from profkit.report.explain import by_kernel, sentence
 
 SAMPLE = Path("tests/triggers/slow_line")
 MARK = "the slow line"

@@ -49,12 +49,13 @@ ALL = {**VERBS, **contests.VERBS}
 _TOGETHER = {
     "compare": ("gate",),
     "programs": ("ledger", "tasks", "verify"),
+    "reading": ("import", "explain", "roofline", "report"),
     "runs": ("history", "list", "site"),
     "machine": ("doctor", "ceilings", "timers"),
     "agents": ("mcp", "skill"),
 }
 _FILES = {verb: file for file, verbs in _TOGETHER.items() for verb in verbs}
-_FILES |= {"import": "import_", **{verb: f"contests.{file}" for verb, file in contests.FILES.items()}}
+_FILES |= {verb: f"contests.{file}" for verb, file in contests.FILES.items()}
 """Verb -> its file below profkit/cli, where that has another name; a verb's function ends with an underscore."""
 
 

@@ -7,6 +7,8 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import groupby
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from analyzers.rules.rule import COLLECT, HINT, HOST, PROGRAM, RULES, SCHEMA, Finding, Proof
@@ -16,10 +18,13 @@ from profkit.report.messages import bound_why, language, named, say, spaced, tra
 from profkit.report.names import short_name
 
 if TYPE_CHECKING:
+    from analyzers.kernels.source_lines import Line
     from profkit.study.study import Study
 
 SHOWN = 6
 """Findings of an implementation that a terminal shows; JSON and the page hold all."""
+SHOWN_LINES = 5
+"""Source lines of a kernel that are told."""
 
 _SHARES = ("_fraction", "_share")
 _TIMES = ("time/kernels",)
@@ -28,7 +33,7 @@ _TIMES = ("time/kernels",)
 _COMMAND = re.compile(r"profkit profile SAMPLE(?: --(?:ncu|deep))*( --lines)?")
 
 MINOR = 0.01
-"""Share of the call below which a finding is counted, not shown."""
+"""Share of the call below which a finding is counted, not shown; of its stalls, for a source line."""
 LOOSE = 2.0
 """Times its share of a step as recorded from which the share of one not recorded says no more than that recording took much."""
 
@@ -200,3 +205,42 @@ def _number(value: float) -> str:
 
 def _seconds(value: float) -> str:
     return units.text(value, "s")
+
+
+# ---- the source lines that kernels wait for
+
+
+def by_kernel(lines: Sequence[Line], kernel: str = "") -> list[tuple[str, str, list[Line]]]:
+    """(part, kernel, lines), the longest excess first; `kernel`: a part of its name."""
+    kept = [one for one in lines if kernel in one.kernel]
+    return [(*key, list(found)) for key, found in groupby(kept, key=lambda one: (one.impl, one.kernel))]
+
+
+def lines_text(lines: Sequence[Line], kernel: str = "") -> str:
+    """For a terminal: each kernel and its hottest lines; "" without any."""
+    told = []
+    for impl, name, found in by_kernel(lines, kernel):
+        told += ["", impl + say("colon") + short_name(name) if impl else short_name(name)]
+        told += [f"  {sentence(one)}" for one in shown_of(found)]
+    return "\n".join(told[1:])
+
+
+def sentence(one: Line) -> str:
+    """ "slow.cu line 41: 38 % of stalls, long scoreboard, at most 210 us: float c = x[index[i]];" """
+    parts = [say("line_share", share=units.percent(one.share)), named(one.reason)]
+    if one.excess > 1 + MINOR:
+        parts.append(say("line_sectors", times=f"{one.excess:.3g}"))
+    if one.bound == one.bound:
+        parts.append(say("line_bound", time=units.text(one.bound, "s")))
+    return say("colon").join([_where(one), say("comma").join(parts), cut(one.text.strip(), 100)])
+
+
+def shown_of(found: Sequence[Line]) -> list[Line]:
+    """Lines of a kernel that are shown."""
+    return [one for one in found if one.share >= MINOR][:SHOWN_LINES]
+
+
+def _where(one: Line) -> str:
+    if not one.number:
+        return say("line_instruction")
+    return f"{PurePath(one.file).name} {say('line', number=str(one.number))}".strip()

@@ -1,24 +1,27 @@
-"""The words around the plot: title, caveats, and where every ceiling comes from."""
+"""The words around the plot: title, keys, warnings, and where every ceiling comes from."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from roofline.ceilings import Ceiling
 from roofline.figure.canvas import Canvas, size_of
 from roofline.figure.labels import Box
 from roofline.figure.language import told
-from roofline.figure.marks import Tag, above, names, ranked
-from roofline.figure.scene import Scene, ceilings_of, compute_names, level_names, share_of_roof
-from roofline.figure.sheet import WIDTH, Block, Sheet, measure, wrap
+from roofline.figure.marks import LOWER_BOUND, Tag, above, names, ranked, terse
+from roofline.figure.scene import Scene, ceilings_of, compute_names, impls, level_names, share_of_roof
+from roofline.figure.sheet import WIDTH, Block, Sheet, fit, measure, wrap
+from roofline.figure.style import MARKERS, Theme, colours
 from roofline.wording import percent, roof_name, showable
 
-TITLE, SUBTITLE, CAPTION = 12.5, 9.0, 8.0
+TITLE, SUBTITLE, KEY, CAPTION = 12.5, 9.0, 8.4, 8.0
 MOST = 2
 """Lines of a caption; the rest of how it was measured is in the run."""
-LEFT = 0.2
+LEFT, ROW, GLYPH = 0.2, 0.21, 0.2
+"""Margin of the page, height of a row of keys, and width of a glyph and of the gap behind a key [inch]."""
 SPACING = 1.45
 
 
@@ -49,6 +52,87 @@ def head(scene: Scene) -> Block:
     words = showable(scene.subtitle) or showable(scene.roofline.device)
     subtitle = [(line, SUBTITLE, "normal", "muted") for line in wrap(words, SUBTITLE, width)]
     return _block([*title, *subtitle], above=0.16, below=0.06)
+
+
+class Key(NamedTuple):
+    """One glyph (a marker, a line where `line` is a style, or none) and its meaning."""
+
+    text: str
+    colour: str
+    marker: str = ""
+    line: str = ""
+    filled: bool = True
+
+
+def keys(scene: Scene, look: Theme, *, named: bool = True) -> Block:
+    """The keys of a scene, in rows as wide as the page. named: whether names stand in the plot."""
+    rows: list[list[tuple[float, Key]]] = []
+    x = LEFT
+    for key in _wanted(scene, look, named):
+        width = (GLYPH if key.marker or key.line else 0.0) + measure(key.text, KEY)[0] + GLYPH
+        if not rows or x + width > WIDTH - LEFT + GLYPH:
+            rows.append([])
+            x = LEFT
+        rows[-1].append((x, key))
+        x += width
+
+    def draw(sheet: Sheet, top: float) -> None:
+        for index, row in enumerate(rows):
+            for x, key in row:
+                _draw_key(sheet, key, x, top + ROW * (index + 0.5))
+
+    return Block(ROW * len(rows) + 0.06, draw)
+
+
+def _wanted(scene: Scene, look: Theme, named: bool) -> Iterator[Key]:
+    placed = [p for p in scene.points if p.placed]
+    drawn = {p.impl for p in scene.points}
+    tint = {impl: colour for impl, colour in colours(impls(scene), look).items() if impl in drawn}
+    if any(tint) and (len(tint) > 1 or placed):
+        for impl, colour in tint.items():
+            yield Key(fit(showable(impl, "other name") or "other", KEY, 2.5), colour, "o")
+    levels = sorted({p.level for p in placed}, key=level_names(scene).index)
+    if len(levels) > 1:
+        for level in levels:
+            yield Key(
+                told(scene.lang, "{level} intensity", level=roof_name(level)), look.muted, MARKERS.get(level, "D")
+            )
+    if any(math.isfinite(f.intensity) for f in scene.lower_bounds):
+        yield Key(told(scene.lang, "lower bound of the task"), look.text, LOWER_BOUND, filled=False)
+    if any(math.isfinite(p.share) for p in placed) and len(placed) > 1:
+        yield Key(told(scene.lang, "area: share of time"), look.muted, "o")
+    if named and terse(scene):
+        yield Key(told(scene.lang, "%: of its ceiling"), look.muted)
+    if any(p.placed for p in above(scene)):
+        yield Key(told(scene.lang, "above its ceiling"), look.warning, "o", filled=False)
+    if placed or scene.lower_bounds or not any(p.copies for p in scene.points):
+        yield from _line_keys(scene, look)
+
+
+def _line_keys(scene: Scene, look: Theme) -> Iterator[Key]:
+    sources = {ceiling.source for ceiling in ceilings_of(scene)}
+    solid = [words for source, words in (("measured", "measured"), ("ncu", "from ncu")) if source in sources]
+    if solid:
+        yield Key(told(scene.lang, " or ".join(solid) + " ceiling"), look.roof, line="-")
+    if "datasheet" in sources:
+        yield Key(told(scene.lang, "datasheet ceiling"), look.roof, line="--")
+
+
+def _draw_key(sheet: Sheet, key: Key, x: float, middle: float) -> None:
+    """Draw one key: `x` from the page's left edge, its middle below the top [inch]."""
+    sheet.mark(
+        [x, x + 0.14] if key.line else [x + 0.09] if key.marker else [],
+        middle,
+        color=key.colour,
+        marker=key.marker or None,
+        markersize=6.2,
+        markerfacecolor=key.colour if key.filled else "none",
+        markeredgewidth=1.2 if not key.filled else 0,
+        linestyle={"-": "-", "--": (0, (2.2, 1.4)), "": "none"}[key.line],
+        linewidth=1.4,
+    )
+    left = x + (GLYPH if key.marker or key.line else 0.0)
+    sheet.text(left, middle, key.text, KEY, va="center", color=sheet.look.muted)
 
 
 def foot(scene: Scene, tags: Sequence[Tag]) -> Block:

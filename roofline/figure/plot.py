@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from roofline.errors import RooflineError
-from roofline.figure import below, captions, legend
-from roofline.figure.canvas import HEIGHT, Canvas
+from roofline.figure import below, captions
+from roofline.figure.canvas import HEIGHT, Canvas, draw_roofs
 from roofline.figure.marks import (
     Tag,
     draw_arrows,
@@ -22,7 +22,6 @@ from roofline.figure.marks import (
     number_tags,
     ranked,
 )
-from roofline.figure.roofs import draw_roofs
 from roofline.figure.scene import Scene
 from roofline.figure.sheet import Block, Sheet, page
 from roofline.figure.style import DPI, theme
@@ -54,7 +53,7 @@ def _compose(scene: Scene, tags: Sequence[Tag], *, complete: bool) -> Any:
     look = theme(scene.theme)
     numbered = any(tag.number for tag in tags)
     homeless: list[Tag] = []
-    blocks = [captions.head(scene), legend.keys(scene, look, named=not numbered)]
+    blocks = [captions.head(scene), captions.keys(scene, look, named=not numbered)]
     copies = bool(below.copies(scene))
     if scene.lower_bounds or not copies or any(p.placed for p in scene.points):
         axes = Block(HEIGHT + AXES_FOOT, lambda sheet, top: homeless.extend(_draw_axes(sheet, scene, tags, top)))

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from synthetic_runs import kernel, make_run
 
 from analyzers.lower_bound import Work
-from profkit.cli.explain import explain_ as command
+from profkit.cli.reading import explain_ as command
 from profkit.errors import ProfkitError
 from profkit.report import explain
 

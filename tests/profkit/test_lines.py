@@ -12,7 +12,7 @@ from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
 from profkit.guest.build import loading
-from profkit.report import derived, explain, lines
+from profkit.report import derived, explain
 from profkit.report.messages import in_each
 from profkit.report.page.data import data_of, shown_of
 from profkit.report.writers import markdown
@@ -75,12 +75,12 @@ def test_a_line_holds_a_slice_of_the_waterfall(planted):
 
 def test_explain_report_and_json_tell_the_lines(planted, capsys):
     study = planted
-    text = lines.text(study.lines)
+    text = explain.lines_text(study.lines)
     assert "cuda.cu line 12: " in text
     assert "of stalls, long scoreboard" in text
     assert "at most 1" in text
-    assert "第 12 行" in in_each(lambda: lines.text(study.lines))[1]
-    assert lines.text(study.lines, kernel="nothing") == ""
+    assert "第 12 行" in in_each(lambda: explain.lines_text(study.lines))[1]
+    assert explain.lines_text(study.lines, kernel="nothing") == ""
     assert explain.document(study, [])["lines"][0]["number"] == 12
     assert derived.document(study)["lines"][0]["reason"] == "long scoreboard"
     assert json.dumps(explain.document(study, []), allow_nan=False)

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from synthetic_runs import make_run
 
-from profkit.cli.report import report_ as command
+from profkit.cli.reading import report_ as command
 from profkit.errors import ProfkitError
 from profkit.record.importing import import_files
 from profkit.report.dialects import DIALECTS

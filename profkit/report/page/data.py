@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
-from profkit.report import lines
+from profkit.report import explain
 from profkit.report.explain import ending, in_order
 from profkit.report.layout import cut
 from profkit.report.messages import bound, catalogue, in_each, named, say
@@ -84,7 +84,7 @@ def _kernels(study: Study) -> Mapping[str, list[dict[str, Any]]]:
         own = own.set_axis(["time", "launches"], axis=1).rename_axis(["impl", "kernel"]).reset_index()
         own = own.assign(share=own["time"] / own["time"].sum())[own["time"] > 0]
         kernels = kernels.drop(columns=["time", "launches", "share"]).merge(own, on=["impl", "kernel"])
-    waits = {(impl, kernel): found for impl, kernel, found in lines.by_kernel(study.lines)}
+    waits = {(impl, kernel): found for impl, kernel, found in explain.by_kernel(study.lines)}
     told: dict[str, list[dict[str, Any]]] = {}
     for impl, part in kernels.groupby("impl", sort=False, observed=True) if len(kernels) else ():
         names = [*map(str, part["kernel"])]
@@ -116,8 +116,8 @@ def _heads(study: Study) -> dict[str, list[str]]:
 
 def _lines(found: Sequence[Line]) -> dict[str, Any]:
     """The source lines that hold a kernel up, as sentences; nothing where none were recorded."""
-    told = lines.shown_of(found)
-    return {"lines": [in_each(partial(lines.sentence, one)) for one in told]} if told else {}
+    told = explain.shown_of(found)
+    return {"lines": [in_each(partial(explain.sentence, one)) for one in told]} if told else {}
 
 
 def _kernel(row: Mapping[Any, Any], short: str) -> dict[str, Any]:

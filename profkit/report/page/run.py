@@ -1,40 +1,69 @@
-"""report.html of one run."""
+"""report.html of one run: its first screen (verdict, cards, table, notes) and what follows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from profkit.report.messages import say
-from profkit.report.page.answer import answer_of
+from analyzers.records import number
+from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
+from profkit.report import units
+from profkit.report.explain import gain, unexplained, worded
+from profkit.report.layout import Column, Table, column, cut
+from profkit.report.messages import bound, language, named, of_roof, say, translated
+from profkit.report.names import short_name
 from profkit.report.page.data import Shown, data_of, samples_of, shown_of, timeline_of
 from profkit.report.page.frame import render
 from profkit.report.page.shown import falls_of, findings_of, shares_of, walls_of
-from profkit.report.sections import answer, caveats, kernels, method
-from profkit.report.sections.parts import echoes
+from profkit.report.sections import answer, caveats, kernels, method, parts
 from profkit.report.waterfall import shown
 
 if TYPE_CHECKING:
-    from profkit.study.study import Study
+    from analyzers.timeline.budget import Budget
+    from analyzers.verdicts.verdict import Verdict
+    from profkit.rundir.manifest import Impl
+    from profkit.study.study import Part, Study
 
 MOST_FALLS = 12
+WHOLLY = 0.99
+"""Share of the kernels' time from which a program counts as counted."""
+NEAR = 0.8
+"""Share of a ceiling from which a kernel without a finding counts as near it."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A question, its answer and evidence; `share`: of the bar below, NaN for none."""
+
+    question: str
+    answer: str
+    note: str = ""
+    share: float = math.nan
+    kind: str = ""
+    link: str = ""
+
+    @property
+    def bar(self) -> str:
+        return f"{min(1.0, self.share):.1%}" if math.isfinite(self.share) else ""
 
 
 def page(study: Study) -> str:
     """The whole page; it opens in the language in force, the reader may change it."""
-    parts = shown_of(study)
+    drawn = shown_of(study)
     best = study.best.name if study.best is not None else ""
     data = {
-        **data_of(parts, best=best),
+        **data_of(drawn, best=best),
         "timeline": timeline_of(study),
-        "timings": samples_of(parts),
+        "timings": samples_of(drawn),
     }
-    return render("page.html", data, lambda: _values(study, parts, data))
+    return render("page.html", data, lambda: _values(study, drawn, data))
 
 
-def _values(study: Study, parts: Sequence[Shown], data: Mapping[str, Any]) -> dict[str, Any]:
+def _values(study: Study, drawn: Sequence[Shown], data: Mapping[str, Any]) -> dict[str, Any]:
     """What the template shows, in the language in force."""
-    inside, rows = echoes(study), data["kernels"]
+    inside, rows = parts.echoes(study), data["kernels"]
     found = [one for one in study.findings() if one.impl not in inside]
     has_roofline = method.placed(study)
     matter = caveats.that_matter(study)
@@ -46,9 +75,9 @@ def _values(study: Study, parts: Sequence[Shown], data: Mapping[str, Any]) -> di
     return {
         "title": say("p_on", sample=study.manifest.sample.id, device=answer.device(study)),
         "subtitle": _subtitle(study),
-        "answer": answer_of(study, found),
+        "answer": _first_screen(study, found),
         "shares": shares_of(whole.blocks, whole.time) if whole is not None else [],
-        "falls": list(falls_of(_in_sight(study, parts), now, rows, found)) if falls else [],
+        "falls": list(falls_of(_in_sight(study, drawn), now, rows, found)) if falls else [],
         "budgets": list(walls_of(study, found, rows)),
         "holes": kernels.holes_tables(study),
         "has_timeline": data["timeline"] is not None,
@@ -76,8 +105,241 @@ def _subtitle(study: Study) -> str:
     return say("comma").join(part for part in (*manifest.inputs, manifest.sample.path, made) if part)
 
 
-def _in_sight(study: Study, parts: Sequence[Shown]) -> list[Shown]:
+def _in_sight(study: Study, drawn: Sequence[Shown]) -> list[Shown]:
     """Parts with a waterfall: implementations as ranked, of ranges the longest first."""
-    known = [part for part in parts if part.impl in study.waterfalls and part.impl not in echoes(study)]
+    known = [part for part in drawn if part.impl in study.waterfalls and part.impl not in parts.echoes(study)]
     ranked = known if study.manifest.impls else sorted(known, key=lambda part: -study.waterfalls[part.impl].time)
     return ranked[:MOST_FALLS]
+
+
+# ---- the first screen
+
+
+def _first_screen(study: Study, found: Sequence[Finding]) -> dict[str, Any]:
+    """Content of the first screen."""
+    first, best = answer.sentences(study), study.best
+    (own, lead), *others = sorted(first, key=lambda one: best is not None and one[0] != best.name)
+    skipped = [one.name for one in study.manifest.candidates if one.status == "skipped"]
+    lines = [line for name, line in others if name not in skipped and not _in_table(study, name)]
+    lines += [method.counters_note(study), method.uncounted_line(study)]
+    notes = [method.paired_line(study), method.below_least(study), method.noted_line(study)]
+    notes += [line for name, line in others if name in skipped]
+    whole = study.first_step
+    notes += [_baseline_note(study, whole[1])] if whole is not None else []
+    return {
+        "lead": _lead(study, own) or lead,
+        "mood": study.verdicts[best.name].word if best is not None and best.name in study.verdicts else "",
+        "cards": _cards(study, found),
+        "table": _parts_table(study) if study.manifest.impls else parts.parts_table(study),
+        "lines": list(filter(None, lines)),
+        "notes": list(filter(None, notes)),
+    }
+
+
+def _lead(study: Study, name: str) -> str:
+    """The verdict alone, where the cards have the numbers; "" for none on right answers."""
+    verdict = study.verdicts.get(name)
+    if verdict is None or not verdict.right or verdict.word in ("void", "impossible"):
+        return ""
+    return name + say("colon") + say("comma").join([say("is_correct"), verdict.text(language())])
+
+
+def _in_table(study: Study, name: str) -> bool:
+    """Whether the table says it, too: a candidate that was timed and is right."""
+    one = study.verdicts.get(name)
+    return one is not None and one.word in ("faster", "slower", "same", "inconclusive")
+
+
+def _parts_table(study: Study) -> Table:
+    """Implementations as they are ranked."""
+    rows = [part.row or {} for part in study.ranked]
+    words = {name: one.word for name, one in study.verdicts.items() if one.word in ("void", "impossible")}
+    return Table.of(
+        [
+            Column("", [part.name for part in study.ranked]),
+            Column(say("correct"), [words.get(one.name) or parts.correctness(one.impl) for one in study.ranked]),
+            Column(say("speedup"), [parts.speedup(part.row) for part in study.ranked]),
+            column(say("time"), rows, "time", "s"),
+            column(say("x_lower_bound"), rows, "lower_bound_ratio", ""),
+            Column(say("js_frac"), [of_roof(row) for row in rows]),
+            Column(say("bound_by"), [bound(row) or units.MISSING for row in rows]),
+        ]
+    )
+
+
+# ---- the cards of a sample
+
+
+def _cards(study: Study, found: Sequence[Finding]) -> list[Card]:
+    """Cards of the best implementation, or of a program."""
+    if not len(study.metrics):
+        return []
+    return _of_part(study, study.best, found) if study.best is not None else _of_program(study, found)
+
+
+def _of_part(study: Study, part: Part, found: Sequence[Finding]) -> list[Card]:
+    row, verdict = part.row or {}, study.verdicts.get(part.name)
+    first = next((one for one in found if one.impl == part.name and one.severity == TIME), None)
+    return [
+        _right_card(part.impl, verdict),
+        _faster_card(verdict, row),
+        _time_card(row),
+        _bound_card(row, say("p_bound")),
+        _trust_card(study, found),
+        _next_card(study, first, row, found),
+    ]
+
+
+def _right_card(impl: Impl | None, verdict: Verdict | None) -> Card:
+    question = say("p_right")
+    if impl is None or verdict is None:
+        return Card(question, say("p_not_compared"))
+    if verdict.word == "void":
+        return Card(question, say("p_right_void"), verdict.text(language()), kind="bad")
+    if not verdict.right:
+        return Card(question, say("p_right_no", kind=translated(verdict.kind)), translated(verdict.why), kind="bad")
+    passed = str(sum(check.passed for check in impl.checks))
+    key = "p_right_within" if impl.exactness else "p_right_note"
+    note = say(key, passed=passed, count=str(len(impl.checks)), precision=impl.exactness)
+    limits = say("semicolon").join(map(translated, impl.fragile))
+    return Card(question, say("yes"), say("p_right_fragile", note=note, what=limits) if limits else note, kind="good")
+
+
+def _faster_card(verdict: Verdict | None, row: Mapping[Any, Any]) -> Card:
+    question = say("p_faster")
+    if verdict is None or not verdict.right:
+        return Card(question, say("p_not_compared"))
+    if verdict.word in ("void", "impossible"):
+        why = verdict.text(language()) if verdict.word == "impossible" else ""
+        return Card(question, say("p_faster_none"), why, kind="bad")
+    held = [one for one in verdict.conditions if one.code != "fragile"]  # which is said of being right
+    conditions = say("comma").join(one.text(language()) for one in held)
+    ends = parts.speedup(row).partition(" ")[2].strip("[]")
+    value = verdict.headline(language())
+    count = units.count(number(row, "n"))
+    sure = say("p_sure", low_high=ends, count=count) if ends else say("p_sure_narrow", count=count)
+    mood = {"faster": "good", "slower": "bad"}.get(verdict.word, "")
+    return Card(question, value, say("p_both", one=sure, other=conditions) if conditions else sure, kind=mood)
+
+
+def _time_card(row: Mapping[Any, Any]) -> Card:
+    """How long it takes, and how far that is from the lower bound."""
+    ratio, time = number(row, "lower_bound_ratio"), units.text(number(row, "time"), "s")
+    if not math.isfinite(ratio):
+        return Card(say("p_time"), time, say("p_no_lower_bound_note"))
+    note = say("p_far_note", ratio=units.digits(ratio), lower_bound=units.text(number(row, "lower_bound_time"), "s"))
+    return Card(say("p_time"), time, note, 1 / ratio if ratio > 0 else math.nan)
+
+
+def _bound_card(row: Mapping[Any, Any], question: str) -> Card:
+    """What binds it. The bar is the share of the ceiling that does; what waits is bound by none."""
+    share, nearest = number(row, "roof_share"), str(row.get("roof", ""))
+    answer = bound(row) or say("p_unknown")
+    if not math.isfinite(share):
+        return Card(question, answer)
+    shown = units.percent(share)
+    if nearest != str(row.get("bound_by", "")):
+        return Card(question, answer, say("p_of_nearest", share=shown, roof=named(nearest)))
+    return Card(question, answer, say("p_of_roof", share=shown), share)
+
+
+def _trust_card(study: Study, found: Sequence[Finding]) -> Card:
+    """How many caveats matter, the first of them, and the checks without their counters."""
+    matter, every = caveats.that_matter(study), caveats.all_caveats(study)
+    best = study.best.name if study.best is not None else None
+    unrun = len({one.rule for one in found if one.severity == COLLECT and best in (None, one.impl)})
+    counts = {"p_trust_more": len(matter) - 1, "p_trust_rest": len(every) - len(matter), "p_trust_unrun": unrun}
+    notes = [cut(matter[0].what, 90)] if matter else []
+    notes += [_counted(key, count) for key, count in counts.items() if count > 0]
+    trust = _counted("p_trust_some", len(matter)) if matter else say("p_trust_none")
+    kind = "caveat trust" if matter else "good trust"
+    return Card(say("p_trust"), trust, say("semicolon").join(notes), kind=kind, link="#caveats")
+
+
+def _counted(key: str, count: int) -> str:
+    return say(f"{key}_one" if count == 1 and key != "p_trust_rest" else key, count=str(count))
+
+
+def _next_card(study: Study, first: Finding | None, row: Mapping[Any, Any], found: Sequence[Finding]) -> Card:
+    question = say("p_next")
+    if first is None:
+        best = study.best.name if study.best is not None else None
+        mine = [one for one in found if best in (None, one.impl)]
+        near = number(row, "roof_share") >= NEAR
+        return Card(question, say("p_near") if near else unexplained(mine), kind="wide")
+    title, then, _ = worded(first, study)
+    worth = gain(first)
+    if first.kernel:
+        worth = say("bound_why", bound=worth, why=short_name(first.kernel, 48))
+    return Card(question, then, worth + say("colon") + title, kind="wide", link="#findings")
+
+
+# ---- the cards of a program
+
+
+def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
+    """Cards of a program: step, idle time, distance, hottest kernel, caveats, next step."""
+    kernels = study.hottest.to_dict("records")
+    if not kernels:
+        return [Card(say("p_which"), say("p_no_kernel"))]
+    hot = kernels[0]
+    first = next((one for one in found if one.severity in (TIME, HOST)), None)
+    return [
+        *([] if study.first_step is None else _wall_cards(study, study.first_step[1])),
+        _hottest_card(study, kernels),
+        *([_bound_card(hot, say("p_bound_kernel"))] if str(hot.get("bound_by", "unknown")) != "unknown" else []),
+        _trust_card(study, found),
+        _next_card(study, first, hot, found),
+    ]
+
+
+def _baseline_note(study: Study, whole: Budget) -> str:
+    """What a run after a change is to be held against."""
+    noise = answer.spread(whole)
+    note = answer.per(study, "p_baseline", time=units.text(whole.step, "s"))
+    return note + (say("p_baseline_spread", range=noise) if noise else "")
+
+
+def _hottest_card(study: Study, kernels: Sequence[Mapping[Any, Any]]) -> Card:
+    share, name = number(kernels[0], "share"), short_name(str(kernels[0]["kernel"]), 60)
+    if study.stepwise:
+        total = float(study.step["time"][study.step["kind"] == "kernel"].sum())
+        shares = {"share": units.percent(share), "wall": units.percent(number(kernels[0], "wall_share"))}
+        shares["time"] = units.text(total, "s")
+        note = say("p_of_program", **shares) if study.filtered else answer.per(study, "p_of_kernel", **shares)
+    else:
+        total = sum(number(one, "time") for one in kernels)
+        note = say("p_of_all", share=units.percent(share), time=units.text(total, "s"))
+    return Card(say("p_which"), name, note, share, "small")
+
+
+def _wall_cards(study: Study, one: Budget) -> Iterator[Card]:
+    """Time of a step, idle share and distance to the lower bound, of the first device."""
+    known = {"steps": str(one.steady.steps), "range": answer.spread(one), "work": answer.launched(one)}
+    yield Card(answer.per(study, "p_one"), units.text(one.step, "s"), answer.per(study, "p_note", **known))
+    share, gaps = one.idle / one.window, f"{one.gaps / one.parts:.0f}"
+    note = answer.per(study, "p_idle", time=units.text(one.idle / one.parts, "s"), gaps=gaps)
+    yield Card(say("p_idle"), units.percent(share), note, share)
+    yield _far_card(study, one)
+
+
+def _far_card(study: Study, one: Budget) -> Card:
+    """Distance to a step without idle time and with counted kernels at their ceilings."""
+    kernels = study.hottest
+    counted = kernels[kernels["roof_share"].notna()] if {"roof_share", "step_time"} <= set(kernels) else kernels[:0]
+    spent = float(counted["step_time"].sum()) if len(counted) else 0.0
+    spare = float((counted["step_time"] * (1 - counted["roof_share"].clip(0, 1))).sum()) if len(counted) else 0.0
+    several = sum(1 for other in study.budgets.values() if other.window > 0) > 1
+    least = one.busy - (0.0 if several else min(spare, one.computing / one.parts))
+    if not least > 0:
+        return Card(say("p_allows"), say("p_unknown"))
+    times = {"step": units.text(one.step, "s"), "busy": units.text(one.busy, "s"), "least": units.text(least, "s")}
+    total = float(study.step["time"][study.step["kind"] == "kernel"].sum())
+    share = spent / total if total > 0 and not several else 0.0
+    note = say("p_allows_counted", share=units.percent(share), **times) if share else say("p_allows_busy", **times)
+    ratio, low = units.digits(one.step / least), units.digits(max(one.least, one.busy) / least)
+    far = say("p_at_least", ratio=ratio) if share < WHOLLY else f"{ratio}x"
+    if answer.slowed(study):
+        far = say("p_at_least_recorded", ratio=ratio)
+        note += say("p_allows_traced", least=low)
+    return Card(say("p_allows"), far, note, least / one.step)

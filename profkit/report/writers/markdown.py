@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from analyzers.rules.rule import TIME
 from analyzers.verdicts.verdict import brief
-from profkit.report import lines
-from profkit.report.explain import MINOR, gain, worded
+from profkit.report.explain import MINOR, gain, lines_text, worded
 from profkit.report.layout import Column, Table, code, column, pipe_table, without_markup, words
 from profkit.report.messages import named, say, translated
 from profkit.report.names import short_name
@@ -80,7 +79,7 @@ def _evidence(study: Study) -> Iterator[Section]:
     yield say("by_shape"), say("shapes_note"), [_grid(parts.shapes_table(study))]
     by = ", ".join(study.passes[-1][1].inputs) if study.passes else ""
     yield say("by_pass"), say("passes_note", by=by), [_grid(parts.passes_table(study))]
-    found = lines.text(study.lines)
+    found = lines_text(study.lines)
     yield say("md_lines"), say("md_lines_note"), [f"```\n{found}\n```" if found else ""]
     longest = kernels.kernels_table(study, spans=True)
     hidden = len(study.hottest) - len(longest.rows)
