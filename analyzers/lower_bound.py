@@ -14,7 +14,7 @@ from analyzers.errors import AnalyzeError
 from analyzers.pipes import TENSOR, in_order, keeps
 from collectors.caveat import Caveat
 from roofline.ceilings import TRUST, Roofline
-from roofline.wording import si
+from roofline.units import text as amount
 
 NAN = math.nan
 SOURCES = ("declared", "modelled", "counted")
@@ -262,8 +262,7 @@ def _difference(unit: str, expected: Work, other: Work, a: float, b: float) -> C
 
 def _amount(value: float, unit: str) -> str:
     """ "537 MB", "24 B", "1.37 TFLOP"."""
-    name = "B" if unit == "bytes" else unit
-    return si(value, name) if value >= 1000 else f"{value:.4g} {name}"
+    return amount(value, "B" if unit == "bytes" else unit)
 
 
 def _reason(unit: str, source: str, more: bool) -> str:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analyzers.rules.rule import TIME, Finding
-from profkit.report import units
 from profkit.report.layout import Table, pipe_table
 from profkit.study.study import open_study
+from roofline import units
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs/explain.md"

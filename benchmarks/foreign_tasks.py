@@ -32,9 +32,9 @@ from profkit.contests import formats
 from profkit.errors import ProfkitError
 from profkit.launch import warm
 from profkit.record.request import Request
-from profkit.report import units
 from profkit.report.dialects import records
 from profkit.report.layout import Table, pipe_table
+from roofline import units
 
 HEAD = ["task", "submission", "contest's word", "profkit's verdict", "time", "x lower bound", "SOL score"]
 

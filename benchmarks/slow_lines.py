@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 from profkit.api import profile
-from profkit.report import units
 from profkit.report.explain import by_kernel, sentence
+from roofline import units
 
 SAMPLE = Path("tests/triggers/slow_line")
 MARK = "the slow line"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from roofline.wording import ROUNDED, SECONDS, seconds
-
 MISSING = "-"
+ROUNDED = 0.9995
+"""Of a unit, from which three digits are one of it."""
 
 SCALES: dict[str, tuple[tuple[float, str], ...]] = {
-    "s": SECONDS,
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")),
     "FLOP/s": ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s")),
+    "OP/s": ((1e12, "TOP/s"), (1e9, "GOP/s"), (1e6, "MOP/s")),
     "B/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s")),
     "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
     "FLOP": ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1.0, "FLOP")),
@@ -55,8 +56,6 @@ def text(value: float, unit: str) -> str:
         return MISSING
     if value == 0:
         return "0"
-    if unit == "s" and math.isfinite(value):
-        return seconds(value)
     divisor, name = scale(unit, [value])
     return f"{digits(value / divisor)}{'' if name in ('', '%') else ' '}{name}"
 
@@ -70,3 +69,8 @@ def column(values: Sequence[float], unit: str) -> tuple[str, list[str]]:
 def percent(value: float) -> str:
     """A fraction as a percentage: 0.8831 -> "88.3%"."""
     return MISSING if value is None or math.isnan(value) else f"{digits(value * 100)}%"
+
+
+def seconds(value: float) -> str:
+    """Three significant digits in s, ms or us: 23.3 us; "0" for none."""
+    return text(value, "s")

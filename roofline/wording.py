@@ -1,9 +1,8 @@
-"""Numbers and names as people read them, in characters that the fonts at hand can show."""
+"""Names as people read them, in characters that the fonts at hand can show."""
 
 from __future__ import annotations
 
 import contextlib
-import math
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,46 +22,6 @@ CJK = (
 )
 _FILES = ("sanscjk", "notosanssc", "sourcehansans", "wqy", "msyh", "simhei", "pingfang", "hiragino")
 """How the files of such fonts are called."""
-
-_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
-
-
-def si(value: float, unit: str) -> str:
-    """Three significant digits with a prefix: 4.32 TB/s."""
-    if not math.isfinite(value):
-        return f"? {unit}"
-    scale, prefix = next(((s, p) for s, p in _PREFIXES if abs(value) >= s * ROUNDED), _PREFIXES[-1])
-    return f"{digits(value / scale)} {prefix}{unit}".rstrip()
-
-
-SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
-"""The units in which times are told, the largest first."""
-ROUNDED = 0.9995
-"""Of a unit, from which three digits are one of it."""
-
-
-def seconds(value: float) -> str:
-    """Three significant digits in s, ms or us: 23.3 us; "0" for none."""
-    scale, unit = next((one for one in SECONDS if abs(value) >= one[0] * ROUNDED), SECONDS[-1])
-    return f"{digits(value / scale)} {unit}" if value else "0"
-
-
-def digits(value: float) -> str:
-    """Three significant digits, without an exponent where it fits."""
-    if not math.isfinite(value):
-        return "?"
-    if value == 0:
-        return "0"
-    places = max(0, 2 - math.floor(math.log10(abs(float(f"{value:.2e}")))))
-    return f"{value:.{places}f}" if places < 7 and abs(value) < 1e7 else f"{value:.2e}"
-
-
-def percent(fraction: float) -> str:
-    """A fraction in percent: two digits, three from 100 up."""
-    if not math.isfinite(fraction):
-        return "?"
-    value = fraction * 100
-    return f"{value:.0f} %" if value >= 9.95 else f"{value:.1f} %"
 
 
 def roof_name(name: str) -> str:

@@ -8,7 +8,7 @@ from analyzers.kernels.names import library
 from analyzers.placement import LAUNCH_LOWER_BOUND, MANY, MOSTLY_IDLE, NEAR, launch_bound
 from analyzers.rules.rule import CALL, HINT, HOST, Case, Proof, Subject, rule
 from analyzers.timeline.call import in_call
-from roofline.wording import seconds
+from roofline.units import seconds
 
 HOST_RATIO = 1.2
 """Host seconds over device seconds a call from which the host holds the device up."""

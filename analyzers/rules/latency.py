@@ -10,7 +10,7 @@ import math
 
 from analyzers.placement import IDLE_ISSUE, LAUNCH_LOWER_BOUND, LOW, NEAR, SMALL, TAIL, UNEVEN
 from analyzers.rules.rule import HINT, Case, Proof, Subject, rule
-from roofline.wording import seconds
+from roofline.units import seconds
 
 MANY_THREADS = 24.0
 """Active threads of 32 in an instruction below which a warp's paths part; three quarters, convention."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from analyzers.rules.rule import NAN, PROGRAM, Case, Proof, Subject, rule
 from analyzers.timeline.idle import IDLE
-from roofline.wording import seconds
+from roofline.units import seconds
 
 LEAST = 0.01
 LEAST_BEHIND = 0.05

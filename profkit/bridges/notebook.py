@@ -8,7 +8,7 @@ from typing import Any
 from profkit.api import Run, Text
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.record.block import Block
-from profkit.report import units
+from roofline import units
 
 
 def load(shell: Any) -> None:

@@ -18,8 +18,8 @@ from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch.gpu import identity
 from profkit.record import ceilings
 from profkit.record.ceilings import Measured
-from profkit.report import units
 from profkit.report.layout import Column, Table, terminal_table
+from roofline import units
 from roofline.ceilings import UNITS
 from roofline.device import DeviceSpec, derived_peaks, find_spec
 

@@ -19,11 +19,11 @@ from profkit.campaign.ledger import unfinished
 from profkit.cli import options as shared
 from profkit.cli.terminal import show
 from profkit.errors import ProfkitError
-from profkit.report import units
 from profkit.report.layout import UNLIMITED, Column, Table, cut, room, terminal_table
 from profkit.report.writers.terminal import tone
 from profkit.rundir import harmless
 from profkit.targets import find_samples, resolve
+from roofline import units
 
 if TYPE_CHECKING:
     from profkit.campaign.history import Change, Series

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from profkit.contests.json_files import number
 from profkit.targets.sample import Sample
-from roofline.wording import seconds
+from roofline.units import seconds
 
 if TYPE_CHECKING:
     from profkit.study.study import Study

@@ -12,10 +12,10 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from analyzers.rules.rule import COLLECT, HINT, HOST, PROGRAM, RULES, SCHEMA, Finding, Proof
-from profkit.report import units
 from profkit.report.layout import cut
 from profkit.report.messages import bound_why, language, named, say, spaced, translated
 from profkit.report.names import short_name
+from roofline import units
 
 if TYPE_CHECKING:
     from analyzers.kernels.source_lines import Line

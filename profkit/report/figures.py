@@ -13,12 +13,13 @@ import pandas as pd
 from analyzers.records import number
 from analyzers.verdicts.speedup import shown
 from profkit.errors import ProfkitError
-from profkit.report import units, waterfall
+from profkit.report import waterfall
 from profkit.report.ladder import told_apart
 from profkit.report.messages import language, named, say, speaking, spoken
 from profkit.report.names import short_names
 from profkit.report.sections import answer, caveats, method
 from profkit.study.study import Study
+from roofline import units
 from roofline.ceilings import Roofline
 from roofline.figure import plot
 from roofline.figure.bars import Step, Steps

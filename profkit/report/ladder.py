@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from analyzers.compare import Ladder, Moved, Rung, Step, compare
 from analyzers.verdicts.speedup import shown
 from profkit.errors import ProfkitError
-from profkit.report import units
 from profkit.report.layout import Column, Table, terminal_table
 from profkit.report.messages import named, say
 from profkit.report.sections import caveats
+from roofline import units
 
 if TYPE_CHECKING:
     from analyzers.verdicts.statistics import Ratio

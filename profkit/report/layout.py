@@ -12,8 +12,8 @@ import click
 from rich.cells import cell_len
 
 from analyzers.records import number
-from profkit.report import units
 from profkit.rundir import harmless
+from roofline import units
 
 UNLIMITED = 10_000
 """The width of what is no terminal: a file or a pipe holds every column."""

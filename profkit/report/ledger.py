@@ -14,7 +14,6 @@ from collectors.operations import parsed
 from profkit._version import __version__
 from profkit.errors import ProfkitError
 from profkit.record.verify import Verified
-from profkit.report import units
 from profkit.report.layout import Column, Table, terminal_table
 from profkit.report.messages import named, say
 from profkit.report.names import short_name
@@ -22,6 +21,7 @@ from profkit.report.page.data import data_of
 from profkit.report.page.frame import render
 from profkit.report.page.shown import share
 from profkit.report.sections.caveats import Said
+from roofline import units
 
 SHOWN = 24
 """Rows on a terminal; a page has MOST."""

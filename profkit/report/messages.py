@@ -18,7 +18,7 @@ import msgspec
 from analyzers.causes import CAUSES
 from analyzers.records import number
 from analyzers.verdicts import verdict
-from profkit.report import units
+from roofline import units
 from roofline.wording import has_chinese
 
 LANGUAGES = ("en", "zh")

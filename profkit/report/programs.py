@@ -28,7 +28,6 @@ from analyzers.timeline.compare import (
 from analyzers.timeline.idle import IDLE
 from analyzers.verdicts.speedup import shown
 from profkit.errors import ProfkitError
-from profkit.report import units
 from profkit.report.ladder import (
     COLOURS,
     Chosen,
@@ -44,6 +43,7 @@ from profkit.report.layout import Column, Table, column, terminal_table
 from profkit.report.messages import say
 from profkit.report.names import short_names
 from profkit.report.sections import answer, caveats
+from roofline import units
 
 if TYPE_CHECKING:
     from profkit.study.study import Study

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from analyzers.records import number
-from profkit.report import units
 from profkit.report.layout import Table, terminal_table
+from roofline import units
 from roofline.figure.bars import Stacks, draw_stacks
 
 CAUSES = ("launch", "flush", "l2", "pace", "events", "rest")

@@ -12,11 +12,11 @@ from analyzers.rules.rule import HOST, TIME, Finding
 from analyzers.rules.subjects import WHOLE
 from analyzers.timeline.idle import IDLE
 from analyzers.waterfall import EXCESS, GAPS, KERNELS, LOWER_BOUND, WORDS, WORK, Slice
-from profkit.report import units
 from profkit.report.layout import Column, Table
 from profkit.report.messages import named, of_pair, say
 from profkit.report.names import short_names
 from profkit.report.sections import answer
+from roofline import units
 
 if TYPE_CHECKING:
     from analyzers.timeline.budget import Budget

@@ -10,7 +10,8 @@ from roofline.figure.marks import Tag, names
 from roofline.figure.scene import ABOVE, Point, Scene, impls, share_of_roof
 from roofline.figure.sheet import WIDTH, Block, Sheet, fit, measure
 from roofline.figure.style import colours
-from roofline.wording import percent, roof_name, roof_unit, showable, si
+from roofline.units import percent, text
+from roofline.wording import roof_name, roof_unit, showable
 
 MOST = 8
 """Bars; the rest are counted."""
@@ -62,7 +63,7 @@ def _texts(sheet: Sheet, scene: Scene, point: Point, name: str, middle: float, w
     sheet.text(BARS_LEFT - 0.1, middle, fit(name, TEXT, BARS_LEFT - 0.3), TEXT, ha="right", va="center")
     share = share_of_roof(point, scene.roofline)
     left = WIDTH - BARS_RIGHT + 0.1
-    sheet.text(left, middle, si(point.bytes_per_s, "B/s"), TEXT, va="center", color=colour)
+    sheet.text(left, middle, text(point.bytes_per_s, "B/s"), TEXT, va="center", color=colour)
     of_roof = told(scene.lang, "{share} of {roof}", share=percent(share), roof=roof_name(point.level))
     known = of_roof if math.isfinite(share) else told(scene.lang, "ceiling unknown")
     offset = measure("8.88 TB/s", TEXT)[0] + 0.08
@@ -92,7 +93,7 @@ def _draw_numbered(sheet: Sheet, scene: Scene, tags: Sequence[Tag], side: int, t
                 str(tag.number),
                 f"{short[tag.point.label]}  {gains.get(tag.point, '')}".rstrip(),
                 percent(tag.point.share) if math.isfinite(tag.point.share) else told(scene.lang, "all"),
-                si(tag.point.flops_per_s, roof_unit(tag.point.compute)),
+                text(tag.point.flops_per_s, roof_unit(tag.point.compute)),
                 percent(share),
             )
             colour = sheet.look.warning if share > ABOVE else sheet.look.text

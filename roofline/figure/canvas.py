@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from roofline import units
 from roofline.figure.labels import Board, Box, Floats, first_free
 from roofline.figure.language import told
 from roofline.figure.scene import Scene, compute_names, level_names
 from roofline.figure.sheet import WIDTH, Sheet, measure
 from roofline.figure.style import DPI
-from roofline.wording import digits, roof_name, roof_unit, si
+from roofline.wording import roof_name, roof_unit
 
 POINT = DPI / 72.0
 LEFT, RIGHT, HEIGHT = 0.72, 0.2, 4.1
@@ -132,8 +133,10 @@ def _decades(low: float, high: float) -> list[float]:
 
 
 def _tick(value: float) -> str:
-    number, _, prefix = si(value, "").partition(" ")
-    return f"{float(number):g} {prefix}".rstrip() if 1 <= value < 1e18 else _plain(value)
+    if not 1 <= value < 1e18:
+        return _plain(value)
+    thousands, rest = divmod(round(math.log10(value)), 3)
+    return f"{10**rest} {' kMGTP'[thousands]}".rstrip()
 
 
 def _plain(value: float) -> str:
@@ -165,7 +168,7 @@ def lines(scene: Scene, limits: View) -> Iterator[Line]:
         if (ceiling := roofline.get(level)) is not None:
             end = min(top / ceiling.peak, limits.right)
             start = (limits.left, limits.left * ceiling.peak)
-            label = f"{roof_name(level)}  {si(ceiling.peak, 'B/s')}"
+            label = f"{roof_name(level)}  {units.text(ceiling.peak, 'B/s')}"
             yield Line(label, start, (end, end * ceiling.peak), ceiling.source == "datasheet", True)
     groups: dict[tuple[str, bool], list[str]] = {}
     for name in compute_names(scene):
@@ -176,7 +179,7 @@ def lines(scene: Scene, limits: View) -> Iterator[Line]:
         peak = roofline.peak(names[0])
         unit = "OP/s" if any(roof_unit(n) == "OP/s" for n in names) else "FLOP/s"
         left = limits.left if math.isinf(fastest) else max(peak / fastest, limits.left)
-        yield Line(f"{_joined(names)}  {si(peak, unit)}", (left, peak), (limits.right, peak), dashed, False)
+        yield Line(f"{_joined(names)}  {units.text(peak, unit)}", (left, peak), (limits.right, peak), dashed, False)
 
 
 def _joined(names: list[str]) -> str:
@@ -228,7 +231,7 @@ def _draw_ridges(canvas: Canvas) -> None:
         if first:
             canvas.avoid((x, bottom), (x, y), weight=FAINT)
     for x, y, first in found.values():
-        text = told(scene.lang, "ridge {intensity}", intensity=digits(x))
+        text = told(scene.lang, "ridge {intensity}", intensity=units.digits(x))
         if first and canvas.label(text, SMALL, _beside_foot(canvas, x, text), look.muted):
             style: Any = (0, (1, 2.5))
             canvas.axes.plot([x, x], [bottom, y], color=look.muted, linewidth=0.8, linestyle=style, zorder=1)

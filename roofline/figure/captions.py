@@ -15,7 +15,8 @@ from roofline.figure.marks import LOWER_BOUND, Tag, above, names, ranked, terse
 from roofline.figure.scene import Scene, ceilings_of, compute_names, impls, level_names, share_of_roof
 from roofline.figure.sheet import WIDTH, Block, Sheet, fit, measure, wrap
 from roofline.figure.style import MARKERS, Theme, colours
-from roofline.wording import percent, roof_name, showable
+from roofline.units import percent
+from roofline.wording import roof_name, showable
 
 TITLE, SUBTITLE, KEY, CAPTION = 12.5, 9.0, 8.4, 8.0
 MOST = 2

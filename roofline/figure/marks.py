@@ -14,7 +14,8 @@ from roofline.figure.labels import Floats, place
 from roofline.figure.language import told
 from roofline.figure.scene import ABOVE, Point, Scene, impls, share_of_roof
 from roofline.figure.style import MARKERS, area, colours, radius
-from roofline.wording import cut, percent, showable
+from roofline.units import percent
+from roofline.wording import cut, showable
 
 NAME = 8.6
 NUMBER = 8.2

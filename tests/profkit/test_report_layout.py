@@ -11,12 +11,12 @@ from synthetic_runs import two_parts
 
 from collectors.caveat import Caveat
 from profkit.cli.group import cli
-from profkit.report import units
 from profkit.report.layout import Column, Table, terminal_table
 from profkit.report.names import short_name, short_names
 from profkit.report.sections import caveats, parts
 from profkit.report.writers import markdown, terminal
-from roofline.wording import seconds
+from roofline import units
+from roofline.units import seconds
 
 WIDE = Table.of(
     [

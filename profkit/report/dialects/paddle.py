@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from analyzers.verdicts.speedup import FORMULAS, shown, speedup
 from profkit.errors import ProfkitError
-from profkit.report import units
 from profkit.report.dialect import Dialect, Written
 from profkit.report.ladder import Chosen, choose
 from profkit.report.layout import Column, Table, pipe_table
 from profkit.report.messages import say, translated
+from roofline import units
 
 if TYPE_CHECKING:
     from profkit.study.study import Study

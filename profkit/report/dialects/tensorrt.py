@@ -17,7 +17,6 @@ from analyzers.compare import Ladder
 from analyzers.rules.rule import TIME
 from analyzers.verdicts.speedup import FORMULAS, shown, speedup
 from profkit.errors import ProfkitError
-from profkit.report import units
 from profkit.report.dialect import FILE, Dialect, Written
 from profkit.report.explain import gain, headline, proof, worded
 from profkit.report.ladder import Chosen, choose, ladder_of, ladder_table, moved
@@ -25,6 +24,7 @@ from profkit.report.layout import Table, code, pipe_table
 from profkit.report.messages import language, say, spoken, translated
 from profkit.report.names import short_name
 from profkit.report.sections import answer, caveats, kernels, method, parts
+from roofline import units
 
 if TYPE_CHECKING:
     from profkit.rundir.manifest import Impl

@@ -9,7 +9,7 @@ from analyzers.compare import Ladder
 from analyzers.timeline.compare import Programs
 from analyzers.verdicts.speedup import shown
 from profkit._version import __version__
-from profkit.report import figures, programs, units
+from profkit.report import figures, programs
 from profkit.report import ladder as view
 from profkit.report.ladder import Chosen
 from profkit.report.messages import say
@@ -19,6 +19,7 @@ from profkit.report.page.shown import Kernels, falls_of, wall_of
 from profkit.report.programs import Compared
 from profkit.report.sections import answer, caveats
 from profkit.report.sections.parts import correctness
+from roofline import units
 from roofline.figure.style import places
 
 

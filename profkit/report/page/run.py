@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
 from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
-from profkit.report import units
 from profkit.report.explain import gain, unexplained, worded
 from profkit.report.layout import Column, Table, column, cut
 from profkit.report.messages import bound, language, named, of_roof, say, translated
@@ -19,6 +18,7 @@ from profkit.report.page.frame import render
 from profkit.report.page.shown import falls_of, findings_of, shares_of, walls_of
 from profkit.report.sections import answer, caveats, kernels, method, parts
 from profkit.report.waterfall import shown
+from roofline import units
 
 if TYPE_CHECKING:
     from analyzers.timeline.budget import Budget

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from analyzers.rules.rule import COLLECT, TIME, Finding
 from analyzers.rules.subjects import WHOLE
 from analyzers.waterfall import WORDS
-from profkit.report import units
 from profkit.report.explain import MINOR, gain, headline, in_order, proof, runnable, unexplained, worded
 from profkit.report.layout import cut
 from profkit.report.messages import named, of_pair, say
@@ -17,6 +16,7 @@ from profkit.report.names import short_name
 from profkit.report.page.data import Shown, page_name
 from profkit.report.sections import answer
 from profkit.report.waterfall import Block, blocks, lower_bound_line, wall_blocks
+from roofline import units
 
 if TYPE_CHECKING:
     from analyzers.timeline.budget import Budget

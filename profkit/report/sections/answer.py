@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from analyzers.records import number
 from analyzers.verdicts.verdict import brief
 from collectors.caveat import SLOWED, TARGET_FAILED
-from profkit.report import units
 from profkit.report.explain import ending
 from profkit.report.layout import cut
 from profkit.report.messages import bound_why, language, say
 from profkit.report.names import short_name
+from roofline import units
 
 if TYPE_CHECKING:
     from analyzers.timeline.budget import Budget

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
-from profkit.report import units
 from profkit.report.layout import Column, Table, code, column
 from profkit.report.messages import say
 from profkit.report.names import short_name, short_names
 from profkit.report.sections.answer import many, per
 from profkit.report.sections.method import counted
 from profkit.report.sections.parts import placed_columns
+from roofline import units
 
 if TYPE_CHECKING:
     from analyzers.timeline.budget import Budget

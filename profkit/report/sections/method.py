@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
 from analyzers.verdicts.verdict import PACED
-from profkit.report import units
 from profkit.report.messages import language, named, say, translated
 from profkit.report.sections.answer import tool
+from roofline import units
 from roofline.ceilings import BANDWIDTH
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
 from analyzers.verdicts.verdict import PACED
-from profkit.report import units
 from profkit.report.layout import Column, Table, column
 from profkit.report.messages import named, say, translated
 from profkit.report.sections.answer import many, per
 from profkit.report.sections.method import counters_line
+from roofline import units
 
 if TYPE_CHECKING:
     from analyzers.verdicts.statistics import Ratio

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from profkit.report import figures, units
+from profkit.report import figures
 from profkit.report.page.shown import shares_of
 from profkit.report.sections import answer
 from profkit.report.waterfall import shown
+from roofline import units
 from roofline.figure.style import THEMES
 
 if TYPE_CHECKING:
