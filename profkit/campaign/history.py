@@ -22,8 +22,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from profkit.campaign.index import Index
-from profkit.campaign.rows import Row
+from profkit.campaign.index import Index, Row
 
 NAN = math.nan
 LEAST = 0.01

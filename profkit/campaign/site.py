@@ -18,8 +18,7 @@ from urllib.parse import quote
 import msgspec
 
 from profkit._version import __version__
-from profkit.campaign.index import Index
-from profkit.campaign.rows import Row
+from profkit.campaign.index import Index, Row
 from profkit.contests.gpucodeforces import score
 from profkit.contests.kernelbench import fastp
 from profkit.errors import ProfkitError

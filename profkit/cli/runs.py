@@ -27,7 +27,7 @@ from roofline import units
 
 if TYPE_CHECKING:
     from profkit.campaign.history import Change, Series
-    from profkit.campaign.rows import Row
+    from profkit.campaign.index import Row
 
 _VERDICT = 48
 """Characters of a verdict on a terminal; in a pipe it stands whole."""

@@ -19,7 +19,6 @@ from profkit.judge.precision.bits import BORDERS
 from profkit.judge.timed import Timed
 from profkit.launch.alone import counting
 from profkit.torch_tools import perturb, work
-from profkit.torch_tools.resident import Resident
 from roofline.errors import RooflineError
 
 _held = contextlib.ExitStack()
@@ -78,12 +77,12 @@ class Modes(Timed):
         seconds = perturb.conditions(calls, self.device, None, self._job.budget / 2)
         self.events.send("perturbed", one.subject.name, seconds=seconds, left=left)
 
-    def _resident(self) -> Resident | None:
+    def _resident(self) -> perturb.Resident | None:
         """The kernel that occupies SMs; None, and a caveat, where it cannot be built."""
         if self.device.type != "cuda":
             return None
         try:
-            return Resident(self.device)
+            return perturb.Resident(self.device)
         except RooflineError as error:
             what = "half of the SMs and half of every SM were not tried"
             self.events.send("caveat", what=what, how_much=str(error), fix=error.fix)

@@ -26,8 +26,19 @@ from profkit.errors import ProfkitError
 from profkit.launch import process
 from profkit.launch.alone import Door
 from profkit.launch.environment import environment, sharing
-from profkit.launch.follower import Files, Follower, Progress
-from profkit.launch.protocol import AHEAD, CANNOT_WRITE, PHASES, Event, Job, Subject, command, write_job
+from profkit.launch.protocol import (
+    AHEAD,
+    CANNOT_WRITE,
+    PHASES,
+    Event,
+    Files,
+    Follower,
+    Job,
+    Progress,
+    Subject,
+    command,
+    write_job,
+)
 from profkit.rundir.files import ROOM, temporary, unwritable
 
 SLACK = 30.0

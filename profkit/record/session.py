@@ -131,7 +131,7 @@ class Session:
     def windowed(self, *how: str) -> list[str]:
         """The program's command line, with a window around the wanted part if there is one.
 
-        how: more words to profkit.torch_tools.window. Raises ProfkitError for a program that is not Python's.
+        how: more words to profkit.torch_tools.trace. Raises ProfkitError for a program that is not Python's.
         """
         argv, words = list(self.target.argv) if isinstance(self.target, Program) else [], self.request.window.words()
         found = bootstrapped(argv, Path("-"), [*how, *words]) if words else argv

@@ -1,11 +1,13 @@
 """The call under other conditions: warm L2, half of the SMs, half of each SM, half the data.
 
 What binds a call shows in what does not slow it down: half of the SMs if it waits for DRAM, half of the data if it
-waits for launches. analyzers/perturbation.py concludes.
+waits for launches. analyzers/perturbation.py concludes. Half of the SMs, or half of each, is taken by a resident kernel,
+of which one thread per block polls whether it may end.
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
 import random
 import statistics
@@ -20,7 +22,8 @@ from profkit.guest import facts
 from profkit.guest.clocks.clocks import CpuClock, CudaClock
 from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import tensors
-from profkit.torch_tools.resident import Resident
+from roofline.errors import RooflineError
+from roofline.measure.cuda_module import Module, compile_cubin
 
 ROUNDS, LEAST = 15, 5
 """Rounds of all conditions: as planned, and at least."""
@@ -29,6 +32,78 @@ ROOM = 4.0
 """Slow-down that shows that a call had to wait for the resident kernel: half of the room gives 2 to 3."""
 RESIDENTS = {"half_sms": "whole", "half_warps": "half"}
 """Condition -> shape of the resident kernel."""
+LONGEST = 0.05
+"""Seconds until it ends by itself, lest a call without room wait for ever."""
+KEPT = {"whole": 52, "half": 22}
+"""Kernel -> live registers per thread: 1024 threads fill an SM, or half of it."""
+
+_WAIT = """
+__device__ __forceinline__ unsigned long long now() {
+    unsigned long long at;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(at));
+    return at;
+}
+"""
+_STAY = """
+extern "C" __global__ void __launch_bounds__(1024) {name}(unsigned* go, unsigned turn, unsigned long long longest) {
+    unsigned kept[{kept}];
+    #pragma unroll
+    for (int i = 0; i < {kept}; i++) {
+        kept[i] = threadIdx.x * (i + 1);
+        asm volatile("" : "+r"(kept[i]));
+    }
+    if (threadIdx.x == 0) {
+        const unsigned long long began = now();
+        while (*(volatile unsigned*)go != turn && now() - began < longest) __nanosleep(400);
+    }
+    __syncthreads();
+    unsigned sum = 0;
+    #pragma unroll
+    for (int i = 0; i < {kept}; i++) {
+        asm volatile("" : "+r"(kept[i]));
+        sum ^= kept[i] << (i % 7);
+    }
+    if (sum == 0x5EED5EEDu) go[1] = sum;
+}
+"""
+
+
+def source() -> str:
+    kernels = (_STAY.replace("{name}", name).replace("{kept}", str(kept)) for name, kept in KEPT.items())
+    return _WAIT + "".join(kernels)
+
+
+class Resident:
+    """`enter(name)` starts it beside the current stream, `leave()` queued there releases it."""
+
+    def __init__(self, device: torch.device) -> None:
+        """Raises RooflineError where it cannot be built."""
+        properties = torch.cuda.get_device_properties(device)
+        try:
+            self._module = Module(compile_cubin(source(), f"{properties.major}.{properties.minor}"))
+        except OSError as error:
+            raise RooflineError(f"the driver's library: {error}") from error
+        self._sms = int(properties.multi_processor_count)
+        self._flag = torch.zeros(2, dtype=torch.int32, device=device)
+        self._aside = torch.cuda.Stream(device)
+        self._turn = 0
+        torch.cuda.synchronize(device)
+
+    def blocks(self, name: str) -> int:
+        """One per SM: of half of them ("whole"), or of all ("half")."""
+        return self._sms // 2 if name == "whole" else self._sms
+
+    def enter(self, name: str) -> None:
+        self._turn += 1
+        values: list[Any] = [
+            ctypes.c_void_p(self._flag.data_ptr()),
+            ctypes.c_uint(self._turn),
+            ctypes.c_ulonglong(int(LONGEST * 1e9)),
+        ]
+        self._module.launch(name, self.blocks(name), 1024, self._aside.cuda_stream, *values)
+
+    def leave(self) -> None:
+        self._flag[0] = self._turn
 
 
 @dataclass

@@ -1,20 +1,28 @@
 """Run a Python program under torch's profiler; write GPU work and host activity.
 
-python -m profkit.torch_tools.trace OUT.csv [WINDOW... --] SCRIPT ARGS... (or -m MODULE ARGS..., -c CODE ARGS...)
+python -m profkit.torch_tools.trace OUT.csv [--range NAME [--after N] [--steps N] [--each] --] SCRIPT ARGS...
+(or -m MODULE ARGS..., -c CODE ARGS...)
 
 OUT.csv has one row a kernel, copy or fill (collectors.cupti), with the range that was open at its launch: of
 profkit.annotate or record_function. OUT.host.csv has CUDA calls, ranges, longer operators and the process itself, on
 the same clock. As OUT.json it is a Chrome trace of the CPU's operators; for - nothing is written, and
 cudaProfilerStart and Stop tell a tool outside of the window. A rank of torch.distributed writes OUT.rank0.csv, ...
+
+All of the program is recorded, or passages of a range: of profkit.annotate, record_function (Optimizer.step#... as well)
+or torch.cuda.nvtx. Every process has a window of its own, its children none.
 """
 
 from __future__ import annotations
 
+import argparse
+import functools
 import os
 import runpy
 import signal
 import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -28,7 +36,10 @@ from collectors.operations import told
 from profkit import annotation
 from profkit.guest.clocks.kineto import kind_of, recorder, said_by_user
 from profkit.rundir.files import write_rows
-from profkit.torch_tools.window import MARK, Window, parsed
+
+MARK = "profkit:"
+"""Prefix of annotate's ranges in torch's records."""
+_MOST_NAMES = 5
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -277,6 +288,101 @@ def host_rows(found: Gathered, began: int, ended: int) -> list[dict[str, Any]]:
 
 def write(found: Sequence[Mapping[str, Any]], columns: Sequence[str], path: Path) -> None:
     write_rows(path, [columns, *([row.get(name, "") for name in columns] for row in found)])
+
+
+def parsed(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """(the requested window, the program's own arguments); by default all of the program."""
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--range", default="")
+    parser.add_argument("--after", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=0)
+    parser.add_argument("--each", action="store_true")
+    at = words.index("--") if words[:1] and words[0].startswith("--") else -1
+    return parser.parse_args(words[: max(at, 0)]), list(words[at + 1 :])
+
+
+class Window:
+    """Calls `begin` and `end` on the thread of the range; `each`: for every passage, else once."""
+
+    def __init__(self, wanted: argparse.Namespace, begin: Callable[[], object], end: Callable[[], object]) -> None:
+        self._range, self._skip, self._steps, self._each = wanted.range, wanted.after, wanted.steps, wanted.each
+        self._begin, self._end = begin, end
+        self._process, self._open = os.getpid(), False
+        self._passed: Counter[str] = Counter()
+        self._nvtx = threading.local()
+        if self._range:
+            self._listen()
+        else:
+            self._start()
+
+    def finish(self) -> None:
+        """Report on stderr what was requested and did not come."""
+        self._stop()
+        if not self._range:
+            return
+        seen, wanted = self._passed[self._range], self._steps or self._passed[self._range] - self._skip
+        taken = max(0, min(seen - self._skip, wanted))
+        said = f"range {self._range!r}: {taken} passages recorded"
+        if taken < max(1, self._steps):
+            others = ", ".join(f"{name} ({count})" for name, count in self._passed.most_common(_MOST_NAMES))
+            said += f"; ranges that were entered: {others or 'none'}"
+        sys.stderr.write(f"\n{MARK} {said}\n")
+
+    def enter(self, name: str) -> None:
+        name = name.removeprefix(MARK)
+        if os.getpid() != self._process:
+            return
+        self._passed[name] += 1
+        number = self._passed[name] - self._skip
+        if name == self._range and number >= 1 and (not self._steps or number <= self._steps):
+            self._start()
+
+    def leave(self, name: str) -> None:
+        mine = name.removeprefix(MARK) == self._range and os.getpid() == self._process
+        if mine and (self._each or (self._steps and self._passed[self._range] >= self._skip + self._steps)):
+            self._stop()
+
+    def _start(self) -> None:
+        if not self._open:
+            self._open = True
+            self._begin()
+
+    def _stop(self) -> None:
+        if self._open:
+            self._open = False
+            self._end()
+
+    def _listen(self) -> None:
+        """Intercept every range."""
+        from torch.autograd.profiler import record_function
+        from torch.cuda import nvtx
+
+        _around(record_function, "__enter__", before=lambda one: self.enter(one.name))
+        _around(record_function, "__exit__", after=lambda one, *_: self.leave(one.name))
+        _around(nvtx, "range_push", before=self._pushed)
+        _around(nvtx, "range_pop", after=self._popped)
+
+    def _pushed(self, msg: str) -> None:
+        self.enter(msg)
+        self._nvtx.__dict__.setdefault("open", []).append(msg)
+
+    def _popped(self) -> None:
+        if self._nvtx.__dict__.get("open"):
+            self.leave(self._nvtx.open.pop())
+
+
+def _around(owner: Any, name: str, before: Any = lambda *_: None, after: Any = lambda *_: None) -> None:
+    """Put a function in the place of one of `owner` that calls these two with the same arguments."""
+    own = getattr(owner, name)
+
+    @functools.wraps(own)
+    def called(*given: Any, **more: Any) -> Any:
+        before(*given, **more)
+        found = own(*given, **more)
+        after(*given, **more)
+        return found
+
+    setattr(owner, name, called)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from profkit.report.sections import method
 from profkit.rundir.manifest import Perturbed
 from profkit.study.study import open_study
 from profkit.torch_tools import perturb
-from profkit.torch_tools.resident import KEPT, source
 
 
 @pytest.mark.slow
@@ -71,8 +70,8 @@ def test_the_run_says_what_it_concludes_and_what_it_rests_on(tmp_path):
 
 
 def test_what_takes_up_room_keeps_the_registers_it_has_to():
-    text = source()
-    for name, kept in KEPT.items():
+    text = perturb.source()
+    for name, kept in perturb.KEPT.items():
         assert f"{name}(unsigned* go" in text
         assert f"unsigned kept[{kept}]" in text
 

@@ -22,7 +22,7 @@ from profkit.rundir.manifest import Window as Wanted
 from profkit.targets.program import Program
 
 torch = pytest.importorskip("torch")
-from profkit.torch_tools import trace, window  # noqa: E402
+from profkit.torch_tools import trace  # noqa: E402
 
 STEPS = """
 import sys, torch
@@ -57,9 +57,9 @@ def ranges(monkeypatch):
 def marks(words, ranges):
     """What a window told, with six steps of which each has something inside."""
     told = []
-    wanted, rest = window.parsed([*words, "--", "train.py", "--", "x"])
+    wanted, rest = trace.parsed([*words, "--", "train.py", "--", "x"])
     assert rest == ["train.py", "--", "x"]
-    one = window.Window(wanted, lambda: told.append("begin"), lambda: told.append("end"))
+    one = trace.Window(wanted, lambda: told.append("begin"), lambda: told.append("end"))
     for number in range(6):
         with ranges[0]("step"):
             told.append(number)
@@ -93,8 +93,8 @@ def test_what_did_not_come_is_said_with_what_did(ranges, capsys):
 
 def test_ranges_of_annotate_and_of_nvtx_are_heard_of(ranges):
     told = []
-    wanted, _ = window.parsed(["--range", "mlp", "--each", "--", "x"])
-    one = window.Window(wanted, lambda: told.append("begin"), lambda: told.append("end"))
+    wanted, _ = trace.parsed(["--range", "mlp", "--each", "--", "x"])
+    one = trace.Window(wanted, lambda: told.append("begin"), lambda: told.append("end"))
     annotation.listen(trace._mirror)
     with annotation.annotate("block"), annotation.annotate("mlp"):
         told.append(1)
