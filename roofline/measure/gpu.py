@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from roofline.ceilings import Ceiling, derived_ceilings
-from roofline.device import Device, DeviceSpec, bandwidth_from_clocks, find_spec
+from roofline.device import Device, bandwidth_from_clocks, find_spec
 from roofline.errors import RooflineError
 from roofline.measure import cuda_source, products
 from roofline.measure.cuda_module import Module, compile_cubin
@@ -52,18 +52,16 @@ def limits_of(device: Device) -> Callable[[Ceiling], dict[str, float]]:
     spec = find_spec(device.name, cc=device.cc, sms=device.sms)
 
     def limits(ceiling: Ceiling) -> dict[str, float]:
-        return _limits(spec, device, ceiling.clock) if spec is not None else {}
+        at = ceiling.clock if ceiling.clock == ceiling.clock else device.max_sm_clock
+        if spec is None:
+            return {}
+        found = {c.name: c.peak for c in derived_ceilings(spec, at)} if at == at else {}
+        if device.bus_bits:
+            dram = bandwidth_from_clocks(device.max_mem_clock, device.bus_bits)
+            found |= dict.fromkeys(("dram", "dram_read", "dram_write", "dram_copy", "dram_triad"), dram)
+        return found
 
     return limits
-
-
-def _limits(spec: DeviceSpec, device: Device, clock: float) -> dict[str, float]:
-    at = clock if clock == clock else device.max_sm_clock
-    found = {c.name: c.peak for c in derived_ceilings(spec, at)} if at == at else {}
-    if device.bus_bits:
-        dram = bandwidth_from_clocks(device.max_mem_clock, device.bus_bits)
-        found |= dict.fromkeys(("dram", "dram_read", "dram_write", "dram_copy", "dram_triad"), dram)
-    return found
 
 
 def probes(torch: Any, device: Device) -> Iterator[Probe]:
@@ -106,15 +104,12 @@ def _kernels(torch: Any, device: Device) -> Iterator[Probe]:
     except (RooflineError, OSError) as error:
         yield Probe("l2", "bandwidth", "own kernels", 1.0, _failing(str(error)))
         return
-    sms = device.sms or 1
-    for kind in cuda_source.KINDS:
+    blocks, threads, chains = (device.sms or 1) * 8, 256, cuda_source.CHAINS
+    for kind, each in cuda_source.OPERATIONS.items():
         # Two FP64 units an SM on most parts: fewer steps, or one launch would take a second.
         count = 512 if kind == "fp64" else 4096
-        for chains in cuda_source.CHAINS:
-            blocks, threads = sms * 8, 256
-            flop = float(blocks * threads * chains * count * cuda_source.OPERATIONS[kind])
-            run = launch(cuda_source.chain_name(kind, chains), blocks, threads, count)
-            yield Probe(kind, "compute", f"chains of {chains}", flop, run)
+        flop = float(blocks * threads * chains * count * each)
+        yield Probe(kind, "compute", f"chains of {chains}", flop, launch(f"chain_{kind}", blocks, threads, count))
     yield from _caches(torch, device, launch)
 
 
@@ -128,7 +123,7 @@ def _failing(message: str) -> Callable[[], object]:
 def _caches(torch: Any, device: Device, launch: Launch) -> Iterator[Probe]:
     sms = device.sms or 1
     l2 = device.l2_bytes if device.l2_bytes > 0 else 4 * MIB
-    data = torch.rand(int(l2), device="cuda")  # four times the L2: room for every region below
+    data = torch.rand(int(l2), device="cuda")  # four times the L2: room for every region
     # How fast a region is depends on where its pages lie among the slices of the L2: several take part.
     for share in (0.1, 0.2, 0.4):
         for start in range(4):
@@ -137,10 +132,7 @@ def _caches(torch: Any, device: Device, launch: Launch) -> Iterator[Probe]:
             run = launch("read_l2", sms * 2, 1024, region, elements, passes)
             size = f"reads of {elements * 16 / MIB:.0f} MiB, place {start + 1}"
             yield Probe("l2", "bandwidth", size, 16.0 * elements * passes, run)
-    elements, passes = 32 * 1024 // 16, 2000
-    if sms * elements * 16 <= data.numel() * 4:
-        run = launch("read_l1", sms, 1024, data, elements, passes)
-        yield Probe("l1", "bandwidth", "reads of 32 KiB an SM", 16.0 * elements * passes * sms, run)
+    passes = 2000
     run = launch("read_shared", sms, 1024, passes)
     work = float(cuda_source.SHARED_BYTES * passes * sms)
     yield Probe("l1", "bandwidth", "shared memory, 32 KiB an SM", work, run)

@@ -276,7 +276,7 @@ def test_write_ups_of_a_ladder_hold_no_english_sentence():
 
 def _write_ups(chosen, ladder, others):
     return {
-        "tensorrt": tensorrt.write_up(tensorrt.Inputs(chosen, ladder, figure="ladder.png", others=others)),
+        "tensorrt": tensorrt.WriteUp(chosen, ladder, figure="ladder.png", others=others).text(),
         "compare": shown(page_of(Compared(tuple(one.study for one in chosen), ladder, tuple(chosen)), 0.05)),
         "paddle": paddle.report(paddle.cases_of(chosen)),
     }

@@ -54,12 +54,12 @@ def of_language(data, lang):
 
 def reports(run, lang):
     chosen = [Chosen(run, "reference"), Chosen(run, "cuda")]
-    inputs = tensorrt.Inputs(chosen, ladder_of(chosen), figure="ladder.png", others=[run])
+    inputs = tensorrt.WriteUp(chosen, ladder_of(chosen), figure="ladder.png", others=[run])
     return {
         "pr": snippet(run),
         "html": shown(page(run), lang),
         "compare": shown(page_of(Compared((run, run), ladder_of(chosen), tuple(chosen)), 0.05), lang),
-        "tensorrt": tensorrt.write_up(inputs),
+        "tensorrt": inputs.text(),
         "paddle": report([Case("", "", "", 2e-3, 1e-3, 3e-3)]),
     }
 

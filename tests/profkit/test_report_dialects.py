@@ -100,7 +100,7 @@ def test_paddle_has_a_case_a_shape(run, monkeypatch):
 )
 def test_tensorrt_has_its_sections(run, lang, heads):
     with speaking(lang):
-        text = tensorrt.write_up(inputs_of(run))
+        text = inputs_of(run).text()
     places = [re.search(rf"^## \d+ {head}$", text, re.M).start() for head in heads]
     assert places == sorted(places)
     assert "1.5x" in text
@@ -118,7 +118,7 @@ def test_tensorrt_says_once_what_can_be_done_about_several_kernels(tmp_path):
     ]
     study = make_run(tmp_path / "r", {"reference": 3e-4, "cuda": 2e-4}, rows)
     chosen = [Chosen(study, "reference"), Chosen(study, "cuda")]
-    text = in_each(lambda: tensorrt.write_up(tensorrt.Inputs(chosen, ladder_of(chosen))))[1]
+    text = in_each(lambda: tensorrt.WriteUp(chosen, ladder_of(chosen)).text())[1]
     assert "| `copy (ATen) #2` | reference |" in text
     assert text.count("这是 PyTorch 自带的 kernel") == 1
     # Another main kernel: what was counted inside it is not compared.
@@ -131,7 +131,7 @@ def test_tensorrt_orders_runs_by_the_size_of_their_inputs(tmp_path):
         studies.append(make_run(tmp_path / str(batch), {"reference": batch * 1e-4, "cuda": batch * 5e-5}))
         studies[-1].manifest.inputs = [f"bfloat16 [{batch}, 1024]", "float32 [16]"]
     chosen = [Chosen(studies[0], "reference"), Chosen(studies[0], "cuda")]
-    text = tensorrt.write_up(tensorrt.Inputs(chosen, ladder_of(chosen), others=studies[1:]))
+    text = tensorrt.WriteUp(chosen, ladder_of(chosen), others=studies[1:]).text()
     rows = [line for line in text.splitlines() if line.startswith("| bfloat16")]
     assert [row.partition("[")[2].partition(",")[0] for row in rows] == ["1", "8", "32"]
 
@@ -139,7 +139,7 @@ def test_tensorrt_orders_runs_by_the_size_of_their_inputs(tmp_path):
 def test_tensorrt_tells_every_error_that_the_template_asks_for(run):
     impl = run.manifest.candidates[0]
     impl.checks = [Check(1, True, "", 4e-3, 3e-4, "fp32", 20.0, 2e-3, 1e-3, 1.5e-4, 1.25e-4)]
-    text = in_each(lambda: tensorrt.write_up(inputs_of(run)))[1]
+    text = in_each(lambda: inputs_of(run).text())[1]
     assert "| cuda | 1 | 0.004 | 0.002 | 0.001 | 0.0003 | 0.00015 | 0.000125 | 是（1/1） |" in text
     assert "平均相对误差" in text
     assert "没有记录的误差" not in text
@@ -147,11 +147,11 @@ def test_tensorrt_tells_every_error_that_the_template_asks_for(run):
 
 def inputs_of(run):
     chosen = [Chosen(run, "reference"), Chosen(run, "cuda")]
-    return tensorrt.Inputs(chosen, ladder_of(chosen))
+    return tensorrt.WriteUp(chosen, ladder_of(chosen))
 
 
 def test_a_missing_input_is_a_gap_never_a_sentence():
-    text = in_each(lambda: tensorrt.write_up(tensorrt.Inputs()))[1]
+    text = in_each(lambda: tensorrt.WriteUp().text())[1]
     assert text.count("【待作者补充") >= 8
     assert not re.search(r"\d+(\.\d+)? ?(ms|us|x)\b", text)
 

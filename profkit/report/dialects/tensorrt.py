@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,35 +21,22 @@ from profkit.errors import ProfkitError
 from profkit.report.dialect import FILE, Dialect, Written
 from profkit.report.explain import gain, headline, proof, worded
 from profkit.report.ladder import Chosen, choose, ladder_of, ladder_table, moved
-from profkit.report.layout import Table, code, pipe_table
+from profkit.report.layout import Column, Table, code, pipe_table
 from profkit.report.messages import language, say, spoken, translated
 from profkit.report.names import short_name
 from profkit.report.sections import answer, caveats, kernels, method, parts
 from roofline import units
 
 if TYPE_CHECKING:
-    from profkit.rundir.manifest import Impl
     from profkit.study.study import Study
 
 FIGURES = ("max_abs", "mean_abs", "median_abs", "max_rel", "mean_rel", "median_rel")
 """Errors of a check that the template asks for: largest, mean and median, absolute and relative."""
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """Sources of a write-up, any of which may be missing.
-
-    program: a run without implementations; others: runs of the same steps on other inputs; notes: the author's words by the gap they fill.
-    """
-
-    chosen: Sequence[Chosen] = ()
-    ladder: Ladder | None = None
-    layers: Study | None = None
-    program: Study | None = None
-    others: Sequence[Study] = ()
-    notes: Mapping[str, str] = field(default_factory=dict)
-    figure: str = ""
-    foreign: bool = False
+SECTIONS = (
+    *("environment", "baseline", "hot", "findings", "steps"),
+    *("accuracy", "performance", "conclusion", "commands"),
+)
+"""Of the template, in its order; each a method of WriteUp."""
 
 
 def write(
@@ -67,7 +55,7 @@ def write(
     ladder = ladder_of(chosen) if len(chosen) > 1 else None
     file = "ladder.png" if language() == "en" else f"ladder.{language()}.png"
     pictures = {file: figures.png(figures.ladder_scene(chosen, ladder))} if ladder is not None else {}
-    inputs = Inputs(
+    found = WriteUp(
         chosen=chosen,
         ladder=ladder,
         layers=open_study(layers) if layers else None,
@@ -77,7 +65,7 @@ def write(
         others=[open_study(name) for name in others],
         notes=read_notes(notes) if notes is not None else {},
     )
-    return Written(write_up(inputs), pictures)
+    return Written(found.text(), pictures)
 
 
 def read_notes(path: Path) -> dict[str, str]:
@@ -102,84 +90,77 @@ def _expanded(names: Sequence[str | Study]) -> list[Chosen]:
     return [Chosen(study, name) for name in order if name in sound and timed[name] <= most]
 
 
-def write_up(inputs: Inputs) -> str:
-    """The write-up in Markdown."""
-    writer = _Writer(inputs)
-    sections = [
-        ("environment", writer.environment),
-        ("baseline", writer.baseline),
-        ("hot", writer.hot),
-        ("findings", writer.findings),
-        ("steps", writer.steps),
-        ("accuracy", writer.accuracy),
-        ("performance", writer.performance),
-        ("conclusion", writer.conclusion),
-        ("commands", writer.commands),
-    ]
-    # An engine was built only where its profile says so.
-    plain = inputs.chosen or inputs.program is not None
-    title = "title" if inputs.layers is not None or not plain else "title_plain"
-    lines = [f"# {say(title, sample=writer.sample)}", "", writer.gap("model"), ""]
-    for at, (key, section) in enumerate(sections, 1):
-        lines += [f"## {at} {say(key)}", "", "\n".join(section()).rstrip("\n"), ""]
-    return "\n".join(lines).rstrip() + "\n"
+@dataclass(frozen=True)
+class WriteUp:
+    """Sources of a write-up, any of which may be missing, and its sections, each a list of lines.
 
+    program: a run without implementations; others: runs of the same steps on other inputs; notes: the author's words by the gap they fill.
+    """
 
-class _Writer:
-    """The sections, each a list of lines; holds the inputs, nothing else."""
+    chosen: Sequence[Chosen] = ()
+    ladder: Ladder | None = None
+    layers: Study | None = None
+    program: Study | None = None
+    others: Sequence[Study] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
+    figure: str = ""
+    foreign: bool = False
 
-    def __init__(self, inputs: Inputs) -> None:
-        self.inputs = inputs
-        known = [one.study for one in inputs.chosen] + [one for one in (inputs.program,) if one is not None]
-        self.studies = list({one.path.resolve(): one for one in known}.values())
-        self.sample = self.studies[0].manifest.sample.id if self.studies else "…"
+    @cached_property
+    def studies(self) -> list[Study]:
+        """The runs of the steps, or the program's."""
+        known = [*(one.study for one in self.chosen), *filter(None, [self.program])]
+        return list({one.path.resolve(): one for one in known}.values())
+
+    def text(self) -> str:
+        """The write-up in Markdown."""
+        # An engine was built only where its profile says so.
+        title = "title_plain" if self.layers is None and self.studies else "title"
+        sample = self.studies[0].manifest.sample.id if self.studies else "…"
+        lines = [f"# {say(title, sample=sample)}", "", self.gap("model"), ""]
+        for at, key in enumerate(SECTIONS, 1):
+            lines += [f"## {at} {say(key)}", "", "\n".join(getattr(self, key)()).rstrip("\n"), ""]
+        return "\n".join(lines).rstrip() + "\n"
 
     def gap(self, key: str, name: str = "") -> str:
         """The author's words for a gap, else a marked place."""
-        written = self.inputs.notes.get(name or key, "").strip()
+        written = self.notes.get(name or key, "").strip()
         return written or say("gap", what=say(key))
-
-    def labelled(self, key: str, text: str) -> str:
-        """ "key: text"."""
-        return f"{say(key)}{say('colon')}{text}"
-
-    def head(self, *keys: str) -> list[str]:
-        return [say(key) for key in keys]
 
     def environment(self) -> Iterator[str]:
         if not self.studies:
             yield self.gap("device")
             return
-        wanted = self.head("device", "p_versions", "p_counters")
+        wanted = [say(key) for key in ("device", "p_versions", "p_counters")]
         rows = [[name, value] for name, value in method.facts(self.studies[0]) if name in wanted]
         rows.append([say("created"), self.studies[0].manifest.created])
-        yield pipe_table(Table(self.head("item", "value"), rows))
+        yield pipe_table(Table([say("item"), say("value")], rows))
 
     def baseline(self) -> Iterator[str]:
-        if not self.inputs.chosen:
-            told = answer.first_lines(self.inputs.program) if self.inputs.program is not None else []
+        if not self.chosen:
+            told = answer.first_lines(self.program) if self.program is not None else []
             yield from [f"- {line}" for line in told] or [self.gap("no_baseline")]
             return
-        first = self.inputs.chosen[0]
+        first = self.chosen[0]
         yield f"- {headline(first.study, first.impl)}"
         if first.study.manifest.inputs:
-            yield f"- {self.labelled('p_inputs', ', '.join(first.study.manifest.inputs))}"
+            yield f"- {_labelled('p_inputs', ', '.join(first.study.manifest.inputs))}"
 
     def hot(self) -> Iterator[str]:
-        if (layers := self.inputs.layers) is not None:
+        if (layers := self.layers) is not None:
             yield pipe_table(kernels.kernels_table(layers, spans=True)) + "\n"
             yield say("layers_note")
             yield from (f"- {caveat.line()}" for caveat in caveats.all_caveats(layers))
             return
-        ends = [self.inputs.chosen[at].impl for at in (0, -1)] if self.inputs.chosen else []
+        ends = [self.chosen[at].impl for at in (0, -1)] if self.chosen else []
         tables = [kernels.kernels_table(study, ends, spans=True) for study in self.studies]
         yield "\n\n".join(pipe_table(table) for table in tables if table.rows) or self.gap("no_hot")
 
     def findings(self) -> Iterator[str]:
         """The first three of each step; what can be done about several stands once."""
         seen = set[str]()
-        steps = [(step.study, step.impl) for step in self.inputs.chosen]
-        steps += [(study, part.name) for study in self.studies if study is self.inputs.program for part in study.parts]
+        steps = [(step.study, step.impl) for step in self.chosen]
+        steps += [(study, part.name) for study in self.studies if study is self.program for part in study.parts]
         for study, impl in steps:
             mine = [one for one in study.findings() if one.severity == TIME and one.impl == impl]
             for one in mine[:3]:
@@ -187,30 +168,30 @@ class _Writer:
                 where = say("bound_why", bound=title, why=code(short_name(one.kernel))) if one.kernel else title
                 yield f"- **{impl}**{say('colon')}{where}" if impl else f"- {where}"
                 because = say("semicolon").join(map(proof, one.evidence))
-                yield f"  - {gain(one)}{say('semicolon')}{self.labelled('because', because)}"
+                yield f"  - {gain(one)}{say('semicolon')}{_labelled('because', because)}"
                 if then not in seen:
-                    yield f"  - {self.labelled('next', then)}"
-                    yield f"  - {self.labelled('expect', expect)}"
+                    yield f"  - {_labelled('next', then)}"
+                    yield f"  - {_labelled('expect', expect)}"
                 seen.add(then)
         if not seen:
             yield self.gap("no_hot")
 
     def steps(self) -> Iterator[str]:
-        ladder = self.inputs.ladder
+        ladder = self.ladder
         if ladder is None:
             yield self.gap("no_steps")
             return
         yield pipe_table(ladder_table(ladder), (0, 1))
         if len(self.studies) == 1:
             yield "\n" + say("ratios_note", section=say("performance"))
-        if self.inputs.figure:
-            yield f"\n![{say('figure')}]({self.inputs.figure})"
-            yield from [f"\n{say('fig_foreign')}"] if self.inputs.foreign else []
+        if self.figure:
+            yield f"\n![{say('figure')}]({self.figure})"
+            yield from [f"\n{say('fig_foreign')}"] if self.foreign else []
         for before, rung in pairwise(ladder.rungs):
             yield f"\n**{rung.label}**{say('colon')}{self.gap('why_step', f'steps.{rung.impl}')}"
             if rung.moved:
                 listed = say("semicolon").join(moved(one) for one in rung.moved)
-                yield "\n" + self.labelled("moved", listed)
+                yield "\n" + _labelled("moved", listed)
             if before.kernel != rung.kernel and before.kernel and rung.kernel:
                 names = {"before": code(short_name(before.kernel)), "after": code(short_name(rung.kernel))}
                 yield "\n" + say("other_kernel", **names)
@@ -222,36 +203,37 @@ class _Writer:
         if not checked:
             yield self.gap("no_eval")
             return
-        head = self.head("implementation", "input_sets", *FIGURES, "correct")
-        columns = list(zip(head, *(self._checks(impl) for impl in checked), strict=True))
-        known = [one for one in columns if set(one[1:]) != {units.MISSING}]
-        head, *rows = (list(cells) for cells in zip(*known, strict=True))
-        yield pipe_table(Table(head, rows))
+        figures = {name: [getattr(check, name) for one in checked for check in one.checks] for name in FIGURES}
+        columns = [
+            Column(say("implementation"), [one.name for one in checked]),
+            Column(say("input_sets"), [str(len(one.checks)) for one in checked]),
+            *(
+                Column(say(name), [_largest(getattr(check, name) for check in one.checks) for one in checked])
+                for name in FIGURES
+            ),
+            Column(say("correct"), [parts.correctness(one) for one in checked]),
+        ]
+        yield pipe_table(Table.of(columns))
         said = [f"{impl.name}: {impl.exactness}" for impl in checked if impl.exactness]
         if said:
             yield "\n" + say("thresholds", limits=say("semicolon").join(said))
         yield "\n" + say("rel_note")
-        figures = [getattr(check, name) for impl in checked for check in impl.checks for name in FIGURES]
-        if None in figures:
+        if any(None in values for values in figures.values()):
             yield "\n" + self.gap("mean")
-
-    def _checks(self, impl: Impl) -> list[str]:
-        cells = [_largest(getattr(check, name) for check in impl.checks) for name in FIGURES]
-        return [impl.name, str(len(impl.checks)), *cells, parts.correctness(impl)]
 
     def performance(self) -> Iterator[str]:
         for study in self.studies:
             yield pipe_table(parts.parts_table(study)) + "\n"
             yield f"{method.timing_line(study)}\n"
-        if self.inputs.others:
-            steps = list(dict.fromkeys(one.impl for one in self.inputs.chosen))
-            runs = sorted([*self.studies, *self.inputs.others], key=elements)
+        if self.others:
+            steps = list(dict.fromkeys(one.impl for one in self.chosen))
+            runs = sorted([*self.studies, *self.others], key=elements)
             yield by_input(runs, steps)
         elif not self.studies:
             yield self.gap("no_eval")
 
     def conclusion(self) -> Iterator[str]:
-        ladder = self.inputs.ladder
+        ladder = self.ladder
         if ladder is not None:
             first, last = ladder.rungs[0], ladder.rungs[-1]
             times = f"{units.text(first.time, 's')} -> {units.text(last.time, 's')}"
@@ -264,6 +246,11 @@ class _Writer:
         lines = list(map(method.again, self.studies))
         if lines:
             yield "\n```sh\n" + "\n".join(dict.fromkeys(lines)) + "\n```"
+
+
+def _labelled(key: str, text: str) -> str:
+    """ "key: text"."""
+    return f"{say(key)}{say('colon')}{text}"
 
 
 def _largest(values: Iterable[float | None]) -> str:
