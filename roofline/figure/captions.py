@@ -8,10 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from roofline.ceilings import Ceiling
-from roofline.figure.canvas import Canvas, size_of
-from roofline.figure.labels import Box
 from roofline.figure.language import told
-from roofline.figure.marks import LOWER_BOUND, Tag, above, names, ranked, terse
+from roofline.figure.marks import LOWER_BOUND, Tag, above, names, ranked
 from roofline.figure.scene import Scene, ceilings_of, compute_names, impls, level_names, share_of_roof
 from roofline.figure.sheet import WIDTH, Block, Sheet, fit, measure, wrap
 from roofline.figure.style import MARKERS, Theme, colours
@@ -102,7 +100,7 @@ def _wanted(scene: Scene, look: Theme, named: bool) -> Iterator[Key]:
         yield Key(told(scene.lang, "lower bound of the task"), look.text, LOWER_BOUND, filled=False)
     if any(math.isfinite(p.share) for p in placed) and len(placed) > 1:
         yield Key(told(scene.lang, "area: share of time"), look.muted, "o")
-    if named and terse(scene):
+    if named and any(math.isfinite(share_of_roof(p, scene.roofline)) for p in placed):
         yield Key(told(scene.lang, "%: of its ceiling"), look.muted)
     if any(p.placed for p in above(scene)):
         yield Key(told(scene.lang, "above its ceiling"), look.warning, "o", filled=False)
@@ -220,19 +218,3 @@ def _sources(scene: Scene) -> Iterator[str]:
 def _sheet(ceiling: Ceiling) -> str:
     """The document a listed ceiling is from; the rest of its note is for the JSON."""
     return re.split(r" \(|;", ceiling.note, maxsplit=1)[0] if ceiling.source == "datasheet" else ""
-
-
-def draw_absence(canvas: Canvas) -> None:
-    """Say in the plot itself that there is nothing to see, or nothing to judge it by."""
-    scene, frame = canvas.scene, canvas.board.frame
-    parts = []
-    if not any(p.placed for p in scene.points) and not scene.lower_bounds:
-        parts.append(told(scene.lang, "no kernel with a measured intensity and FLOP/s"))
-    if not ceilings_of(scene):
-        parts.append(told(scene.lang, "no ceiling known for {device}", device=_device(scene)))
-    if not parts:
-        return
-    text = told(scene.lang, "; ").join(parts)
-    places = ((dx, 0.46 - row * 0.06) for row in range(14) for dx in (0.0, -0.2, 0.2))
-    boxes = (Box(frame.x + dx * frame.width, frame.y + dy * frame.height, *size_of(text, 9.0)) for dx, dy in places)
-    canvas.label(text, 9.0, boxes, canvas.look.muted)

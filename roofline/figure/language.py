@@ -16,7 +16,6 @@ CHINESE = {
     "from ncu ceiling": "ncu 给出的上限",
     "measured or from ncu ceiling": "实测或 ncu 给出的上限",
     "datasheet ceiling": "数据手册的上限",
-    "{share} of ceiling": "达到上限的 {share}",
     "ridge {intensity}": "拐点 {intensity}",
     "No FLOPs: bandwidth against its ceiling": "无 FLOP：带宽与上限之比",
     "No FLOPs: bandwidth against its ceiling ({count} more not shown)": "无 FLOP：带宽与上限之比（另有 {count} 个未画出）",
@@ -51,8 +50,6 @@ CHINESE = {
     "{roofs} from ncu's counters": "{roofs} 由 ncu 的计数器给出",
     "{roofs} listed, dense ({sheet})": "{roofs} 为标称值，稠密（{sheet}）",
     "{roofs} listed, dense": "{roofs} 为标称值，稠密",
-    "no kernel with a measured intensity and FLOP/s": "没有测到算术强度与 FLOP/s 的 kernel",
-    "no ceiling known for {device}": "不知道 {device} 的上限",
 }
 """English -> Chinese, of every sentence of a roofline; what stands in braces is filled in."""
 

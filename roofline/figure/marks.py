@@ -11,7 +11,6 @@ import numpy as np
 
 from roofline.figure.canvas import POINT, Canvas, size_of
 from roofline.figure.labels import Floats, place
-from roofline.figure.language import told
 from roofline.figure.scene import ABOVE, Point, Scene, impls, share_of_roof
 from roofline.figure.style import MARKERS, area, colours, radius
 from roofline.units import percent
@@ -19,7 +18,6 @@ from roofline.wording import cut, showable
 
 NAME = 8.6
 NUMBER = 8.2
-FEW = 4
 CROWD = 60
 LOWER_BOUND_AREA = 58.0
 LOWER_BOUND = "D"
@@ -66,28 +64,17 @@ def names(points: Iterable[Point], limit: int = 26) -> dict[str, str]:
 
 
 def name_tags(scene: Scene) -> list[Tag]:
-    """Tags with names: "softmax  2.3x  91 % of ceiling"; of many points "91 %" alone."""
+    """Tags with names: "softmax  2.3x  91.2%", the share of the ceiling."""
     short = names(scene.points)
     gains = {a.end: a.label for a in scene.arrows if a.label}
-    texts = ((p, (short[p.label], showable(gains.get(p, "")), _share(p, scene))) for p in ranked(scene))
-    return [Tag(p, "  ".join(filter(None, parts))) for p, parts in texts]
+    shares = {p: share_of_roof(p, scene.roofline) for p in ranked(scene)}
+    told = {p: percent(share) if math.isfinite(share) else "" for p, share in shares.items()}
+    return [Tag(p, "  ".join(filter(None, (short[p.label], showable(gains.get(p, "")), told[p])))) for p in told]
 
 
 def number_tags(scene: Scene, most: int) -> list[Tag]:
     """Tags with numbers for the first `most` points; the table says what they are."""
     return [Tag(p, str(n), n) for n, p in enumerate(ranked(scene)[:most], start=1)]
-
-
-def terse(scene: Scene) -> bool:
-    """Whether so many names stand in the plot that the key says what their percent is of."""
-    return len(ranked(scene)) > FEW
-
-
-def _share(point: Point, scene: Scene) -> str:
-    share = share_of_roof(point, scene.roofline)
-    if not math.isfinite(share):
-        return ""
-    return percent(share) if terse(scene) else told(scene.lang, "{share} of ceiling", share=percent(share))
 
 
 def above(scene: Scene) -> list[Point]:

@@ -72,7 +72,6 @@ def _draw_axes(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> l
     draw_points(canvas, tags)
     draw_arrows(canvas)
     draw_roofs(canvas)
-    captions.draw_absence(canvas)
     return draw_tags(canvas, tags)
 
 

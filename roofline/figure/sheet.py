@@ -17,21 +17,16 @@ WIDTH = 8.0
 """Inches; shown 800 pixels wide a typographic point is 1.4 pixels."""
 
 
+@lru_cache(maxsize=4096)
 def measure(text: str, size: float, weight: str = "normal") -> tuple[float, float]:
     """Width and height [inch] of a line of text at a size [pt]."""
-    box = _box(text, size, weight)
-    return box[0] / DPI, box[1] / DPI
-
-
-@lru_cache(maxsize=4096)
-def _box(text: str, size: float, weight: str) -> tuple[float, float]:
     from matplotlib.text import Text
 
     figure, renderer = _scratch()
     line = Text(0, 0, text, fontsize=size, fontweight=weight, fontfamily=families(), parse_math=False)
     line.set_figure(figure)
     extent = line.get_window_extent(renderer)
-    return float(extent.width), float(extent.height)
+    return float(extent.width) / DPI, float(extent.height) / DPI
 
 
 @lru_cache(maxsize=1)
