@@ -1,17 +1,24 @@
-"""The one factory of a runner's job, so that no step forgets an option of the user's."""
+"""What a runner is asked, by the one factory of its jobs; what it said, in the run's manifest."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import hashlib
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
+from collectors.caveat import Caveat
 from profkit.errors import ProfkitError
-from profkit.launch import cache, protocol
+from profkit.launch import cache, protocol, runner
+from profkit.record import ceilings
 from profkit.record.request import Request
 from profkit.rundir.directory import Run
+from profkit.rundir.manifest import Check, Command, Impl, PassInfo, Served, ShapeInfo, Timing
 from profkit.targets.target import Part
 
 _SAME = ("budget", "whole", "target", "l2", "precision", "memory", "backward", "lines")
@@ -76,3 +83,127 @@ def limits(factor: float, slower: float = 1.0) -> dict[str, float]:
         name: seconds * (factor if name in _OWN else max(factor, 1.0)) * (1.0 if name == "sanitize" else slower)
         for name, seconds in protocol.LIMITS.items()
     }
+
+
+# ---- what it said
+
+
+def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = True, again: bool = False) -> None:
+    """Put a runner's results into the manifest, those of implementations only with `verdicts`.
+
+    again: of a further process, where what is wrong is wrong, and nothing else is new.
+    """
+    manifest, reference = run.manifest, run.manifest.reference
+    for event in outcome.of("caveat"):
+        one = msgspec.convert({"about": event.impl, **event.data}, Caveat)
+        if all((one.what, one.about) != (known.what, known.about) for known in manifest.caveats):
+            manifest.caveats.append(one)
+    manifest.commands += commands(run, outcome, step)
+    if verdicts:
+        impls = {impl.name: impl for impl in manifest.impls if not (again and impl is reference)}
+        _absorb_verdicts(outcome, impls, again=again)
+    if outcome.of("timing"):
+        manifest.timing = together(manifest.timing, _timing(outcome))
+    if again:
+        return
+    facts = outcome.first("facts")
+    manifest.device = facts.get("device", manifest.device)
+    manifest.versions |= facts.get("versions", {})
+    # Of one that was interrupted the seeds that were used.
+    used = list(dict.fromkeys(int(event.data["seed"]) for event in outcome.of("check")))
+    manifest.seeds = manifest.seeds or list(outcome.first("seeds").get("seeds", [])) or used
+    allowed = map(str.lower, outcome.first("allowed").get("precisions", ()))
+    manifest.allowed = list(dict.fromkeys([*manifest.allowed, *allowed]))
+    manifest.task = outcome.first("task") or manifest.task
+    manifest.inputs = outcome.first("inputs").get("tensors") or manifest.inputs
+    manifest.probe = outcome.first("probe") or manifest.probe
+    manifest.work = [event.data for event in outcome.of("work")] or manifest.work
+    manifest.shapes = [msgspec.convert(event.data, ShapeInfo) for event in outcome.of("shape")] or manifest.shapes
+    manifest.passes = [msgspec.convert(event.data, PassInfo) for event in outcome.of("pass")] or manifest.passes
+    if outcome.of("served"):
+        manifest.served = msgspec.convert(outcome.first("served"), Served)
+    measured = ceilings.known(manifest.device)
+    if measured is not None:
+        manifest.ceilings = measured.ceilings
+    if outcome.of("ceilings"):
+        manifest.ceilings = outcome.of("ceilings")[-1].data["ceilings"]
+        if not outcome.of("load"):
+            ceilings.keep(manifest.device, manifest.ceilings)
+    if reference is not None and reference.status == "skipped" and (outcome.of("timing") or outcome.of("checked")):
+        reference.status = "ok"
+
+
+def _timing(outcome: runner.Outcome) -> Timing:
+    """The last record of a timing, with the heaviest load of any."""
+    told = outcome.of("timing")[-1].data
+    timing = msgspec.convert({key: value for key, value in told.items() if value is not None}, Timing)
+    for event in outcome.of("load"):
+        if event.data["slower"] > timing.slower:
+            timing.slower, timing.load = event.data["slower"], event.data["said"]
+    return timing
+
+
+def together(one: Timing, more: Timing) -> Timing:
+    """Join the records of two timings."""
+    if not one.method:
+        return more
+    busiest = max(one, more, key=lambda timing: timing.slower)
+    sums = {name: getattr(one, name) + getattr(more, name) for name in ("budget", "rounds", "warmup", "dropped")}
+    return msgspec.structs.replace(
+        one,
+        **sums,
+        reached=max(filter(None, (one.reached, more.reached)), default=None),
+        notes=one.notes | more.notes,
+        slower=busiest.slower,
+        load=busiest.load,
+    )
+
+
+def commands(run: Run, outcome: runner.Outcome, step: str) -> list[Command]:
+    """Every start of the runner, as the manifest lists it."""
+    return [
+        Command(
+            step,
+            portable(argv, run),
+            ended.code,
+            round(ended.wall, 3),
+            str(log.relative_to(run.logs)),
+            "hung" if ended.hung else "over its memory" if ended.memory else "",
+        )
+        for argv, ended, log in outcome.exits
+    ]
+
+
+def _absorb_verdicts(outcome: runner.Outcome, by_name: Mapping[str, Impl], *, again: bool) -> None:
+    for event in outcome.events:
+        impl = by_name.get(event.impl)
+        if impl is None:
+            continue
+        if event.kind == "check" and not (again and event.data["status"] == "ok"):
+            check = msgspec.convert({**event.data, "passed": event.data["status"] == "ok"}, Check)
+            impl.checks = [c for c in impl.checks if c.seed != check.seed] + [check]
+        elif event.kind == "fragile":
+            note = f"{event.data['input']}: {event.data['what']}"
+            impl.fragile = list(dict.fromkeys([*impl.fragile, note]))
+        elif event.kind == "note":
+            impl.notes = list(dict.fromkeys([*impl.notes, event.data["what"]]))
+        elif event.kind == "impl":
+            status = event.data.get("status", "")
+            if status == "loaded":
+                impl.build_seconds = impl.build_seconds or event.data.get("build_seconds")
+            elif status != "counted":
+                impl.status, impl.reason = status, event.data.get("reason", "")
+                impl.tail = event.data.get("tail", impl.tail)
+    for name in by_name.keys() & outcome.fallen.keys():
+        by_name[name].status, by_name[name].reason, by_name[name].tail = outcome.fallen[name]
+
+
+def portable(argv: Sequence[str], run: Run) -> list[str]:
+    """A command line without private paths: RUN for the run directory, ~ for the home."""
+    home = os.path.expanduser("~")
+    places = {str(run.path.resolve()): "RUN", str(run.path): "RUN", f"{Path.cwd()}/": ""}
+    places |= {home: "~"} if len(home) > 1 else {}
+    words = ["python" if word == sys.executable else word for word in argv]
+    for place, name in places.items():
+        words = [word.replace(place, name) for word in words]
+    return words

@@ -23,8 +23,7 @@ from profkit.errors import ProfkitError
 from profkit.launch import protocol, runner
 from profkit.launch.alone import Door
 from profkit.launch.protocol import Event, Job
-from profkit.record.absorb import absorb
-from profkit.record.job import job
+from profkit.record.job import absorb, job
 from profkit.record.request import LEAST
 from profkit.record.session import Session
 from profkit.rundir.directory import Run

@@ -11,7 +11,7 @@ from analyzers.kernels.provenance import authored_names, tf32_dots
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import gpu, tools
 from profkit.launch.process import demand_linux
-from profkit.record.absorb import portable
+from profkit.record.job import portable
 from profkit.record.measure import InProcess, Measure, Perturb
 from profkit.record.request import Request, refuse
 from profkit.record.session import Recorder, Session

@@ -20,9 +20,8 @@ from profkit.annotation import VARIABLE
 from profkit.errors import ProfkitError, ProgramFailedError, as_shells_do
 from profkit.launch import gpu, process, runner
 from profkit.launch.live import Live
-from profkit.record.absorb import absorb, portable
 from profkit.record.hot import Hot
-from profkit.record.job import job
+from profkit.record.job import absorb, job, portable
 from profkit.record.request import Request
 from profkit.rundir.directory import Run
 from profkit.rundir.files import sha256

@@ -91,13 +91,5 @@ def _row(seconds: float, cache: str, rows: Sequence[Mapping[str, Any]], why: str
     cold, here = number(judged["cold"], "time"), judged[cache]
     parts = {"l2": number(here, "gap"), "events": number(here, "busy") - number(here, "time")}
     rest = seconds - cold - math.fsum(parts.values())
-    return {
-        **row,
-        "time": seconds,
-        "gap": seconds - cold,
-        "launch": 0.0,
-        "flush": 0.0,
-        "pace": 0.0,
-        **parts,
-        "rest": rest,
-    }
+    none = dict.fromkeys(("launch", "flush", "pace"), 0.0)
+    return {**row, "time": seconds, "gap": seconds - cold, **none, **parts, "rest": rest}

@@ -13,8 +13,7 @@ from collectors.caveat import Caveat
 from collectors.errors import CollectError
 from profkit.errors import CannotProfileError
 from profkit.launch import runner, tools
-from profkit.record.absorb import commands
-from profkit.record.job import job
+from profkit.record.job import commands, job
 from profkit.record.session import Session
 from profkit.rundir.files import temporary
 from profkit.rundir.manifest import Finding, Impl, Sanitized
