@@ -56,6 +56,11 @@ class Gradients(torch.nn.Module):  # type: ignore[misc]  # torch is not typed he
         return outputs, [leaves[name] for name in self.wanted]
 
 
+def timed(model: Any, of: str, wanted: Sequence[str]) -> Any:
+    """The callable to time: the model, or its pass `of` PASSES."""
+    return Gradients(model, wanted, alone=of == BACKWARD) if of else model
+
+
 def parameters(model: Any) -> dict[str, torch.Tensor]:
     """The floating parameters of a model by name; {} unless it is a module."""
     named = model.named_parameters() if isinstance(model, torch.nn.Module) else ()

@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -21,13 +21,14 @@ from typing import Any
 import torch
 
 from profkit.guest import backward, facts, heap, settings
-from profkit.guest.build import birth, extensions, loading
+from profkit.guest.build import extensions, loading
 from profkit.guest.channel import Channel, EndedError
 from profkit.guest.clocks import cupti
 from profkit.guest.clocks.clocks import CpuClock, CudaClock, HostClock
 from profkit.guest.failure import classified
-from profkit.guest.subject import Change, TimedCall, batch, place, plain, spoil
-from profkit.guest.tensors import exchange, inputs, precision, staging, state, weights
+from profkit.guest.implementation import candidate
+from profkit.guest.subject import Change, TimedCall, batch, place, spoil
+from profkit.guest.tensors import exchange, inputs, staging, state
 from profkit.guest.tensors.compare import same, tensors
 from profkit.launch.protocol import Job
 
@@ -78,8 +79,6 @@ class Guest:
     """The candidate; each public method after `asked` answers one request of the judge."""
 
     def __init__(self, job: Job, notes: Notes) -> None:
-        self._was: Any = None
-        self._state: dict[str, torch.Tensor] = {}
         self._job = job
         self._notes = notes
         self._folder = Path(job.exchange)
@@ -113,6 +112,7 @@ class Guest:
 
     def _give(self, value: Any, file: str) -> dict[str, Any]:
         """Hand an answer over; reports the bytes that found no room on the device."""
+        facts.settle(self._device)
         described = exchange.describe(value)
         bytes_ = staging.size(described, self._device) if self._device.type == "cuda" else 0
         here = 0 < bytes_ <= self.answers.left
@@ -127,10 +127,10 @@ class Guest:
             if self._job.lines:
                 loading.with_line_tables()
         began = time.perf_counter()
-        self._lock = loading.enter(Path(subject.file), Path(self._job.cache))
+        lock = loading.enter(Path(subject.file), Path(self._job.cache))
         self._builds = extensions.followed(Path(subject.file), self._job.campaign)
         with self._settings_kept():
-            self._module = loading.import_file(Path(subject.file), subject.name)
+            self._loaded = loading.import_file(Path(subject.file), subject.name), lock
         return {"seconds": time.perf_counter() - began, "process": os.getpid()}
 
     def asked(self, question: str, /, turns: Sequence[dict[str, Any]] = (), **arguments: Any) -> dict[str, Any] | None:
@@ -139,7 +139,7 @@ class Guest:
             self.expect([change])
             self._call.turn()
             if change.get("afresh"):
-                state.put(self._model, self._state)
+                state.put(self._one.model, self._one.kept)
         act: Callable[..., dict[str, Any] | None] = getattr(Guest, question)
         return act(self, **arguments)
 
@@ -148,79 +148,48 @@ class Guest:
         began = time.perf_counter()
         spec = self._take(given, torch.device("cpu"))
         with self._settings_kept():
-            self._construct(spec, seed)
-        found = weights.match(self._model, spec["weights"] or {}, spec["constructed"])
-        self._pairs = found.pairs
-        self._own: list[str] = spec["own"]
+            subject, kind = self._job.subjects[0], self._job.precision
+            self._one = candidate(subject, self._loaded, spec, seed, self._device, kind)
         self._unbuilt()
-        return {
-            "seconds": time.perf_counter() - began,
-            "missing": found.missing,
-            "bare": found.bare,
-            "ordered": found.ordered,
-            "unnamed": found.unnamed,
-        }
-
-    def _construct(self, spec: dict[str, Any], seed: int) -> None:
-        dtype = precision.TYPES[self._job.precision]
-        self._model = birth.construct(self._module, spec, seed, self._device, dtype)
+        found = {name: getattr(self._one.match, name) for name in ("missing", "bare", "ordered", "unnamed")}
+        return {"seconds": time.perf_counter() - began, **found}
 
     def rebuild(self, given: str, seed: int) -> None:
         """Construct the model once more, with weights that are live meanwhile."""
-        loading.use(self._lock)
-        self._was = self._model if self._was is None else self._was
         with self._settings_kept():
-            self._construct(self._take(given, torch.device("cpu")), seed)
+            self._one.rebuild(self._take(given, torch.device("cpu")), seed, self._device)
 
     def restore(self) -> None:
-        if self._was is not None:
-            self._model, self._was = self._was, None
+        self._one.restore()
 
     def take(self, given: str) -> None:
-        """Put values, by the reference's names, into its weights."""
-        weights.put(self._model, self._take(given), self._pairs)
+        self._one.take(self._take(given))
 
     def keep(self, given: str) -> None:
-        """Begin every compared call with these values of the reference's state."""
-        self._state = self._take(given)
+        self._one.keep(self._take(given))
 
     def left(self, given: str, output: str, seed: int) -> dict[str, Any]:
-        """State under these names after a call that began with these values."""
         arguments, values = self._take(given)
-
-        def call() -> None:
-            self._model(*arguments)
-            facts.settle(self._device)
-
-        inputs.seed_all(seed)
-        return self._give(state.left(self._model, values, call), output)
+        return self._give(self._one.left(arguments, seed, values), output)
 
     def parameters(self) -> dict[str, Any]:
-        return {"shapes": {name: list(one.shape) for name, one in backward.parameters(self._model).items()}}
+        return {"shapes": self._one.parameters()}
 
     def gradients(self, given: str, output: str, wanted: Sequence[str]) -> dict[str, Any]:
-        loading.use(self._lock)
-        arguments = self._take(given)
-        got = backward.Gradients(self._model, wanted)(*arguments)
-        facts.settle(self._device)
-        return self._give(got, output)
+        return self._give(self._one.gradients(self._take(given), wanted), output)
 
     def call(self, given: str, output: str, seed: int) -> dict[str, Any]:
         """One call; the output goes back, and the inputs after in-place mutation."""
-        loading.use(self._lock)
         before = self._take(given)
         # Ordinary memory, with its pages present.
         arguments = inputs.clone(before)
-        inputs.seed_all(seed)
-        state.put(self._model, self._state)
         with self._settings_kept(called=True):
-            got = plain(self._model(*arguments))
-            facts.settle(self._device)
+            got = self._one.afresh(arguments, seed)
         reply = self._give(got, output)
         if not same(arguments, before):
             reply["changed"] = f"{Path(output).stem}-inputs.pt"
             self._give(arguments, reply["changed"])
-        spoil(got, self._model, self._own)
+        spoil(got, self._one.model, self._one.own)
         del got, arguments, before
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
@@ -228,9 +197,9 @@ class Guest:
 
     def ready(self, of: str, wanted: Sequence[str]) -> None:
         """Time the call itself, or a pass of backward.PASSES, from now on."""
-        model = backward.Gradients(self._model, wanted, alone=of == backward.BACKWARD) if of else self._model
+        model = backward.timed(self._one.model, of, wanted)
         self._given = deque[Change]()
-        self._call = TimedCall(model, self._given.popleft, own=self._own)
+        self._call = TimedCall(model, self._given.popleft, own=self._one.own)
 
     def expect(self, changes: list[dict[str, Any]]) -> None:
         for change in changes:
@@ -294,14 +263,8 @@ class Guest:
             self._clocks[method] = makers[method]()
         return self._clocks[method]
 
-    @contextlib.contextmanager
-    def _settings_kept(self, *, called: bool = False) -> Iterator[None]:
-        """Undo and report what the block changes of torch's settings."""
-        before = settings.read()
-        try:
-            yield
-        finally:
-            settings.keep(before, self._job.subjects[0].name, self._notes, called=called)
+    def _settings_kept(self, *, called: bool = False) -> contextlib.AbstractContextManager[None]:
+        return settings.kept(self._job.subjects[0].name, self._notes, called=called)
 
     def _unbuilt(self) -> None:
         """Send a caveat when the candidate runs without any extension of its own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from operator import attrgetter
 from typing import Any, Protocol
@@ -90,6 +90,16 @@ def switched(now: Mapping[str, Any]) -> frozenset[str]:
     if now.get("float32 matmul precision", "highest") != "highest":
         found.add("matmul")
     return frozenset(found)
+
+
+@contextlib.contextmanager
+def kept(name: str, events: Listener, *, called: bool = False) -> Iterator[None]:
+    """Undo and report what the block changes of torch's settings; see `keep`."""
+    before = read()
+    try:
+        yield
+    finally:
+        keep(before, name, events, called=called)
 
 
 def keep(before: Mapping[str, Any], name: str, events: Listener, *, called: bool = False) -> None:

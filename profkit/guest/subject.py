@@ -221,7 +221,3 @@ def _spoiling(tensor: torch.Tensor) -> float | int:
 def set_count(bytes_: int, implementations: int) -> int:
     """Input sets of `bytes_` that fit into MEMORY for so many implementations; at least one."""
     return int(max(1, min(MOST_SETS, MEMORY // max(1, bytes_ * implementations))))
-
-
-def names(model: Any) -> list[str]:
-    return [name for name, _ in state.held(model)]

@@ -16,12 +16,13 @@ from profkit.errors import ProfkitError
 from profkit.guest import facts
 from profkit.guest.clocks import timing
 from profkit.guest.failure import classified
+from profkit.guest.implementation import Implementation
 from profkit.guest.tensors import inputs, state, weights
 from profkit.guest.tensors.compare import Verdict, close, figures, form, inexact, strange, tensors
 from profkit.judge import guests as judge
 from profkit.judge.events import Events
-from profkit.judge.implementation import Implementation
 from profkit.judge.precision.oracle import Oracle
+from profkit.judge.precision.probe import Probe
 from profkit.judge.remote import LostCandidateError, RemoteError
 from profkit.judge.timing.company import Company
 from profkit.launch.alone import Door
@@ -47,7 +48,7 @@ class Asking:
         self.device = facts.choose(job.device)
         self.live = weights.Weights()
         self._alive: frozenset[str] = frozenset()
-        self.oracle = Oracle(None)
+        self.oracle, self.probe = Oracle(None), Probe()
         self._state = state.State()
         self._afresh: Any = None
         self._varied = ""
@@ -184,7 +185,7 @@ class Asking:
     ) -> Verdict:
         """The verdict on an answer; `alive` names the drawn weights in use."""
         want = self.answer_at(seed, arguments, frozenset(alive))
-        if self.reference.probe.random:
+        if self.probe.random:
             return self.loosely(got, want, self.oracle.precision.required)
         return self.oracle.case(arguments, want, drawn=drawn).judged(got)
 

@@ -10,14 +10,14 @@ import secrets
 import select
 import time
 from collections.abc import Iterable
-from types import ModuleType
 from typing import Any
 
 import torch
 
+from profkit.guest.implementation import Implementation
 from profkit.guest.tensors import weights
 from profkit.judge.events import Events
-from profkit.judge.implementation import Implementation, RemoteImplementation, spec
+from profkit.judge.implementation import spec
 from profkit.judge.remote import LostCandidateError, Remote, RemoteError
 from profkit.judge.timing.company import Company
 from profkit.launch.protocol import LIMITS, Job
@@ -78,9 +78,7 @@ def _seconds(remote: Remote, reply: dict[str, Any]) -> float:
         raise remote.nonsense() from error
 
 
-def build(
-    loaded: Iterable[tuple[Remote, float]], first: Implementation, seed: int, events: Events
-) -> list[Implementation]:
+def build(loaded: Iterable[tuple[Remote, float]], first: Implementation, seed: int, events: Events) -> list[Remote]:
     """Construct all candidates in parallel, with the reference's arguments and weights."""
     given = spec(first, seed)
     asked = []
@@ -88,28 +86,24 @@ def build(
         with contextlib.suppress(LostCandidateError):
             remote.send("build", given=remote.hand_over(given), seed=seed)
             asked.append((remote, seconds))
-    found = [_built(remote, first, given, seconds, events) for remote, seconds in asked]
+    found = [remote for remote, seconds in asked if _built(remote, given, seconds, events)]
     for remote, _ in asked:
         remote.rest()
-    return [one for one in found if one is not None]
+    return found
 
 
-def _built(
-    remote: Remote, first: Implementation, given: dict[str, Any], seconds: float, events: Events
-) -> Implementation | None:
-    """The answer to `build`; None, and an event, after a failure."""
+def _built(remote: Remote, given: dict[str, Any], seconds: float, events: Events) -> bool:
+    """Whether it could be built; an event tells."""
     try:
         reply = remote.due()
-        built, match = _seconds(remote, reply), _match(remote, reply, given)
+        built, remote.match = _seconds(remote, reply), _match(remote, reply, given)
     except RemoteError as error:
         error.report(remote.subject, events, "load-error")
-        return None
+        return False
     except LostCandidateError:
-        return None
-    name = remote.subject.name
-    events.send("impl", name, status="loaded", build_seconds=seconds + built)
-    # Later builds happen in the other process, so the reference's directory is harmless here.
-    return RemoteImplementation(remote.subject, ModuleType(f"remote_{name}"), first.lock, remote, match=match)
+        return False
+    events.send("impl", remote.subject.name, status="loaded", build_seconds=seconds + built)
+    return True
 
 
 def _match(remote: Remote, reply: dict[str, Any], given: dict[str, Any]) -> weights.Match:

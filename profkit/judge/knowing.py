@@ -11,12 +11,12 @@ import torch
 
 from profkit.guest import facts
 from profkit.guest.build import loading
+from profkit.guest.implementation import Implementation
 from profkit.guest.tensors import exchange, inputs, precision, staging, state, weights
 from profkit.guest.tensors.compare import coded, tensors
 from profkit.judge import cases
 from profkit.judge import guests as judge
 from profkit.judge.asking import MOVED, SCALED, Asking
-from profkit.judge.implementation import Implementation
 from profkit.judge.precision import probe
 from profkit.judge.precision.oracle import Oracle
 from profkit.launch.protocol import PATIENT
@@ -129,14 +129,14 @@ class Knowing(Asking):
             loading.use(reference.lock)
             self._own = None
             if self._job.again:
-                reference.probe = probe.known(self._job.probe)
+                self.probe = probe.known(self._job.probe)
             else:
-                reference.probe = replace(self._probed(reference), keeps=self._state.tells, varied=self._varied)
-                reference.probe.report(self.events)
+                self.probe = replace(self._probed(reference), keeps=self._state.tells, varied=self._varied)
+                self.probe.report(self.events)
             facts.settle(self.device)
         except Exception as error:
             self._unknown("the precision of the reference, and which trivial answers would pass, are not known", error)
-        self.oracle = Oracle(reference.model, reference.probe.precision, self._company.step_aside)
+        self.oracle = Oracle(reference.model, self.probe.precision, self._company.step_aside)
         self.oracle.any_dtype = bool(getattr(reference.module, "any_dtype", False))
 
     def _probed(self, reference: Implementation) -> probe.Probe:
@@ -187,6 +187,6 @@ class Knowing(Asking):
             wanted,
             allowed=cases.domain(module),
             layouts=bool(getattr(module, "any_layout", False)),
-            holes=self.reference.probe.holes,
+            holes=self.probe.holes,
             clock=self._company.clock,
         )

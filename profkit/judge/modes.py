@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from profkit.guest import facts
+from profkit.guest.implementation import Implementation
 from profkit.guest.ranges import annotated
 from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import close
-from profkit.judge.implementation import Implementation
 from profkit.judge.precision.bits import BORDERS
 from profkit.judge.timed import Timed
 from profkit.launch.alone import counting

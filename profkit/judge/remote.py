@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ import psutil
 import torch
 
 from profkit.guest.channel import Channel, EndedError, OverdueError
+from profkit.guest.implementation import Implementation
 from profkit.guest.tensors import exchange, staging
+from profkit.guest.tensors.compare import tensors
 from profkit.judge.events import Events
 from profkit.judge.timing.company import Company
 from profkit.launch import waiting
 from profkit.launch.process import FAMILY
-from profkit.launch.protocol import LIMITS, Job, Subject
+from profkit.launch.protocol import LIMITS, PATIENT, Job, Subject
 
 _QUIET = 1.0
 """Seconds before the same phase is announced again."""
@@ -55,8 +58,11 @@ class RemoteError(RuntimeError):
         events.send("impl", subject.name, status=self.status or status, reason=str(self), tail=self.tail)
 
 
-class Remote:
-    """A candidate's process. `turns`: changes of data that go along with the next request."""
+class Remote(Implementation):
+    """A candidate in a process of its own, whose Guest answers the questions of the same names.
+
+    `turns`: changes of data that go along with the next request. `expected`: device bytes of the reference's answer.
+    """
 
     def __init__(self, subject: Subject, job: Job, device: torch.device, events: Events) -> None:
         self.subject = subject
@@ -69,7 +75,7 @@ class Remote:
         self._events = events
         self._said = ("", 0.0)
         self._files = 0
-        self.gone = False
+        self._called = False
         self.turns: list[dict[str, Any]] = []
         self.company: Company | None = None
         self.process = self._above = 0
@@ -78,9 +84,7 @@ class Remote:
         self._halted: list[int] = []
         # Memory shared with the other process, in both directions.
         self._areas = {way: staging.Area(device) for way in ("given", "answer")} if device.type == "cuda" else {}
-        self._wanted, self._alone = 0, False
-        self.expected = 0
-        """Device bytes of the reference's answer."""
+        self._wanted, self._alone, self.expected = 0, False, 0
 
     def ask(self, question: str, **arguments: Any) -> dict[str, Any]:
         """The answer. Raises RemoteError for an exception there, LostCandidateError for none."""
@@ -227,6 +231,9 @@ class Remote:
                 os.kill(pid, number)
         self._halted = family if yes else []
 
+    def forgive(self, yes: bool) -> None:
+        self.forgiven = yes
+
     def rest(self) -> None:
         """Stop the process until the next request."""
         self._halt(not self.gone)
@@ -293,3 +300,63 @@ class Remote:
             what = str(error).partition("\n")[0][:300]
             reason = f"its output cannot be read as tensors: {what}"
             raise RemoteError(self.subject.name, {"reason": reason}) from error
+
+    # What an implementation does
+
+    def plain(self, arguments: list[Any], seed: int) -> Any:
+        self.phase = "check" if self._called else "first"
+        if self.device.type == "cuda":
+            # Free the judge's cached memory for the candidate.
+            torch.cuda.empty_cache()
+        clock = self.company.clock if self.company is not None else time.monotonic
+        given, answer, began = self.hand_over(list(arguments)), self.fresh_file(), clock()
+        reply = self.ask("call", given=given, output=answer.name, seed=seed)
+        if not self._called:
+            # Later calls may be as slow.
+            self._called, self.patience = True, PATIENT * (clock() - began)
+        output = self.output(answer)
+        if reply.get("changed"):
+            _change(arguments, self.output(answer.with_name(str(reply["changed"]))))
+        return output
+
+    def keep(self, values: Mapping[str, torch.Tensor]) -> None:
+        self._ask("keep", given=self.hand_over(dict(values)))
+
+    def left(self, arguments: list[Any], seed: int, values: Mapping[str, torch.Tensor]) -> Any:
+        return self._answered("left", [arguments, dict(values)], seed=seed)
+
+    def parameters(self) -> dict[str, list[int]]:
+        shapes = self._ask("parameters").get("shapes")
+        if not isinstance(shapes, dict):
+            raise self.nonsense()
+        return shapes
+
+    def gradients(self, given: list[Any], wanted: Sequence[str]) -> Any:
+        return self._answered("gradients", given, phase="first", wanted=list(wanted))
+
+    def take(self, values: Mapping[str, torch.Tensor]) -> None:
+        self._ask("take", given=self.hand_over(dict(values)))
+
+    def rebuild(self, spec: Mapping[str, Any], seed: int, device: torch.device) -> None:
+        self._called = False
+        self._ask("rebuild", phase="first", given=self.hand_over(dict(spec)), seed=seed)
+
+    def restore(self) -> None:
+        self._called = False
+        self._ask("restore")
+
+    def _ask(self, question: str, phase: str = "check", **arguments: Any) -> dict[str, Any]:
+        self.phase = phase
+        return self.ask(question, **arguments)
+
+    def _answered(self, question: str, given: Any, phase: str = "check", **arguments: Any) -> Any:
+        answer = self.fresh_file()
+        self._ask(question, phase, given=self.hand_over(given), output=answer.name, **arguments)
+        return self.output(answer)
+
+
+def _change(arguments: Sequence[Any], changed: Any) -> None:
+    """Repeat the in-place mutation of the other process."""
+    for (_, mine), (_, theirs) in zip(tensors(list(arguments)), tensors(changed), strict=False):
+        if isinstance(mine, torch.Tensor) and isinstance(theirs, torch.Tensor) and mine.shape == theirs.shape:
+            mine.copy_(theirs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import time
@@ -14,16 +15,16 @@ import torch
 from profkit.errors import ProfkitError
 from profkit.guest import facts, heap, settings
 from profkit.guest.build import loading
+from profkit.guest.implementation import Implementation
 from profkit.guest.tensors import inputs, state
 from profkit.guest.tensors.compare import Left, Verdict, same, tensors
 from profkit.judge import cases, implementation
 from profkit.judge import guests as judge
 from profkit.judge.events import Events
-from profkit.judge.implementation import Implementation, RemoteImplementation
 from profkit.judge.modes import Modes
 from profkit.judge.precision import probe as tried
 from profkit.judge.precision import twin
-from profkit.judge.remote import LostCandidateError, RemoteError
+from profkit.judge.remote import LostCandidateError, Remote, RemoteError
 from profkit.judge.weight_checks import WeightChecks
 from profkit.launch import cache, walls
 from profkit.launch.protocol import PATIENT, Job, Subject
@@ -91,7 +92,7 @@ class Session(Modes):
             sound = self._backward(sound)
         asked = self._weights.follow([] if again else [one for one in sound if not one.gone])
         # What may bring a process down comes last, and only where there is one for each.
-        apart = [c for c in asked if c.remote and not c.gone]
+        apart: list[Implementation] = [c for c in asked if isinstance(c, Remote) and not c.gone]
         took = self._company.clock() - began
         if late := bool(apart) and took > self._job.whole:
             self.events.send(
@@ -139,7 +140,7 @@ class Session(Modes):
         self.reference = first
         self.events.send("allowed", precisions=[str(one) for one in getattr(first.module, "allowed_precisions", ())])
         if job.mode == "judge":
-            return judge.build(remotes, first, seed, self.events)
+            return list(judge.build(remotes, first, seed, self.events))
         return self._load_here(seed)
 
     def _load_here(self, seed: int) -> list[Implementation]:
@@ -152,12 +153,10 @@ class Session(Modes):
     def _built(self, subject: Subject, build: Callable[[], Implementation]) -> Implementation | None:
         """The result of `build`; None, and an event, when it fails."""
         self.events.phase("load" if subject.role == "reference" else "build", subject.name)
-        began, switches = time.perf_counter(), settings.read()
-        built = None
-        with self.blame(subject, "load-error"):
+        began, built = time.perf_counter(), None
+        own = contextlib.nullcontext() if subject.role == "reference" else settings.kept(subject.name, self.events)
+        with self.blame(subject, "load-error"), own:
             built = build()
-        if subject.role != "reference":
-            settings.keep(switches, subject.name, self.events)
         if built is not None:
             self.events.send("impl", subject.name, status="loaded", build_seconds=time.perf_counter() - began)
         return built
@@ -200,7 +199,7 @@ class Session(Modes):
                 code="state-unfollowed",
             )
         both = sorted(set(want) & set(got))
-        if self.reference.probe.random:
+        if self.probe.random:
             return verdict
         mine, theirs, before = ({one: held[one] for one in both} for held in (got, want, values))
         case = self.oracle.case(arguments, Left(before, theirs), state.keeping(both))
@@ -214,8 +213,8 @@ class Session(Modes):
     def compared(self, candidate: Implementation) -> Verdict | None:
         """The verdict of the trials, the first failure if any; None after an exception."""
         name = candidate.subject.name
-        if isinstance(candidate, RemoteImplementation):
-            candidate.model.expected = self._bytes
+        if isinstance(candidate, Remote):
+            candidate.expected = self._bytes
         least, verdict, worst = 0.0, Verdict("ok"), math.inf
         for number, (seed, shape) in enumerate(self._rounds()):
             # The first call is a phase of its own: something may still be compiled in it (Triton).
@@ -241,10 +240,10 @@ class Session(Modes):
         self, candidate: Implementation, arguments: list[Any], seed: int, *, exact: bool, drawn: bool
     ) -> Verdict:
         """Compare on these arguments (consumed); the candidate runs first. exact: measure bits."""
-        probe, mine, switches = self.reference.probe, inputs.clone(arguments), settings.read()
-        got = candidate.plain(mine, seed)
-        facts.settle(self.device)
-        settings.keep(switches, candidate.subject.name, self.events, called=True)
+        probe, mine = self.probe, inputs.clone(arguments)
+        with settings.kept(candidate.subject.name, self.events, called=True):
+            got = candidate.plain(mine, seed)
+            facts.settle(self.device)
         if not probe.mutates and not same(mine, arguments):
             return Verdict("mutates-inputs", f"changes its inputs: {_changes(mine, arguments)}")
         inputs.seed_all(seed)
@@ -264,7 +263,7 @@ class Session(Modes):
 
     def _hold(self, sound: list[Implementation], wanted: tuple[str, ...]) -> list[Implementation]:
         """Check on unusual inputs; returns the candidates that are not rejected."""
-        if not sound or self.reference.probe.random:
+        if not sound or self.probe.random:
             return sound
         names = [candidate.subject.name for candidate in sound]
         self.events.phase("work", self.reference.subject.name, factor=2.0)
@@ -304,7 +303,7 @@ class Session(Modes):
             self.events.send("impl", name, status="stops-computing", reason=what)
         elif trial.binding:
             self.events.send("impl", name, status=verdict.status, reason=f"{trial.name}: {verdict.what}")
-        elif given := tried.gives(trial, got, self.reference.probe, self._drawn):
+        elif given := tried.gives(trial, got, self.probe, self._drawn):
             what = f"gives {given}, which is right for the inputs as they are drawn alone; wrong for {trial.name}"
             self.events.send("impl", name, status="mismatch", reason=what)
         elif trial.kind in ("layout", "shape"):

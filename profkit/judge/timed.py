@@ -14,15 +14,16 @@ import torch
 
 from profkit.guest import backward, facts, settings
 from profkit.guest.build import loading
+from profkit.guest.implementation import Implementation
 from profkit.guest.ranges import annotated
 from profkit.guest.subject import Data, TimedCall, set_count
 from profkit.guest.tensors import inputs, state
 from profkit.guest.tensors.compare import Verdict, tensors
 from profkit.judge import guests as judge
-from profkit.judge.implementation import Implementation, RemoteImplementation
 from profkit.judge.knowing import Knowing
 from profkit.judge.precision.bits import Precision
 from profkit.judge.precision.oracle import Case, Oracle
+from profkit.judge.remote import Remote
 from profkit.judge.timing import engine
 from profkit.judge.timing.claims import RemoteCall
 from profkit.judge.weight_checks import unmatched
@@ -46,10 +47,6 @@ class Plan:
     judged: Callable[[list[Any], Any, Any], Verdict]
     of: str = ""
     wanted: tuple[str, ...] = ()
-
-    def called(self, model: Any) -> Any:
-        """The callable to time."""
-        return backward.Gradients(model, self.wanted, alone=self.of == backward.BACKWARD) if self.of else model
 
 
 def _as_exact(
@@ -188,12 +185,12 @@ class Timed(Knowing):
         self.events.phase("work", self.reference.subject.name, factor=2.0)
         self.put(frozenset(self.live.live))
         what, fix = "gradients were neither compared nor timed", "give a reference that can be differentiated"
-        if not self.reference.probe.repeatable:
+        if not self.probe.repeatable:
             why = "the reference draws random numbers or changes its inputs"
             self.events.send("caveat", what=what, how_much=why, fix=fix, code="no-gradients")
             return None
         try:
-            found = Slopes(self.reference.model, self.unseen(), self.reference.probe.precision)
+            found = Slopes(self.reference.model, self.unseen(), self.probe.precision)
             facts.settle(self.device)
         except Exception as error:
             self._unknown(what, error, fix, "no-gradients")
@@ -243,7 +240,7 @@ class Timed(Knowing):
 
         def turn(name: str) -> None:
             # What one of this process switches in its timed calls is not to be on in another's.
-            if current and not any(one.remote for one in sound):
+            if current and not any(isinstance(one, Remote) for one in sound):
                 settings.keep(switches, current[0].name, self.events, called=True)
             current[:] = [next(i.subject for i in sound if i.subject.name == name)]
             self.events.phase("time", name)
@@ -277,28 +274,28 @@ class Timed(Knowing):
 
     def _calls(self, sound: list[Implementation], turn: Callable[[str], None], plan: Plan) -> dict[str, Any]:
         """Timed calls of every implementation, with input sets of its own."""
-        probe = self.reference.probe
+        probe = self.probe
         drawn = [one for _, one in tensors(plan.draw()) if isinstance(one, torch.Tensor)]
         count = set_count(sum(one.untyped_storage().nbytes() for one in drawn), len(sound))
         self.put(frozenset(self.live.live))
         calls: dict[str, Any] = {}
         for one in sound:
             turn(one.subject.name)
-            loading.use(one.lock)
             compared = not probe.random and one is not self.reference
             alone = compared and not probe.repeatable
             bits = min(math.inf if plan.of else one.bits, probe.precision.required)
             judged = functools.partial(_as_exact, plan.judged, bits)
             answer = lambda given, alive=one.alive: plan.answer(given, alive)  # noqa: E731
             data = Data(plan.draw, count, answer, judged) if compared else Data(plan.draw, count)
-            if isinstance(one, RemoteImplementation):
-                call: Any = RemoteCall(one.model, data, plan.of, plan.wanted, alone)
+            if isinstance(one, Remote):
+                call: Any = RemoteCall(one, data, plan.of, plan.wanted, alone)
             else:
+                loading.use(one.lock)
                 afresh, own = (
                     functools.partial(state.put, one.model, one.kept),
                     None if one is self.reference else one.own,
                 )
-                model = plan.called(one.model)
+                model = backward.timed(one.model, plan.of, plan.wanted)
                 call = TimedCall(model, data.turn, data.check, alone=alone, afresh=afresh, own=own)
             calls[one.subject.name] = call
         return calls

@@ -12,12 +12,12 @@ import torch
 
 from profkit.errors import ProfkitError
 from profkit.guest import settings
+from profkit.guest.implementation import Implementation
 from profkit.guest.tensors import inputs, weights
 from profkit.guest.tensors.compare import Verdict, close, coded, tensors
 from profkit.judge import guests as judge
 from profkit.judge import implementation
 from profkit.judge.events import Events
-from profkit.judge.implementation import Implementation
 from profkit.judge.precision import memory_stress
 from profkit.judge.remote import LostCandidateError
 
@@ -111,18 +111,15 @@ class WeightChecks:
         session, live = self._session, self._session.live
         session.put(frozenset(live.live))
         spec = implementation.spec(session.reference, session.built_with, live, loaded=loaded)
-        switches = settings.read()
-        try:
+        with settings.kept(candidate.subject.name, self._events):
             candidate.rebuild(spec, session.built_with, session.device)
-        finally:
-            settings.keep(switches, candidate.subject.name, self._events)
 
     def follow(self, sound: list[Implementation]) -> list[Implementation]:
         """Check an in-place update, then other weights; returns the candidates that are still right."""
         session, reference = self._session, self._session.reference
         names = weights.changeable(reference.model, session.live.live)
         every = [*names, *sorted(reference.drawn.difference(names))]
-        if not every or reference.probe.random or weights.too_many(reference.model):
+        if not every or self._session.probe.random or weights.too_many(reference.model):
             return sound
         others: list[Others] = []
         try:

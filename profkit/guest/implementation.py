@@ -1,0 +1,113 @@
+"""A loaded implementation of this process: the reference, or a candidate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from profkit.guest import backward
+from profkit.guest.build import birth, loading
+from profkit.guest.subject import plain, spoil
+from profkit.guest.tensors import inputs, precision, state, weights
+from profkit.launch.protocol import Subject
+
+
+@dataclass(eq=False)
+class Implementation:
+    """A loaded implementation, ready to be called with fresh inputs.
+
+    `match`: its tensors that correspond to the reference's. `alive`: names of weights that both sides have drawn
+    values for in comparisons. `kept`: the state that every compared call begins with. `own`: names of the reference's
+    tensors. `fixed`, `drawn`: see weights. `was`: the model before `rebuild`. `bits`: precision of its answers in the
+    trials. `gone`: its process has ended.
+    """
+
+    subject: Subject
+    module: ModuleType
+    lock: loading.BuildLock
+    model: Any
+    match: weights.Match = field(default_factory=weights.Match)
+    alive: frozenset[str] = frozenset()
+    precision: str = ""
+    fixed: frozenset[str] = frozenset()
+    drawn: frozenset[str] = frozenset()
+    kept: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    own: Sequence[str] = ()
+    mode: str = loading.EVAL
+    was: Any = None
+    bits: float = math.inf
+    gone: bool = False
+
+    def forgive(self, yes: bool) -> None:
+        """Whether the end or silence of its process is no failure from here on."""
+
+    def let_go(self) -> None:
+        """Release its process."""
+
+    def call(self, arguments: list[Any]) -> Any:
+        loading.use(self.lock)
+        return self.model(*arguments)
+
+    def afresh(self, arguments: list[Any], seed: int) -> Any:
+        """Its answer at this generator seed and from the state to begin with, in plain tensors."""
+        inputs.seed_all(seed)
+        state.put(self.model, self.kept)
+        return plain(self.call(arguments))
+
+    def plain(self, arguments: list[Any], seed: int) -> Any:
+        """A copy of its answer at this generator seed; in-place mutation of inputs is carried over."""
+        output = self.afresh(arguments, seed)
+        answer = inputs.clone(output)
+        spoil(output, self.model, self.own, but=arguments)
+        return answer
+
+    def keep(self, values: Mapping[str, torch.Tensor]) -> None:
+        """Begin every compared call with these values of the reference's state."""
+        self.kept = values
+
+    def left(self, arguments: list[Any], seed: int, values: Mapping[str, torch.Tensor]) -> Any:
+        """Its state under these names after a call that began with these values."""
+        inputs.seed_all(seed)
+        return state.left(self.model, values, lambda: self.call(arguments))
+
+    def parameters(self) -> dict[str, list[int]]:
+        return {name: list(one.shape) for name, one in backward.parameters(self.model).items()}
+
+    def gradients(self, given: list[Any], wanted: Sequence[str]) -> Any:
+        loading.use(self.lock)
+        return backward.Gradients(self.model, wanted)(*given)
+
+    def take(self, values: Mapping[str, torch.Tensor]) -> None:
+        """Put values, by the reference's names, into its weights."""
+        weights.put(self.model, values, self.match.pairs)
+
+    def rebuild(self, spec: Mapping[str, Any], seed: int, device: torch.device) -> None:
+        """Construct it again from `init`, with `live` for constant weights, then load `weights`."""
+        loading.use(self.lock)
+        self.was = self.model if self.was is None else self.was
+        self.model = birth.construct(self.module, spec, seed, device, precision.TYPES[self.precision])
+
+    def restore(self) -> None:
+        """Go back to the model before `rebuild`."""
+        if self.was is not None:
+            self.model, self.was = self.was, None
+
+
+def candidate(
+    subject: Subject,
+    loaded: tuple[ModuleType, loading.BuildLock],
+    spec: Mapping[str, Any],
+    seed: int,
+    device: torch.device,
+    kind: str,
+) -> Implementation:
+    """Construct a candidate with the reference's arguments and weights; kind: of its precision."""
+    module, lock = loaded
+    model = birth.construct(module, spec, seed, device, precision.TYPES[kind])
+    match = weights.match(model, spec["weights"] or {}, spec["constructed"])
+    return Implementation(subject, module, lock, model, match=match, precision=kind, own=spec["own"])
