@@ -26,26 +26,15 @@ QUANTILES = (0.5, 0.9, 0.99, 0.9999)
 
 
 @dataclass
-class Profile:
-    """Response to drawn inputs: quantiles and maximum, of all elements and those below `edge`."""
-
-    every: list[float]
-    small: list[float]
-    edge: float
-
-
-@dataclass
 class Precision:
     """Known precision of a task.
 
-    `type`: of its inputs, weights and arithmetic; `own`: bits of the reference; `noise`: outputs of rounding noise;
-    `profiles`: by output.
+    `type`: of its inputs, weights and arithmetic; `own`: bits of the reference; `noise`: outputs of rounding noise.
     """
 
     type: str = "fp32"
     own: float = math.inf
     noise: list[str] = field(default_factory=list)
-    profiles: dict[str, Profile] = field(default_factory=dict)
 
     @property
     def required(self) -> float:

@@ -20,11 +20,11 @@ from profkit.guest.tensors.compare import (
     Left,
     Verdict,
     chunks,
-    close,
     figures,
     form,
     identical,
     inexact,
+    rms,
     scalars,
     step,
     strange,
@@ -35,7 +35,6 @@ from profkit.judge.precision.bits import (
     BORDERS,
     UNITS,
     Precision,
-    Profile,
     as_tensor,
     bounded,
     class_of,
@@ -45,7 +44,6 @@ from profkit.judge.precision.bits import (
     less_rounding,
     over,
     quantiles,
-    share,
     to_bits,
     top_share,
 )
@@ -62,7 +60,7 @@ _MANY = 8
 _OFFENDERS = 1 << 12
 _STRAY = 8
 """Ratio of integers changed by a moved run to those that only the candidate changed."""
-_SURE, _ROUGH, _RARE = 0.5, 2.0, 3.0
+_ROUGH, _RARE = 2.0, 3.0
 _NOISE = 0.5
 
 
@@ -100,7 +98,7 @@ class Oracle:
         self.any_dtype = False
 
     def case(self, arguments: list[Any], want: Any, view: twin.View = twin.called, *, drawn: bool = False) -> Case:
-        """The expected answer `want` to these arguments. drawn: the profiles apply to them."""
+        """The expected answer `want` to these arguments. drawn: not unusual ones."""
         return Case(self, arguments, want, view, drawn=drawn)
 
     def runs(
@@ -140,7 +138,7 @@ class Case:
     def judged(self, got: Any, *, exact: bool = False, full: bool = False, strict: bool = False) -> Verdict:
         """The verdict on an answer.
 
-        exact: measure the bits even where the profile would do. full: with means and medians. strict: reject a type
+        exact: measure the bits even where the size of the error would do. full: with means and medians. strict: reject a type
         coarser than the task's.
         """
         known = self._oracle.precision
@@ -163,8 +161,8 @@ class Case:
             exactly = False
             if what := self._strange(n, have):
                 return Verdict("nan", f"{where}: {what}")
-            found = self._quick(n, have)
-            if exact or not found >= known.required + _SURE:
+            found = math.inf
+            if exact or not self._near(n, have):
                 found, what = self._measured(n, have)
                 # On unusual inputs the reference itself may have fewer bits.
                 if found < least and (self._drawn or found < min(least, self._own(n) - _RARE)):
@@ -174,17 +172,6 @@ class Case:
         return Verdict(
             "ok", precision="" if exactly else known.named(bits), bits=None if exactly else bounded(bits), **shown
         )
-
-    def profiles(self) -> dict[str, Profile]:
-        """The response of every floating output."""
-        found = {}
-        for n, (where, leaf) in enumerate(self._leaves):
-            one = self._sampled(n) if is_float(leaf) else None
-            if one is not None:
-                edge = float(one.truth.abs().median())
-                small = one.truth.abs() < edge
-                found[where] = Profile(quantiles(one.response), quantiles(one.response[small]), edge)
-        return found
 
     def noise(self) -> list[str]:
         """Outputs that rounding alone moves by as much as their size."""
@@ -228,28 +215,16 @@ class Case:
         index = slice(None, None, step(want.numel()))
         return self._ratio(one, flat(want, index), want.dtype, self._base(n, index))
 
-    def _quick(self, n: int, have: torch.Tensor) -> float:
-        """Bits by the profile of drawn inputs, -inf without one."""
-        where, want = self._leaves[n]
+    def _near(self, n: int, have: torch.Tensor) -> bool:
+        """Whether it is right by the size of its error alone, which spares the runs of the reference."""
+        want = self._leaves[n][1]
         if have.dtype == want.dtype and identical(have, want):
-            return math.inf
-        profile = self._oracle.precision.profiles.get(where) if self._drawn else None
+            return True
         if self._bases[n] is not None:
-            return -math.inf
-        if profile is None:
-            rough = self._oracle.precision.required + _ROUGH
-            return rough if close(have, want, rough) else -math.inf
-        index = slice(None, None, step(want.numel()))
-        a, b = (flat(one, index) for one in (have, want))
-        error = less_rounding(a, b, 2.0 * half_unit(have.dtype))
-        top = max(
-            (float(less_rounding(x, y, 2.0 * half_unit(have.dtype)).max()) for x, y in chunks(have, want)),
-            default=0.0,
-        )
-        small = error[b.abs() < profile.edge]
-        ratios = [over(quantiles(error), profile.every), over(quantiles(small), profile.small)]
-        ratios.append(share(top, profile.every[-1]))
-        return to_bits(max(ratios))
+            return False
+        room, scale = 2.0 ** -(self._oracle.precision.required + _ROUGH), rms(want)
+        errors = ((less_rounding(a, b, 2.0 * half_unit(have.dtype)), b) for a, b in chunks(have, want))
+        return not any(bool((error > room * (b.abs() + scale)).any()) for error, b in errors)
 
     def _measured(self, n: int, have: torch.Tensor) -> tuple[float, str]:
         """(bits, the mismatch in words) by truth, at a sample and at the worst elements."""

@@ -124,7 +124,6 @@ def probe(
     case = Oracle(model, known, pause).case(kept, answer)
     known.noise = case.noise()
     known.own = case.own()
-    known.profiles = case.profiles()
     passing, still = [], list[str]()
     given = _passed_through(kept, answer)
     for name, trial in trivial(thinned(answer), given, other):
@@ -137,7 +136,7 @@ def probe(
         elif name == OTHERS and len(bits) > 1:
             leaves = dict(tensors(answer))
             still = [where for where in right if isinstance(leaves[where], torch.Tensor) and where not in known.noise]
-    if known.noise and len(known.noise) == len(known.profiles) == len(list(tensors(answer))):
+    if known.noise and len(known.noise) == len(list(tensors(answer))):
         passing = ["rounding noise"]
     return replace(found, passing=passing, still=still)
 
