@@ -203,12 +203,12 @@ class Asking:
             "mismatch", f"output differs from the reference's from the same seed, the worst by {shown['max_abs']:.3g}"
         )
 
-    def usual(self, candidate: Implementation, alive: Collection[str]) -> Verdict:
+    def usual(self, candidate: Implementation) -> Verdict:
         """Compare a candidate on drawn inputs once more: after unusual ones its state may be stale."""
         last = Verdict("ok")
         for _ in range(_CONTROLS):
             arguments = self.unseen()
-            last = self.verdict(candidate.plain(inputs.clone(arguments), 0), arguments, alive)
+            last = self.verdict(candidate.plain(inputs.clone(arguments), 0), arguments, candidate.alive)
             if last.status != "ok":
                 break
         return last
@@ -216,6 +216,17 @@ class Asking:
     def fragile(self, name: str, where: str, what: str) -> None:
         """Send a condition: silently wrong on inputs that the task does not exclude."""
         self.events.send("fragile", name, input=where, what=what[:300])
+
+    def unmatched(self, candidate: Implementation, why: str) -> None:
+        """Send a caveat: some weights were compared as constructed."""
+        self.events.send(
+            "caveat",
+            candidate.subject.name,
+            what=f"weights: {candidate.subject.name} was compared with some as they are constructed",
+            how_much=f"{why}: whether it uses them is not known",
+            fix="name parameters and buffers as the reference does",
+            code="weights-unmatched",
+        )
 
     def note(self, name: str, what: str) -> None:
         """Send a remark that does not count against the candidate."""

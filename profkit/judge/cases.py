@@ -11,8 +11,8 @@ import functools
 import math
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
@@ -45,13 +45,14 @@ Domain = Sequence[Any] | None
 
 @dataclass(frozen=True)
 class Trial:
-    """Unusual inputs with the reference's answer; binding: a wrong answer rejects."""
+    """Unusual inputs, or weights by name, with the reference's answer; binding: a wrong answer rejects."""
 
     name: str
     kind: str
     arguments: list[Any]
     answer: Any
     binding: bool
+    values: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
 
 def domain(module: ModuleType) -> Domain:
@@ -85,7 +86,7 @@ def trials(
     # A declared domain allows all of its values.
     common = Common(drawn, other) if allowed is None and "values" in wanted else None
     usual = _finite(ask(inputs.clone(drawn)))
-    for name, kind, arguments in _quietly(variants(drawn, allowed, other, common, wanted)):
+    for name, kind, arguments in quietly(variants(drawn, allowed, other, common, wanted)):
         if name.startswith(HOLED) and not holes:
             continue
         began = clock()
@@ -99,7 +100,7 @@ def trials(
             break
 
 
-def _quietly(found: Iterator[Any]) -> Iterator[Any]:
+def quietly(found: Iterator[Any]) -> Iterator[Any]:
     """Yield until a change fails, for instance by overflow of a type."""
     try:
         yield from found

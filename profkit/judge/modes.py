@@ -16,7 +16,7 @@ from profkit.guest.ranges import annotated
 from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import close
 from profkit.judge.precision.bits import BORDERS
-from profkit.judge.timed import Timed
+from profkit.judge.weight_checks import WeightChecks
 from profkit.launch.alone import counting
 from profkit.torch_tools import perturb, work
 from roofline.errors import RooflineError
@@ -25,7 +25,7 @@ _held = contextlib.ExitStack()
 """What this process has until it ends."""
 
 
-class Modes(Timed):
+class Modes(WeightChecks):
     def _annotated_calls(self, implementations: list[Implementation]) -> None:
         """One warm-up call, then one in the range sample / implementation / counters, for ncu.
 

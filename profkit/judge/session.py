@@ -6,7 +6,7 @@ import contextlib
 import functools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from profkit.judge.modes import Modes
 from profkit.judge.precision import probe as tried
 from profkit.judge.precision import twin
 from profkit.judge.remote import LostCandidateError, Remote, RemoteError
-from profkit.judge.weight_checks import WeightChecks
+from profkit.judge.weight_checks import UPDATED
 from profkit.launch import cache, walls
 from profkit.launch.protocol import PATIENT, Job, Subject
 
@@ -42,10 +42,6 @@ def run(job: Job, events: Events) -> None:
 
 class Session(Modes):
     """One job: the reference here, its candidates here or in processes of their own."""
-
-    def __init__(self, job: Job, events: Events) -> None:
-        super().__init__(job, events)
-        self._weights = WeightChecks(self)
 
     def run(self) -> None:
         self.events.send("facts", device=facts.device_facts(self.device), versions=facts.versions())
@@ -90,7 +86,7 @@ class Session(Modes):
             sound = self._more_shapes(sound)
         if (self._job.backward or getattr(self.reference.module, "backward", False) is True) and not again:
             sound = self._backward(sound)
-        asked = self._weights.follow([] if again else [one for one in sound if not one.gone])
+        asked = self._with_other_weights([] if again else [one for one in sound if not one.gone])
         # What may bring a process down comes last, and only where there is one for each.
         apart: list[Implementation] = [c for c in asked if isinstance(c, Remote) and not c.gone]
         took = self._company.clock() - began
@@ -101,22 +97,24 @@ class Session(Modes):
                 how_much=f"checks and timing took {took:.0f} s",
                 fix="raise the time budget",
             )
-        left = apart if late else self._hold(apart, cases.FORMS)
-        self.forget([one for one in apart if one not in left])
+        if not late:
+            self._hold(apart, self._unusual(cases.FORMS))
         judge.let_go(candidates)
         self._company.leave()
         if self.device.type == "cpu" and not (again or cache.ceilings(facts.device_facts(self.device)).exists()):
             self._ceilings()
 
     def _stressed(self, timed: list[Implementation]) -> list[Implementation]:
-        """Candidates that are right on other values too; discard the others' samples."""
+        """Candidates that are right on other values too."""
         self._begin_afresh(True)
-        left = self._hold(timed, cases.VALUES)
+        left = self._hold(timed, self._unusual(cases.VALUES))
         self._begin_afresh(False)
-        wrong = [one for one in timed if one not in left]
-        judge.let_go(wrong)
-        self.forget(wrong)
         return left
+
+    def _with_other_weights(self, sound: list[Implementation]) -> list[Implementation]:
+        """Candidates that are right with other weights too, and again with those that were timed."""
+        left = self._hold(sound, cases.quietly(self._weight_trials()))
+        return [one for one in left if not one.gone and (not self._held or self._restored(one))]
 
     def _load(self) -> list[Implementation] | None:
         """The candidates that could be built; None when the reference could not."""
@@ -165,7 +163,7 @@ class Session(Modes):
         """Compare on every seed until the first failure. True when the candidate may be timed."""
         name = candidate.subject.name
         with self.blame(candidate.subject, "error") as failed:
-            self._weights.give(candidate)
+            self._give(candidate)
             if self._state.tells:
                 candidate.keep(self._state.values)
         if failed:
@@ -173,7 +171,7 @@ class Session(Modes):
         verdict = self.compared(candidate)
         with self.blame(candidate.subject, "error") as failed:
             if verdict is not None and verdict.status in ("mismatch", "nan"):
-                verdict = self._weights.explained(candidate, verdict)
+                verdict = self._explained(candidate, verdict) or self.compared(candidate)
             if verdict is not None and verdict.status == "ok" and self._state.binding:
                 verdict = self._leaves(candidate, verdict)
         if failed or verdict is None:
@@ -261,58 +259,74 @@ class Session(Modes):
 
     # Unusual inputs
 
-    def _hold(self, sound: list[Implementation], wanted: tuple[str, ...]) -> list[Implementation]:
-        """Check on unusual inputs; returns the candidates that are not rejected."""
-        if not sound or self.probe.random:
-            return sound
-        names = [candidate.subject.name for candidate in sound]
-        self.events.phase("work", self.reference.subject.name, factor=2.0)
-        for trial in self._unusual(wanted):
-            for candidate in list(sound):
-                if not (candidate.gone or self._bears(candidate, trial)):
-                    sound = [one for one in sound if one is not candidate]
+    def _hold(self, sound: list[Implementation], trials: Iterable[cases.Trial]) -> list[Implementation]:
+        """Check on unusual inputs or weights; let go of and forget the candidates that are rejected."""
+        left = list(sound)
+        if sound and not self.probe.random:
             self.events.phase("work", self.reference.subject.name, factor=2.0)
-        self.events.send("properties", names=names, kinds=list(wanted))
-        return sound
+            for trial in trials:
+                left = [one for one in left if one.gone or self._bears(one, trial)]
+                self.events.phase("work", self.reference.subject.name, factor=2.0)
+        wrong = [one for one in sound if one not in left]
+        judge.let_go(wrong)
+        self.forget(wrong)
+        return left
 
     def _bears(self, candidate: Implementation, trial: cases.Trial) -> bool:
+        """Whether a candidate stays after unusual inputs or weights."""
         name = candidate.subject.name
+        if trial.values and name in self._folded:
+            return True
         self.events.phase("check", name)
         candidate.forgive(trial.kind in cases.FORMS or not trial.binding)
         try:
-            got = candidate.plain(inputs.clone(trial.arguments), 0)
-            if candidate.alive == self.live.live.keys():
-                self.put(candidate.alive)
-                verdict = self.oracle.case(trial.arguments, trial.answer).judged(got)
-            else:
-                verdict = self.verdict(got, trial.arguments, candidate.alive, drawn=False)
+            got, verdict = self._tried(candidate, trial)
         except ProfkitError:
             raise
         except Exception as error:
             return self._refuses(candidate, trial, error)
         finally:
             candidate.forgive(False)
-        if verdict.status == "ok":
+        if trial.kind == UPDATED:
+            self._updated(candidate, verdict.status != "ok")
+        if verdict.status == "ok" or trial.kind == UPDATED:
             return True
         with self.blame(candidate.subject, "error") as failed:
-            usual = self.usual(candidate, candidate.alive)
+            if trial.values:
+                candidate.take(self._held)
+            usual = self.usual(candidate)
         if failed:
             return False
-        if usual.status != "ok":
+        what = ""
+        if usual.status != "ok" and trial.values:
+            self._folded.add(name)
+            self.note(name, "weights are folded at the first update")
+        elif usual.status != "ok":
             what = f"right in the trials, wrong in later calls on inputs of the same kind: {usual.what}"
-            self.events.send("impl", name, status="stops-computing", reason=what)
+            verdict = replace(verdict, status="stops-computing")
         elif trial.binding:
-            self.events.send("impl", name, status=verdict.status, reason=f"{trial.name}: {verdict.what}")
+            right = "right for weights as they are constructed, wrong where "
+            what = f"{trial.name.replace('weights where ', right)}: {verdict.what}"
         elif given := tried.gives(trial, got, self.probe, self._drawn):
             what = f"gives {given}, which is right for the inputs as they are drawn alone; wrong for {trial.name}"
-            self.events.send("impl", name, status="mismatch", reason=what)
+            verdict = replace(verdict, status="mismatch")
         elif trial.kind in ("layout", "shape"):
             self.note(name, f"wrong for {trial.name}: {verdict.what}")
-            return True
         else:
             self.fragile(name, trial.name, verdict.what)
-            return True
-        return False
+        if what:
+            self.events.send("impl", name, status=verdict.status, reason=what)
+        return not what
+
+    def _tried(self, candidate: Implementation, trial: cases.Trial) -> tuple[Any, Verdict]:
+        """Its answer to a trial, and the verdict."""
+        if trial.values:
+            candidate.take({**self._held, **trial.values})
+        got = candidate.plain(inputs.clone(trial.arguments), 0)
+        if trial.values or candidate.alive == self.live.live.keys():
+            with self.weights_as(trial.values):
+                return got, self.oracle.case(trial.arguments, trial.answer).judged(got)
+        return got, self.verdict(got, trial.arguments, candidate.alive, drawn=False)
 
     def _refuses(self, candidate: Implementation, trial: cases.Trial, error: Exception) -> bool:
         """Handle an exception or lost process on unusual inputs; False if it rejects the candidate."""
@@ -323,7 +337,10 @@ class Session(Modes):
         line = str(error).partition("\n")[0]
         there = isinstance(error, (RemoteError, LostCandidateError))
         line = line if there else f"{type(error).__name__}: {line}"
-        if candidate.gone and trial.kind in cases.VALUES:
+        if trial.kind == UPDATED:
+            self._folded.add(name)
+            self.note(name, f"weights: an in-place update is refused: {line}")
+        elif candidate.gone and trial.kind in cases.VALUES:
             # The other values are not tried then.
             self.fragile(name, trial.name, line)
         else:

@@ -26,7 +26,6 @@ from profkit.judge.precision.oracle import Case, Oracle
 from profkit.judge.remote import Remote
 from profkit.judge.timing import engine
 from profkit.judge.timing.claims import RemoteCall
-from profkit.judge.weight_checks import unmatched
 from profkit.launch.protocol import Job, Subject
 
 SHAPES = "shapes"
@@ -212,9 +211,7 @@ class Timed(Knowing):
         theirs = {n for n, one in backward.parameters(self.reference.model).items() if own.get(n) == list(one.shape)}
         wanted = backward.shared(slopes.wanted, theirs)
         if missing := [name for name in slopes.wanted if name not in wanted]:
-            unmatched(
-                self.events, candidate, f"its gradients by {', '.join(missing)} were not compared: none of that name"
-            )
+            self.unmatched(candidate, f"its gradients by {', '.join(missing)} were not compared: none of that name")
         return wanted
 
     def _slopes_right(self, candidate: Implementation, slopes: Slopes, wanted: tuple[str, ...]) -> bool:

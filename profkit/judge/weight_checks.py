@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import time
 import traceback
-from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 
@@ -17,16 +17,17 @@ from profkit.guest.tensors import inputs, weights
 from profkit.guest.tensors.compare import Verdict, close, coded, tensors
 from profkit.judge import guests as judge
 from profkit.judge import implementation
+from profkit.judge.cases import Trial
 from profkit.judge.events import Events
 from profkit.judge.precision import memory_stress
 from profkit.judge.remote import LostCandidateError
+from profkit.judge.timed import Timed
+from profkit.launch.protocol import Job
 
-if TYPE_CHECKING:
-    from profkit.judge.session import Session
-
+UPDATED = "updated"
+"""Kind of the trial after an in-place update: whoever does not follow it is asked with no other weights."""
 _MOST_ASKED = 32
 """Weights to test one by one for being ignored."""
-_MOST_NAMED = 4
 _SIZES = (2.0, 3.0)
 """Factors of all weights."""
 _PATIENCE, _MOST_REMEMBERING = 4.0, 32
@@ -35,68 +36,62 @@ _TELLS = 9.0
 """Bits of agreement below which answers count as different."""
 
 
-NOTE, CONDITION, MISMATCH = "note", "condition", "mismatch"
-"""What a wrong answer with other weights is."""
-Others = tuple[str, str, dict[str, torch.Tensor]]
-"""Weights unlike the constructed ones: (what they are like, what a wrong answer is, values)."""
+class WeightChecks(Timed):
+    def __init__(self, job: Job, events: Events) -> None:
+        super().__init__(job, events)
+        self._held: dict[str, torch.Tensor] = {}
+        """The weights as timed, once others are tried."""
+        self._folded: set[str] = set()
+        """Names of candidates that do not follow an in-place update."""
 
-
-class WeightChecks:
-    """Weight checks of one session."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._events = session.events
-
-    def give(self, candidate: Implementation) -> None:
+    def _give(self, candidate: Implementation) -> None:
         """Give the candidate the drawn weights where it has counterparts."""
-        live = self._session.live
-        candidate.alive = frozenset(live.live)
+        candidate.alive = frozenset(self.live.live)
         if candidate.alive:
-            candidate.take(live.live)
+            candidate.take(self.live.live)
 
-    def _by_layer(self, names: Collection[str]) -> str:
-        return weights.by_layer(self._session.reference.model, names)
-
-    def explained(self, candidate: Implementation, verdict: Verdict) -> Verdict | None:
-        """Compare again what folds or names its weights in its own way; else say which weights it ignores."""
-        session, match, every = self._session, candidate.match, candidate.alive
-        if not weights.changeable(session.reference.model, session.live.live):
+    def _explained(self, candidate: Implementation, verdict: Verdict) -> Verdict | None:
+        """Which weights it ignores; None to compare it again as one that folds or names them in its own way."""
+        match, every, model = candidate.match, candidate.alive, self.reference.model
+        if not weights.changeable(model, self.live.live):
             return verdict
-        self._events.phase("check", candidate.subject.name, factor=2.0)
-        if self.born(candidate):
-            return session.compared(candidate)
+        self.events.phase("check", candidate.subject.name, factor=2.0)
+        if self._born(candidate):
+            return None
         unknown = every if match.ordered else every.intersection(match.missing).difference(match.bare)
         if unknown and self._right(candidate, every - unknown):
-            why = f"no counterpart for {self._by_layer(sorted(unknown))}"
+            why = f"no counterpart for {weights.by_layer(model, sorted(unknown))}"
             told = "several of one form were told apart by their order alone"
-            unmatched(self._events, candidate, told if match.ordered else why)
+            self.unmatched(candidate, told if match.ordered else why)
             candidate.alive = every - unknown
-            return session.compared(candidate)
+            return None
         if not self._right(candidate, frozenset()):
             return verdict
         asked = sorted(every - unknown)[:_MOST_ASKED]
         ignored = [one for one in asked if not self._right(candidate, frozenset({one}))]
         if not ignored:
             return verdict
-        return Verdict("mismatch", f"ignores {self._by_layer(ignored)}: right only for the initial values")
+        return Verdict("mismatch", f"ignores {weights.by_layer(model, ignored)}: right only for the initial values")
 
     def _right(self, candidate: Implementation, alive: frozenset[str]) -> bool:
         """Whether one call is right with these weights drawn and the others as constructed."""
-        candidate.take(self._session.live.mixed(alive))
-        arguments, seed = self._session.unseen(), judge.draw(1)[0]
+        candidate.take(self.live.mixed(alive))
+        arguments, seed = self.unseen(), judge.draw(1)[0]
         got = candidate.plain(inputs.clone(arguments), seed)
-        return self._session.verdict(got, arguments, alive, seed).status == "ok"
+        return self.verdict(got, arguments, alive, seed).status == "ok"
 
-    def born(self, candidate: Implementation) -> bool:
+    def _born(self, candidate: Implementation) -> bool:
         """Whether it is right when its constructor sees the drawn weights; else it is restored.
 
         With the reference's weights put into it, or as its constructor makes them at the reference's seed.
         """
         for loaded in (True, False):
-            self._events.phase("build", candidate.subject.name)
+            self.events.phase("build", candidate.subject.name)
             try:
-                self._rebuild(candidate, loaded=loaded)
+                self.put(frozenset(self.live.live))
+                spec = implementation.spec(self.reference, self.built_with, self.live, loaded=loaded)
+                with settings.kept(candidate.subject.name, self.events):
+                    candidate.rebuild(spec, self.built_with, self.device)
                 if self._right(candidate, candidate.alive):
                     return True
             except LostCandidateError:
@@ -107,161 +102,79 @@ class WeightChecks:
         candidate.restore()
         return False
 
-    def _rebuild(self, candidate: Implementation, *, loaded: bool) -> None:
-        session, live = self._session, self._session.live
-        session.put(frozenset(live.live))
-        spec = implementation.spec(session.reference, session.built_with, live, loaded=loaded)
-        with settings.kept(candidate.subject.name, self._events):
-            candidate.rebuild(spec, session.built_with, session.device)
-
-    def follow(self, sound: list[Implementation]) -> list[Implementation]:
-        """Check an in-place update, then other weights; returns the candidates that are still right."""
-        session, reference = self._session, self._session.reference
-        names = weights.changeable(reference.model, session.live.live)
+    def _weight_trials(self) -> Iterator[Trial]:
+        """An in-place update, then weights unlike the constructed ones; none where an update changes nothing."""
+        model, reference = self.reference.model, self.reference
+        names = weights.changeable(model, self.live.live)
         every = [*names, *sorted(reference.drawn.difference(names))]
-        if not every or self._session.probe.random or weights.too_many(reference.model):
-            return sound
-        others: list[Others] = []
-        try:
-            others.extend(self._found(names, every) if sound else ())
-        except Exception as error:
-            session.refuse_lost(error)
-            traceback.print_exc()
-        left: list[Implementation] = []
-        for candidate in sound:
-            with session.blame(candidate.subject, "error") as failed:
-                wrong = self._wrong_with(others, candidate, every)
-            if failed or wrong:
-                session.forget([candidate])
-            elif self._as_before(candidate, every):
-                left.append(candidate)
-        return left
-
-    def _wrong_with(self, others: list[Others], candidate: Implementation, every: list[str]) -> bool:
-        """Whether a candidate that follows in-place updates is wrong with weights unlike the constructed ones."""
-        session, name = self._session, candidate.subject.name
-        missing = [one for one in candidate.match.unnamed if one in every]
-        for like, wrong, values in others:
-            held = {w: value for w, value in session.reference.model.state_dict().items() if w in every}
-            verdict = self._verdict_with(candidate, {**held, **values}, values, wrong)
-            if wrong == NOTE:
-                if verdict.status == "error":
-                    session.note(name, f"weights: an in-place update is refused: {verdict.what[:200]}")
-                elif verdict.status != "ok" and missing:
-                    session.note(name, f"weights: no counterpart of {', '.join(missing[:_MOST_NAMED])} to update")
-                elif verdict.status != "ok":
-                    session.note(name, "weights are folded at build: in-place updates are not followed")
-                if verdict.status != "ok" or missing or candidate.alive != session.live.live.keys():
-                    return False
-            elif verdict.status != "ok":
-                where = f"{like} ({self._by_layer(values)})"
-                candidate.take(held)
-                if session.usual(candidate, session.live.live.keys()).status != "ok":
-                    session.note(name, "weights are folded at the first update")
-                    return False
-                if wrong == MISMATCH:
-                    what = f"right for weights as they are constructed, wrong where {where}: {verdict.what}"
-                    self._events.send("impl", name, status="mismatch", reason=what)
-                    return True
-                session.fragile(name, f"weights where {where}", verdict.what)
-        return False
-
-    def _verdict_with(
-        self,
-        candidate: Implementation,
-        given: Mapping[str, torch.Tensor],
-        values: Mapping[str, torch.Tensor],
-        wrong: str,
-    ) -> Verdict:
-        """The verdict with these weights; an exception is one too, unless a wrong answer rejects."""
-        session = self._session
-        self._events.phase("check", candidate.subject.name)
-        candidate.forgive(wrong == CONDITION)
-        try:
-            candidate.take(given)
-            arguments = session.unseen()
-            got = candidate.plain(inputs.clone(arguments), 0)
-            with session.weights_as(values):
-                want = session.ask_reference(inputs.clone(arguments))
-                return session.oracle.case(arguments, want).judged(got)
-        except (LostCandidateError, ProfkitError):
-            raise
-        except Exception as error:
-            if wrong == MISMATCH:
-                raise
-            return Verdict("error", str(error).partition("\n")[0])
-        finally:
-            candidate.forgive(False)
-
-    def _as_before(self, candidate: Implementation, names: list[str]) -> bool:
-        """Restore the weights as timed; whether the candidate is right with them."""
-        session = self._session
-        candidate.forgive(True)
-        try:
-            session.put(candidate.alive)
-            held = session.reference.model.state_dict()
-            candidate.take({name: held[name] for name in names})
-            return session.usual(candidate, candidate.alive).status == "ok"
-        except ProfkitError:
-            raise
-        except Exception as error:
-            session.refuse_lost(error)
-            return False
-        finally:
-            candidate.forgive(False)
-
-    def _found(self, names: list[str], every: list[str]) -> Iterator[Others]:
-        """Weights unlike the constructed ones that change the answer; none where an update does not."""
-        session, model = self._session, self._session.reference.model
-        self._events.phase("work", session.reference.subject.name, factor=2.0)
-        session.put(frozenset(session.live.live))
-        held = {name: one.clone() for name, one in model.state_dict().items() if name in names and not coded(one)}
-        arguments = session.unseen()
-        before = session.ask_reference(inputs.clone(arguments))
+        if not every or weights.too_many(model):
+            return
+        self.put(frozenset(self.live.live))
+        self._held = {name: one.clone() for name, one in model.state_dict().items() if name in every}
+        held = {name: one for name, one in self._held.items() if name in names and not coded(one)}
+        arguments = self.unseen()
+        before = self.ask_reference(inputs.clone(arguments))
         trained = {name: held[name] for name, _ in model.named_parameters(remove_duplicate=False) if name in held}
-        seed = judge.draw(1)[0]
-        tried = [("updated in place", NOTE, weights.moved(model, every))]
+        spent = 0.0
+        for like, kind, values in self._others(every, trained, held, _longest(arguments)):
+            began = time.thread_time()
+            answer = self._with(arguments, values) if values and spent < _PATIENCE else None
+            spent += time.thread_time() - began
+            if answer is not None and weights.steady(before, answer) and not close(answer, before, _TELLS):
+                name = f"weights where {like} ({weights.by_layer(model, values)})"
+                yield Trial(name, kind, arguments, answer, kind == "weights", values)
+            elif kind == UPDATED:
+                return
+
+    def _others(
+        self, every: list[str], trained: dict[str, torch.Tensor], held: Mapping[str, torch.Tensor], length: int
+    ) -> Iterator[tuple[str, str, dict[str, torch.Tensor]]]:
+        """(what they are like, kind, values); "weights": those that a candidate has to be right with."""
+        model, seed = self.reference.model, judge.draw(1)[0]
+        yield "they are updated in place", UPDATED, weights.moved(model, every)
         # With some signs the answer may be rounding noise.
         for signs in (True, False):
-            other = weights.unlike(model, trained, seed, signs=signs)
-            tried.append(("they have other signs and sizes", MISMATCH, other))
+            yield "they have other signs and sizes", "weights", weights.unlike(model, trained, seed, signs=signs)
         # Iterations may diverge with these.
         for times in _SIZES:
-            larger = {name: value * times for name, value in trained.items()}
-            tried.append((f"they are {times:g} times as large", CONDITION, larger))
-        if (length := _longest(arguments)) >= memory_stress.LONG:
-            more = itertools.islice(memory_stress.remembering(model, held, length), _MOST_REMEMBERING)
-            tried += [("they have it remember longer", MISMATCH, values) for values in more]
-        end = time.thread_time() + _PATIENCE
-        for like, wrong, values in tried:
-            answer = self._with(arguments, values) if values and time.thread_time() < end else None
-            if answer is not None and weights.steady(before, answer) and not close(answer, before, _TELLS):
-                yield like, wrong, values
-            elif wrong == NOTE:
-                return
+            yield f"they are {times:g} times as large", "sizes", {name: one * times for name, one in trained.items()}
+        if length >= memory_stress.LONG:
+            for values in itertools.islice(memory_stress.remembering(model, held, length), _MOST_REMEMBERING):
+                yield "they have it remember longer", "weights", values
 
     def _with(self, arguments: list[Any], values: Mapping[str, torch.Tensor]) -> Any:
         """The reference's answer with these weights; None where it fails."""
-        self._events.phase("work", self._session.reference.subject.name, factor=2.0)
+        self.events.phase("work", self.reference.subject.name, factor=2.0)
         try:
-            with self._session.weights_as(values):
-                return self._session.ask_reference(inputs.clone(arguments))
+            with self.weights_as(values):
+                return self.ask_reference(inputs.clone(arguments))
         except Exception as error:
-            self._session.refuse_lost(error)
+            self.refuse_lost(error)
             return None
 
+    def _updated(self, candidate: Implementation, wrong: bool) -> None:
+        """Note what came of an in-place update, and ask with no other weights who did not follow it in all."""
+        name, missing = candidate.subject.name, [one for one in candidate.match.unnamed if one in self._held]
+        if wrong and missing:
+            self.note(name, f"weights: no counterpart of {', '.join(missing[: weights.MOST_NAMED])} to update")
+        elif wrong:
+            self.note(name, "weights are folded at build: in-place updates are not followed")
+        if wrong or missing or candidate.alive != self.live.live.keys():
+            self._folded.add(name)
 
-def unmatched(events: Events, candidate: Implementation, why: str) -> None:
-    """Send a caveat: some weights were compared as constructed."""
-    name = candidate.subject.name
-    events.send(
-        "caveat",
-        name,
-        what=f"weights: {name} was compared with some as they are constructed",
-        how_much=f"{why}: whether it uses them is not known",
-        fix="name parameters and buffers as the reference does",
-        code="weights-unmatched",
-    )
+    def _restored(self, candidate: Implementation) -> bool:
+        """Restore the weights as timed; whether the candidate is right with them."""
+        candidate.forgive(True)
+        try:
+            candidate.take({**self._held, **self.live.mixed(candidate.alive)})
+            return self.usual(candidate).status == "ok"
+        except ProfkitError:
+            raise
+        except Exception as error:
+            self.refuse_lost(error)
+            return False
+        finally:
+            candidate.forgive(False)
 
 
 def _longest(arguments: list[Any]) -> int:

@@ -28,7 +28,7 @@ _TINY = 0.1
 _LOOKED_AT, _AGAIN = 4096, 0.9
 _LARGEST = 1 << 27
 """Largest model to construct twice."""
-_MOST_NAMED = 4
+MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -178,8 +178,8 @@ def by_layer(model: torch.nn.Module, names: Collection[str]) -> str:
     for name in names:
         parts.setdefault(_owner(model, name), []).append(name.rpartition(".")[2])
     listed = [f"{', '.join(leaves)} of {owner}" for owner, leaves in parts.items()]
-    more = f" and of {len(listed) - _MOST_NAMED} more" if len(listed) > _MOST_NAMED else ""
-    return "; ".join(listed[:_MOST_NAMED]) + more
+    more = f" and of {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
+    return "; ".join(listed[:MOST_NAMED]) + more
 
 
 def _owner(model: torch.nn.Module, name: str) -> str:
@@ -236,7 +236,7 @@ def match(model: Any, known: Mapping[str, Any], constructed: Mapping[str, torch.
     for name, value in known.items():
         if name not in pairs and name not in constructed and value.is_floating_point():
             free = [one for one in own if one not in pairs.values() and own[one].numel() == value.numel()]
-            pairs |= [(name, one) for one in free[:_MOST_NAMED] if _equal(own[one], value)][:1]
+            pairs |= [(name, one) for one in free[:MOST_NAMED] if _equal(own[one], value)][:1]
     taken = {*pairs.values(), *known}
     unnamed = tuple(name for name in known if pairs.get(name) != name)
     return Match(pairs, tuple(missing), _bare(model, taken, missing, constructed), ordered, unnamed)
