@@ -3,8 +3,8 @@
 Two kinds of evidence. How near the call comes to a ceiling by the work of its task. And what it does not mind: with half of
 the SMs taken, what waits for DRAM, for a launch or for a few blocks takes about as long, what computes twice as long;
 with half of every SM taken, what needs many warps to hide latency slows down; from a warm L2, what waits for DRAM is
-faster where the data fits; half of the data halves what any throughput binds, and not what start-up does. Evidence that
-is not there, or that contradicts, makes the answer less sure or "unknown", never a guess.
+faster where the data fits. Evidence that is not there, or that contradicts, makes the answer less sure or "unknown",
+never a guess.
 """
 
 from __future__ import annotations
@@ -29,10 +29,7 @@ PART = 0.35
 """Share of a ceiling below which it is not named, whatever else speaks for it."""
 MINDS = 1.2
 """Times as long with half of every SM, from which the call needs its warps."""
-FIXED = 0.4
-"""Of the time that half of the work should save, the share below which the time does not follow the work."""
-HALVED = 0.8
-"""Share of the work that half of the data may leave for that to be asked."""
+CONDITIONS = ("half_sms", "half_warps", "warm")
 
 REASONS: dict[str, tuple[str, str]] = {
     "short": ("no longer than a launch takes", "不比一次 kernel 启动长"),
@@ -40,7 +37,6 @@ REASONS: dict[str, tuple[str, str]] = {
     "half_sms": ("half of the SMs: {times}x as long", "占去一半 SM：耗时为 {times} 倍"),
     "half_warps": ("half of every SM: {times}x", "占去每个 SM 的一半：耗时为 {times} 倍"),
     "warm": ("warm L2: {times}x", "L2 为热：耗时为 {times} 倍"),
-    "half_size": ("{left} of the work: {times}x", "工作量减到 {left}：耗时为 {times} 倍"),
 }
 """Kind of evidence -> (English, Chinese)."""
 SAYS: dict[str, tuple[str, str]] = {
@@ -54,8 +50,7 @@ SAYS: dict[str, tuple[str, str]] = {
 class Evidence(msgspec.Struct, frozen=True):
     """Times as long as usual by condition; NaN where not tried.
 
-    `uses`: share of each ceiling by the task's work; `left`: share of the work that half of the data leaves; `time`
-    [s].
+    `uses`: share of each ceiling by the task's work; `time` [s].
     """
 
     time: float
@@ -63,8 +58,6 @@ class Evidence(msgspec.Struct, frozen=True):
     half_sms: float = math.nan
     half_warps: float = math.nan
     warm: float = math.nan
-    half_size: float = math.nan
-    left: float = math.nan
 
     @property
     def near(self) -> tuple[str, float]:
@@ -72,11 +65,6 @@ class Evidence(msgspec.Struct, frozen=True):
         known = {name: use for name, use in self.uses.items() if use <= 1.05}
         name = max(known, key=lambda one: known[one], default="")
         return name, known.get(name, 0.0)
-
-    @property
-    def fixed(self) -> bool:
-        """Whether the time does not follow the work."""
-        return self.left < HALVED and 1 - self.half_size < FIXED * (1 - self.left)
 
 
 class Inferred(msgspec.Struct, frozen=True):
@@ -101,10 +89,10 @@ class Inferred(msgspec.Struct, frozen=True):
         name, share = seen.near
         if name:
             told.append(REASONS["near"][at].format(roof=name, share=f"{share:.0%}"))
-        for condition in ("half_sms", "half_warps", "warm", "half_size"):
+        for condition in CONDITIONS:
             times = getattr(seen, condition)
             if not math.isnan(times):
-                told.append(REASONS[condition][at].format(times=f"{times:.2f}", left=f"{seen.left:.0%}"))
+                told.append(REASONS[condition][at].format(times=f"{times:.2f}"))
         return told
 
     def to_dict(self) -> dict[str, Any]:
@@ -112,19 +100,11 @@ class Inferred(msgspec.Struct, frozen=True):
         return plain(msgspec.to_builtins(self))
 
 
-def evidence(
-    time: float, uses: Mapping[str, float], seconds: Mapping[str, Sequence[float]], left: Mapping[str, float]
-) -> Evidence:
-    """Evidence from samples by condition. time [s]: of a call; left: see manifest.Perturbed."""
+def evidence(time: float, uses: Mapping[str, float], seconds: Mapping[str, Sequence[float]]) -> Evidence:
+    """Evidence from samples by condition. time [s]: of a call."""
     usual = median(seconds["usual"]) if seconds.get("usual") else math.nan
-    times = {
-        name: median(samples) / usual if samples else math.nan
-        for name, samples in seconds.items()
-        if name != "usual" and usual > 0
-    }
-    # Which of the two the call follows is not known: the larger share is the weaker claim.
-    share = max(left.values(), default=math.nan)
-    return Evidence(time, dict(uses), left=share, **times)
+    times = {name: median(seconds[name]) / usual for name in CONDITIONS if usual > 0 and seconds.get(name)}
+    return Evidence(time, dict(uses), **times)
 
 
 def infer(impl: str, seen: Evidence) -> Inferred:
@@ -140,8 +120,6 @@ def _concluded(seen: Evidence) -> tuple[str, str]:
         return LATENCY, SURE
     if share >= NEAR:
         return name, SURE if _agrees(name, seen) else LIKELY
-    if seen.fixed:
-        return LATENCY, SURE if indifferent or minds else LIKELY
     if name == "dram" and share >= PART and (indifferent or seen.warm <= FASTER) and not minds:
         return "dram", LIKELY
     if indifferent:

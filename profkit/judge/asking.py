@@ -95,12 +95,19 @@ class Asking:
         if facts.context_lost(error):
             self._accuse(self.reference.subject, error, "error")
 
-    def _unknown(self, what: str, error: Exception, fix: str = "", code: str = "") -> None:
-        """Send a caveat about what this error left unknown."""
-        self.refuse_lost(error)
-        traceback.print_exc(file=sys.stderr)
-        why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        self.events.send("caveat", what=what, how_much=why, fix=fix, code=code)
+    @contextlib.contextmanager
+    def finding(self, what: str, fix: str = "", code: str = "", *, factor: float = 2.0) -> Iterator[list[str]]:
+        """A phase of the reference; an exception is a caveat about `what`, and the list then not empty."""
+        self.events.phase("work", self.reference.subject.name, factor=factor)
+        failed: list[str] = []
+        try:
+            yield failed
+            facts.settle(self.device)
+        except Exception as error:
+            self.refuse_lost(error)
+            traceback.print_exc(file=sys.stderr)
+            failed.append(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+            self.events.send("caveat", what=what, how_much=failed[0], fix=fix, code=code)
 
     def _fresh(self, seed: int, shape: int | None = None) -> list[Any]:
         """Inputs of this seed; shape: which of get_more_inputs, None for get_inputs."""

@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import select
 import time
 from collections.abc import Iterable
 from typing import Any
-
-import torch
 
 from profkit.guest.implementation import Implementation
 from profkit.guest.tensors import weights
 from profkit.judge.events import Events
 from profkit.judge.implementation import spec
 from profkit.judge.remote import LostCandidateError, Remote, RemoteError
-from profkit.judge.timing.company import Company
 from profkit.launch.protocol import LIMITS, Job
 
 
@@ -33,41 +29,23 @@ def let_go(implementations: Iterable[Implementation]) -> None:
         implementation.let_go()
 
 
-def loaded(job: Job, device: torch.device, events: Events, company: Company) -> list[tuple[Remote, float]]:
-    """Processes that have imported their candidates, and the seconds it took."""
-    subjects = [subject for subject in job.subjects if subject.role != "reference"]
-    remotes = [Remote(subject, job, device, events) for subject in subjects]
-    for remote in remotes:
-        remote.company = company
-    seconds = _wait_for_all(remotes, job, events)
-    return [(remote, seconds[remote.subject.name]) for remote in remotes if remote.subject.name in seconds]
-
-
-def _wait_for_all(remotes: list[Remote], job: Job, events: Events) -> dict[str, float]:
-    """Name -> seconds of loading, of the candidates that loaded."""
-    limits = {**LIMITS, **job.limits}
+def loaded(remotes: Iterable[Remote], job: Job, events: Events) -> list[tuple[Remote, float]]:
+    """Processes that have imported their candidates, and the seconds it took; they load in parallel."""
+    limits, found = {**LIMITS, **job.limits}, []
     limit = limits["start"] + limits["build"]
-    end, waiting, loaded = time.monotonic() + limit, list(remotes), {}
-    while waiting:
-        events.phase("build", waiting[0].subject.name)
-        ready, _, _ = select.select([r.channel for r in waiting], [], [], max(0.0, min(end - time.monotonic(), 30.0)))
-        overdue = time.monotonic() > end
-        for remote in [r for r in waiting if overdue or r.channel in ready]:
-            waiting.remove(remote)
-            if remote.channel not in ready:
-                remote.overdue(limit)
-                continue
-            try:
-                # A partial line must not delay the others for longer than a build may take.
-                events.phase("build", remote.subject.name)
-                reply = remote.answer(limits["build"])
-                loaded[remote.subject.name] = _seconds(remote, reply)
-                remote.meet(int(reply.get("process", 0)))
-            except RemoteError as error:
-                error.report(remote.subject, events, "load-error")
-            except LostCandidateError:
-                continue
-    return loaded
+    end = time.monotonic() + limit
+    for remote in remotes:
+        events.phase("build", remote.subject.name, least=limit)
+        try:
+            # The answer of one that was ready before is there.
+            reply = remote.answer(max(limits["start"], end - time.monotonic()))
+            remote.meet(int(reply.get("process", 0)))
+            found.append((remote, _seconds(remote, reply)))
+        except RemoteError as error:
+            error.report(remote.subject, events, "load-error")
+        except LostCandidateError:
+            continue
+    return found
 
 
 def _seconds(remote: Remote, reply: dict[str, Any]) -> float:

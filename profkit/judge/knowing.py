@@ -56,16 +56,14 @@ class Knowing(Asking):
         if "varied" in self._job.probe:
             self._varied = str(self._job.probe["varied"])
             return
-        self.events.phase("work", self.reference.subject.name, factor=2.0)
         seeds = judge.draw(2)
-        try:
+        with self.finding("whether every draw is the same is not known") as failed:
             drawn = [self._fresh(seed) for seed in seeds]
             if not inputs.repeated(*drawn):
                 self._own = drawn[0]
                 return
             before = inputs.clone(self.reference.call(self._fresh(seeds[0])))
-        except Exception as error:
-            self._unknown("whether every draw is the same is not known", error)
+        if failed:
             return
         for self._varied in (MOVED, SCALED):
             with contextlib.suppress(Exception):
@@ -82,7 +80,6 @@ class Knowing(Asking):
 
     def _enliven(self) -> None:
         """Redraw the reference's constant weights; a failure is a caveat."""
-        self.events.phase("work", self.reference.subject.name, factor=2.0)
         seeds = judge.draw(2)
 
         def ask() -> Any:
@@ -90,11 +87,8 @@ class Knowing(Asking):
             inputs.seed_all(seeds[0])
             return inputs.clone(self.reference.call(arguments))
 
-        try:
+        with self.finding(_CONSTANT_WEIGHTS, _REDRAWN, "weights-constant"):
             self.live = weights.draw(self.reference.model, ask, seeds[1], self.reference.fixed)
-            facts.settle(self.device)
-        except Exception as error:
-            self._unknown(_CONSTANT_WEIGHTS, error, _REDRAWN, "weights-constant")
         if self.live.unsteady:
             why = "other values take the reference's answer out of its range"
             self.events.send("caveat", what=_CONSTANT_WEIGHTS, how_much=why, fix=_REDRAWN, code="weights-constant")
@@ -104,13 +98,9 @@ class Knowing(Asking):
         """Find state kept between calls; reset it if answers depend on it. Failure is a caveat."""
         if self._job.probe.get("keeps") is False:
             return
-        self.events.phase("work", self.reference.subject.name, factor=2.0)
         model, seed = self.reference.model, judge.draw(1)[0]
-        try:
+        with self.finding("whether the reference keeps anything from call to call is not known"):
             self._state = state.changed(model, lambda: self.answer_at(seed, self._mine(), self._alive))
-            facts.settle(self.device)
-        except Exception as error:
-            self._unknown("whether the reference keeps anything from call to call is not known", error)
         self._begin_afresh(True)
 
     def _begin_afresh(self, yes: bool) -> None:
@@ -124,8 +114,8 @@ class Knowing(Asking):
     def _probe(self) -> None:
         """Measure the reference's precision and try trivial answers; a failure is a caveat."""
         reference = self.reference
-        self.events.phase("work", reference.subject.name, factor=3.0)
-        try:
+        unknown = "the precision of the reference, and which trivial answers would pass, are not known"
+        with self.finding(unknown, factor=3.0):
             loading.use(reference.lock)
             self._own = None
             if self._job.again:
@@ -133,9 +123,6 @@ class Knowing(Asking):
             else:
                 self.probe = replace(self._probed(reference), keeps=self._state.tells, varied=self._varied)
                 self.probe.report(self.events)
-            facts.settle(self.device)
-        except Exception as error:
-            self._unknown("the precision of the reference, and which trivial answers would pass, are not known", error)
         self.oracle = Oracle(reference.model, self.probe.precision, self._company.step_aside)
         self.oracle.any_dtype = bool(getattr(reference.module, "any_dtype", False))
 
@@ -150,12 +137,12 @@ class Knowing(Asking):
 
     def _work(self) -> None:
         """Report the declared and the modelled work; failing to model it is a caveat, not an error."""
-        events, reference = self.events, self.reference
-        events.phase("work", "")
-        try:
+        reference = self.reference
+        fix = "declare it: def get_work(): return {'flops': ..., 'bytes': ...}"
+        with self.finding("the reference's work could not be modelled", fix):
             said = work.declared(reference.module)
             if said is not None:
-                events.send("work", **said)
+                self.events.send("work", **said)
             cc = facts.device_facts(self.device).get("cc", "")
             # What the task allows, and not the detour that its reference takes.
             given = self._mine()
@@ -163,11 +150,7 @@ class Knowing(Asking):
             if any(isinstance(leaf, torch.Tensor) and coded(leaf) for _, leaf in tensors(given)):
                 task = "fp8"
             narrow = task if task in ("fp16", "bf16", "fp8") else ""
-            events.send("work", **work.modelled(reference.model, given, cc, narrow))
-            facts.settle(self.device)
-        except Exception as error:
-            fix = "declare it: def get_work(): return {'flops': ..., 'bytes': ...}"
-            self._unknown("the reference's work could not be modelled", error, fix)
+            self.events.send("work", **work.modelled(reference.model, given, cc, narrow))
 
     def _rounds(self) -> Iterator[tuple[int, int | None]]:
         """(seed, which of get_more_inputs) of every trial; None: get_inputs."""

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
-import traceback
-from typing import Any
 
 import msgspec
 
@@ -14,11 +11,9 @@ from profkit.guest import facts
 from profkit.guest.implementation import Implementation
 from profkit.guest.ranges import annotated
 from profkit.guest.tensors import inputs
-from profkit.guest.tensors.compare import close
-from profkit.judge.precision.bits import BORDERS
 from profkit.judge.weight_checks import WeightChecks
 from profkit.launch.alone import counting
-from profkit.torch_tools import perturb, work
+from profkit.torch_tools import perturb
 from roofline.errors import RooflineError
 
 _held = contextlib.ExitStack()
@@ -48,7 +43,7 @@ class Modes(WeightChecks):
                 self.events.send("impl", name, status="counted")
 
     def _perturb(self, implementations: list[Implementation]) -> None:
-        """Time each implementation under other conditions; half of the data last, which some refuse."""
+        """Time each implementation under other conditions."""
         arguments, resident = self._fresh(self._job.seeds[-1] if self._job.seeds else 0), self._resident()
         for one in implementations:
             self.events.phase("first", one.subject.name)
@@ -57,25 +52,9 @@ class Modes(WeightChecks):
                 one.call(mine)
                 facts.settle(self.device)
                 self.events.phase("time", one.subject.name, factor=2.0)
-                calls = {"usual": functools.partial(one.model, *mine)}
-                seconds = perturb.conditions(calls, self.device, resident, self._job.budget / 2)
+                call = functools.partial(one.model, *mine)
+                seconds = perturb.conditions(call, self.device, resident, self._job.budget / 2)
                 self.events.send("perturbed", one.subject.name, seconds=seconds)
-        half, left = self._half(arguments)
-        for one in implementations if left else ():
-            self.events.phase("first", one.subject.name)
-            with self.blame(one.subject, "error"):
-                self._with_half(one, half, left)
-
-    def _with_half(self, one: Implementation, half: list[Any], left: dict[str, float]) -> None:
-        """Time it with half of the data, if its answer is right."""
-        want = inputs.clone(self.reference.call(inputs.clone(half)))
-        less = inputs.clone(half)
-        if not close(one.call(less), want, BORDERS["bf16"]):
-            return
-        self.events.phase("time", one.subject.name, factor=2.0)
-        calls = {"half_size": functools.partial(one.model, *less)}
-        seconds = perturb.conditions(calls, self.device, None, self._job.budget / 2)
-        self.events.send("perturbed", one.subject.name, seconds=seconds, left=left)
 
     def _resident(self) -> perturb.Resident | None:
         """The kernel that occupies SMs; None, and a caveat, where it cannot be built."""
@@ -87,25 +66,6 @@ class Modes(WeightChecks):
             what = "half of the SMs and half of every SM were not tried"
             self.events.send("caveat", what=what, how_much=str(error), fix=error.fix)
             return None
-
-    def _half(self, arguments: list[Any]) -> tuple[list[Any], dict[str, float]]:
-        """Half of the data, and the share of FLOP and bytes that remains; ([], {}) without."""
-        cc = facts.device_facts(self.device).get("cc", "")
-        whole = work.modelled(self.reference.model, inputs.clone(arguments), cc)
-        found: tuple[list[Any], dict[str, float]] = ([], {})
-        for half in perturb.halves(arguments):
-            try:
-                part = work.modelled(self.reference.model, inputs.clone(half), cc)
-                facts.settle(self.device)
-            except Exception:
-                traceback.print_exc(file=sys.stderr)
-                continue
-            flops = [sum(one["flops"].values()) for one in (part, whole)]
-            left = {"bytes": part["bytes"] / whole["bytes"]}
-            left |= {"flops": flops[0] / flops[1]} if flops[1] else {}
-            if not found[1] or max(left.values()) < max(found[1].values()):
-                found = half, left
-        return found
 
     def _single_calls(self, candidates: list[Implementation]) -> None:
         """One call per candidate for compute-sanitizer, on inputs that come from the host."""

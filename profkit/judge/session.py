@@ -121,7 +121,10 @@ class Session(Modes):
         job = self._job
         if job.mode == "judge" and (lacks := walls.caveat()):
             self.events.send("caveat", **lacks)
-        remotes = judge.loaded(job, self.device, self.events, self._company) if job.mode == "judge" else []
+        subjects = [one for one in job.subjects if one.role != "reference"] if job.mode == "judge" else []
+        remotes = judge.loaded([Remote(one, job, self.device, self.events) for one in subjects], job, self.events)
+        for remote, _ in remotes:
+            remote.company = self._company
         self._company.join()
         job.seeds = job.seeds or judge.draw(job.trials)
         seed = self.built_with = self._unlike(job.seeds[0] if job.seeds else 0)

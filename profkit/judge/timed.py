@@ -181,18 +181,15 @@ class Timed(Knowing):
 
     def _slopes(self) -> Slopes | None:
         """The reference's gradients; None, and a caveat, where it has none to compare with."""
-        self.events.phase("work", self.reference.subject.name, factor=2.0)
         self.put(frozenset(self.live.live))
         what, fix = "gradients were neither compared nor timed", "give a reference that can be differentiated"
         if not self.probe.repeatable:
             why = "the reference draws random numbers or changes its inputs"
             self.events.send("caveat", what=what, how_much=why, fix=fix, code="no-gradients")
             return None
-        try:
+        with self.finding(what, fix, "no-gradients") as failed:
             found = Slopes(self.reference.model, self.unseen(), self.probe.precision)
-            facts.settle(self.device)
-        except Exception as error:
-            self._unknown(what, error, fix, "no-gradients")
+        if failed:
             return None
         if found.dead:
             what = f"gradients that are zero for the drawn inputs tell nothing: {', '.join(found.dead)}"

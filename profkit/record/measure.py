@@ -306,11 +306,7 @@ def _place(timings: Path, number: int) -> Path:
     return timings.parent / f"group-{number}" / timings.name
 
 
-_LEFT_OUT = {
-    "half_sms": "half of the SMs",
-    "half_warps": "half of every SM",
-    "half_size": "half of the data",
-}
+_LEFT_OUT = {"half_sms": "half of the SMs", "half_warps": "half of every SM"}
 
 
 class Perturb:
@@ -328,19 +324,14 @@ class Perturb:
         made = job(self.name, session.run, session.request, session.device, session.parts)
         outcome = runner.run_job(made, session.run.logs, progress=session.progress)
         absorb(session.run, outcome, self.name, verdicts=False)
-        known: dict[str, Perturbed] = {}
-        for event in outcome.of("perturbed"):
-            one = known.setdefault(event.impl, Perturbed(event.impl))
-            one.seconds |= event.data["seconds"]
-            one.left |= event.data.get("left", {})
-        manifest.perturbed = list(known.values())
-        manifest.caveats += [caveat for one in manifest.perturbed for caveat in _untried(one, manifest.device)]
+        manifest.perturbed = [Perturbed(event.impl, event.data["seconds"]) for event in outcome.of("perturbed")]
+        if session.device == "cuda":
+            manifest.caveats += [caveat for one in manifest.perturbed for caveat in _untried(one)]
         session.run.save()
 
 
-def _untried(one: Perturbed, device: dict[str, object]) -> list[Caveat]:
-    wanted = [name for name in _LEFT_OUT if device.get("kind") == "cuda" or name == "half_size"]
-    missing = [_LEFT_OUT[name] for name in wanted if name not in one.seconds]
+def _untried(one: Perturbed) -> list[Caveat]:
+    missing = [said for name, said in _LEFT_OUT.items() if name not in one.seconds]
     what = f"{one.impl}: not tried with {', '.join(missing)}"
     return [Caveat(what, "what binds it is inferred from the rest", "", "perturb", one.impl)] if missing else []
 

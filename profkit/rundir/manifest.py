@@ -260,13 +260,12 @@ class PassInfo(msgspec.Struct):
 class Perturbed(msgspec.Struct):
     """Implementation under other conditions: `seconds` of each sample by condition.
 
-    Conditions: usual, warm (L2), half_sms, half_warps (half of the GPU, or of every SM, is taken), half_size; what
-    could not be tried is missing. `left`: share of "bytes" and "flops" that half_size leaves.
+    Conditions: usual, warm (L2), half_sms, half_warps (half of the GPU, or of every SM, is taken); what could not be
+    tried is missing.
     """
 
     impl: str
     seconds: dict[str, list[float]] = {}
-    left: dict[str, float] = {}
 
 
 class Manifest(msgspec.Struct):

@@ -388,7 +388,7 @@ class Study:
         for one in self.manifest.perturbed:
             if (time := times.get(one.impl)) is not None:
                 uses = self._uses(task, time) if task is not None else {}
-                found[one.impl] = infer(one.impl, evidence(time, uses, one.seconds, one.left))
+                found[one.impl] = infer(one.impl, evidence(time, uses, one.seconds))
         return found
 
     def _uses(self, task: Work, time: float) -> dict[str, float]:

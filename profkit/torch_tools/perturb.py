@@ -1,18 +1,17 @@
-"""The call under other conditions: warm L2, half of the SMs, half of each SM, half the data.
+"""The call under other conditions: warm L2, half of the SMs, half of each SM.
 
-What binds a call shows in what does not slow it down: half of the SMs if it waits for DRAM, half of the data if it
-waits for launches. analyzers/perturbation.py concludes. Half of the SMs, or half of each, is taken by a resident kernel,
-of which one thread per block polls whether it may end.
+What binds a call shows in what does not slow it down: half of the SMs if it waits for DRAM. analyzers/perturbation.py
+concludes. Half of the SMs, or half of each, is taken by a resident kernel, of which one thread per block polls whether
+it may end.
 """
 
 from __future__ import annotations
 
 import ctypes
-import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +19,6 @@ import torch
 
 from profkit.guest import facts
 from profkit.guest.clocks.clocks import CpuClock, CudaClock
-from profkit.guest.tensors import inputs
-from profkit.guest.tensors.compare import tensors
 from roofline.errors import RooflineError
 from roofline.measure.cuda_module import Module, compile_cubin
 
@@ -123,18 +120,17 @@ class _Beside:
 
 
 def conditions(
-    calls: Mapping[str, Callable[[], Any]], device: torch.device, resident: Resident | None, budget: float
+    usual: Callable[[], Any], device: torch.device, resident: Resident | None, budget: float
 ) -> dict[str, list[float]]:
     """Condition -> seconds of its samples, in interleaved rounds.
 
-    calls: "usual", or "half_size" alone. budget [s]: after which no round begins. Conditions without room for the
-    call are left out; "warm" repeats a call on the same data.
+    budget [s]: after which no round begins. Conditions without room for the call are left out; "warm" repeats a call
+    on the same data.
     """
     cold, warm = _clock(device, cold=True), _clock(device, cold=False)
-    plans: dict[str, tuple[Any, Callable[[], Any]]] = {name: (cold, call) for name, call in calls.items()}
-    plans |= {"warm": (warm, calls["usual"])} if "usual" in calls else {}
+    plans: dict[str, tuple[Any, Callable[[], Any]]] = {"usual": (cold, usual), "warm": (warm, usual)}
     if resident is not None:
-        plans |= {name: (cold, _Beside(calls["usual"], resident, kernel)) for name, kernel in RESIDENTS.items()}
+        plans |= {name: (cold, _Beside(usual, resident, kernel)) for name, kernel in RESIDENTS.items()}
     for clock, call in plans.values():
         clock.warm_up(call)
         if isinstance(call, _Beside):
@@ -149,8 +145,8 @@ def conditions(
         shuffle.shuffle(order)
         for name in order:
             found[name].append(_sample(*plans[name], device))
-    usual = statistics.median(found["usual"]) if "usual" in found else math.inf
-    crowded = [name for name in RESIDENTS if name in found and statistics.median(found[name]) > ROOM * usual]
+    most = ROOM * statistics.median(found["usual"])
+    crowded = [name for name in RESIDENTS if name in found and statistics.median(found[name]) > most]
     return {name: seconds for name, seconds in found.items() if name not in crowded}
 
 
@@ -169,20 +165,3 @@ def _sample(clock: CudaClock | CpuClock, call: Callable[[], Any], device: torch.
         if sound:
             break
     return seconds
-
-
-def halves(arguments: list[Any]) -> Iterator[list[Any]]:
-    """Arguments with half of all tensors, or one, as long as the first or the largest."""
-    leaves = [leaf for _, leaf in tensors(arguments) if isinstance(leaf, torch.Tensor) and leaf.dim()]
-    largest = sorted(leaves, key=lambda one: -one.numel())[:1]
-    for lead in dict.fromkeys([*leaves[:1], *largest]):
-        if len(lead) > 1:
-            yield _cut(arguments, [one for one in leaves if len(one) == len(lead)])
-            yield _cut(arguments, [lead])
-
-
-def _cut(arguments: list[Any], which: Sequence[torch.Tensor]) -> list[Any]:
-    """The arguments with the first half of these tensors."""
-    chosen = {id(one) for one in which}
-    found: list[Any] = inputs.mapped(arguments, lambda one: one[: len(one) // 2] if id(one) in chosen else one)
-    return found

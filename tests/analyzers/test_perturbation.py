@@ -18,12 +18,7 @@ from analyzers.perturbation import LIKELY, SURE, UNKNOWN, Evidence, evidence, in
         (Evidence(80e-6, {"fp32": 0.82, "dram": 0.2}, half_sms=1.95, warm=1.0), "fp32", SURE),
         (Evidence(80e-6, {"fp32": 0.82}, half_sms=1.1), "fp32", LIKELY),
         (Evidence(1.6e-6, {"dram": 0.9}, half_sms=1.0), "latency", SURE),
-        (Evidence(9e-6, {"dram": 0.2}, half_sms=1.1, half_size=0.95, left=0.5), "latency", SURE),
-        (
-            Evidence(250e-6, {"dram": 0.22}, half_sms=1.02, half_warps=1.0, warm=1.0, half_size=0.5, left=0.5),
-            "latency",
-            LIKELY,
-        ),
+        (Evidence(250e-6, {"dram": 0.22}, half_sms=1.02, half_warps=1.0, warm=1.0), "latency", LIKELY),
         (Evidence(130e-6, {"dram": 0.45}, half_sms=1.1, warm=0.6), "dram", LIKELY),
         (Evidence(900e-6, {"tensor_fp64": 0.3, "dram": 0.02}, half_sms=1.98, half_warps=1.6), "latency", LIKELY),
         (Evidence(500e-6, {"tensor_bf16": 0.45}, half_sms=1.98, half_warps=1.0), "tensor_bf16", LIKELY),
@@ -41,14 +36,8 @@ def test_what_a_call_minds_says_what_binds_it(seen, bound, sure):
 
 
 def test_medians_are_held_against_the_usual_one_and_what_was_not_tried_is_not_known():
-    seconds = {"usual": [2.0, 1.0, 9.0], "half_sms": [4.0, 4.0, 1.0], "half_size": [1.0]}
-    seen = evidence(2.0, {"dram": 0.5}, seconds, {"bytes": 0.5, "flops": 0.25})
-    assert (seen.half_sms, seen.half_size, seen.left) == (2.0, 0.5, 0.5)
+    seconds = {"usual": [2.0, 1.0, 9.0], "half_sms": [4.0, 4.0, 1.0]}
+    seen = evidence(2.0, {"dram": 0.5}, seconds)
+    assert seen.half_sms == 2.0
     assert math.isnan(seen.warm)
-    assert math.isnan(evidence(2.0, {}, {"half_sms": [1.0]}, {}).half_sms)
-
-
-def test_half_of_the_data_that_leaves_most_of_the_work_says_nothing():
-    assert not Evidence(1e-3, half_size=1.0, left=0.99).fixed
-    assert Evidence(1e-3, half_size=1.0, left=0.5).fixed
-    assert not Evidence(1e-3, half_size=0.55, left=0.5).fixed
+    assert math.isnan(evidence(2.0, {}, {"half_sms": [1.0]}).half_sms)

@@ -6,7 +6,7 @@ import math
 import random
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -121,27 +121,6 @@ class RemoteCall:
 
     def recording(self) -> RemoteRecording:
         return RemoteRecording(self)
-
-
-class TurnsClock:
-    """A clock that asks the process of each call. Clock rates and temperatures are read here."""
-
-    def __init__(self, local: Clock) -> None:
-        self.local = local
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.local, name)
-
-    def warm_up(self, call: Any) -> int:
-        return call.warm_up(self.method) if isinstance(call, RemoteCall) else self.local.warm_up(call)
-
-    def sample(self, call: Any) -> tuple[float, float, bool]:
-        return call.sample(self.method) if isinstance(call, RemoteCall) else self.local.sample(call)
-
-
-def over(clock: Clock, calls: Mapping[str, Any]) -> Clock:
-    """The clock itself, or a TurnsClock where some calls live in other processes."""
-    return cast(Clock, TurnsClock(clock)) if suspects(calls) else clock
 
 
 def suspects(calls: Mapping[str, Any]) -> dict[str, RemoteCall]:

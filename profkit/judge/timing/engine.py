@@ -67,7 +67,7 @@ def time_all(
     if claims.suspects(calls):
         timed.bound()
     used = {sample.method for sample in timed.samples}
-    result, clock = timed.result, timed.clock
+    result, clock = timed.result, timed.own
     return {
         "method": clock.method,
         "note": clock.note,
@@ -98,7 +98,6 @@ class _Timed:
         self._job, self._calls, self._device, self._events, self._turn = job, calls, device, events, turn
         cold = job.l2 == "cold"
         self.own = CudaClock(device, cold=cold) if device.type == "cuda" else CpuClock(cold=cold)
-        self.clock = claims.over(self.own, calls)
         self._after, self._watch = _Comparing(calls), busy.Watch()
         self._full = float(facts.device_facts(device).get("max_sm_clock", 0.0))
         self.samples: list[Sample] = []
@@ -117,7 +116,7 @@ class _Timed:
 
     def measure(self, plan: timing.Plan) -> None:
         """Take samples by the clock; all outputs are compared once at the end."""
-        self.result = timing.measure(self._calls, self.clock, plan, self._visit, self._after)
+        self.result = timing.measure(self._calls, self.own, plan, self._visit, self._after)
         _say_load(self._watch, self._events)
         for name, call in self._after.compared.items():
             self.before(name)
@@ -125,7 +124,7 @@ class _Timed:
             call.recheck()
         self.samples = timing.drop_slow_rounds(self.result.samples, self._full)
         self.dropped = sum(not sample.kept for sample in self.samples)
-        self.notes[self.clock.method] = claims.notes(self._calls, self.clock)
+        self.notes[self.own.method] = claims.notes(self._calls, self.own)
 
     def by_events(self, clock: CudaClock) -> None:
         """Time by event pairs and cross-check them."""
@@ -163,7 +162,7 @@ class _Timed:
     def _host(self) -> list[Sample]:
         """Samples by the host's clock; none, and a caveat, when it fails."""
         try:
-            clock = claims.over(HostClock(self._device), self._calls)
+            clock = HostClock(self._device)
             plan = timing.Plan(1.0, 0.0, most=SIDE_ROUNDS, trials=1)
             return timing.measure(self._calls, clock, plan, self.before).samples
         except RuntimeError as error:
@@ -199,9 +198,9 @@ class _Timed:
 
     def _timed_again(self, pair: Mapping[str, TimedCall]) -> list[Sample]:
         """New samples of these calls; none where CUPTI decided and now fails."""
-        job, clock = self._job, claims.over(self.own, pair)
+        job = self._job
         plan = timing.Plan(job.budget, job.target, seed=1)
-        fresh = timing.measure(pair, clock, plan, self.before, self._after).samples
+        fresh = timing.measure(pair, self.own, plan, self.before, self._after).samples
         fresh = [self._less(sample) for sample in timing.drop_slow_rounds(fresh, self._full)]
         if any(sample.method == "cupti" for sample in self.samples) and isinstance(self.own, CudaClock):
             try:
