@@ -34,6 +34,15 @@ def folder() -> Path:
     return Path(tempfile.gettempdir()) / "profkit-locks"
 
 
+def named(device: str) -> str:
+    """A device's name in a process with another temporary directory: where its locks lie here."""
+    return str(_stem(device)) if device else ""
+
+
+def _stem(device: str) -> Path:
+    return Path(device) if os.path.isabs(device) else folder() / re.sub(r"[^A-Za-z0-9.-]+", "-", device)
+
+
 @contextlib.contextmanager
 def alone(device: str, say: Callable[[str], None] = lambda _: None, *, shared: bool = False) -> Iterator[None]:
     """Have a device (its UUID, or CPU) to oneself in the block; waiting for it is said once.
@@ -157,7 +166,8 @@ def _take(handle: int, how: int, waits: Callable[[], None]) -> None:
 
 def _opened(device: str, kind: str) -> int:
     """A descriptor of a device's file of this kind, which is made for all users."""
-    file = folder() / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', device)}.{kind}"
+    stem = _stem(device)
+    file = stem.with_name(f"{stem.name}.{kind}")
     try:
         with contextlib.suppress(FileNotFoundError):
             return os.open(file, os.O_RDONLY)

@@ -51,7 +51,7 @@ class Job(msgspec.Struct):
     For processes of their own: channels, the file descriptor of the socket to each candidate (in a candidate's
     job: to the judge, under its own name); marks, the value of FAMILY in each candidate's process;
     door, descriptors of a device that is shared but for the timing (alone.Door), none where it is the run's alone all along
-    (shared: its UUID, for a process that a tool starts and descriptors do not reach);
+    (shared: its name by alone.named, for a process that a tool starts and descriptors do not reach);
     exchange, the directory of tensors handed over; trials, the number of seeds to draw once the candidates are loaded.
 
     lines: build with line tables, so that a profiler can name source lines. campaign: what

@@ -19,6 +19,7 @@ from collectors.caveat import Caveat
 from profkit.annotation import VARIABLE
 from profkit.errors import ProfkitError, ProgramFailedError, as_shells_do
 from profkit.launch import gpu, process, runner
+from profkit.launch.alone import named
 from profkit.launch.live import Live
 from profkit.record.hot import Hot
 from profkit.record.job import absorb, job, portable
@@ -160,7 +161,7 @@ class Session:
     def _runner(self, step: Step) -> Ended:
         manifest, wanted = self.run.manifest, self.request
         made = job("counters", self.run, wanted, self.device, self.parts, slower=step.slower)
-        made.shared = self.shared
+        made.shared = named(self.shared)
         ahead = self.ahead if step.name == "ncu" else None
         how: dict[str, Any] = {
             "stem": step.name,

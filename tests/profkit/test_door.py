@@ -22,7 +22,7 @@ from profkit.campaign import stages
 from profkit.judge import remote, session
 from profkit.judge.timing.company import Company
 from profkit.launch import gpu, process, runner, waiting
-from profkit.launch.alone import Door, alone, counting, folder
+from profkit.launch.alone import Door, alone, counting, folder, named
 from profkit.launch.protocol import Job, Subject
 from profkit.record.measure import Measure
 from profkit.record.request import Request
@@ -165,6 +165,16 @@ def test_a_measurement_outside_of_a_campaign_gets_its_turn_too(place):
     thread.join()
     assert had == [False]
     sharer.close()
+
+
+def test_a_process_with_another_temporary_directory_finds_the_same_locks(place, monkeypatch, tmp_path):
+    """Such as a runner under ncu."""
+    told = named(DEVICE)
+    with contextlib.closing(Door.of(DEVICE)) as door:
+        door.turn()
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "other"))
+        with contextlib.closing(Door.of(told)) as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other.main, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_counters_are_lent_to_one_at_a_time_beside_whoever_times(place):
