@@ -26,8 +26,7 @@ import msgspec
 
 from analyzers.records import number
 from profkit.api import Run, profile
-from profkit.campaign.stages import Task, perform
-from profkit.campaign.work_item import of_folder
+from profkit.campaign.stages import Task, of_folder, perform
 from profkit.contests import formats
 from profkit.errors import ProfkitError
 from profkit.launch import warm

@@ -108,7 +108,7 @@ LAZY: dict[str, str] = {
     "profkit.campaign.campaign": "numpy pandas",
     "profkit.campaign.gate": "numpy pandas",
     "profkit.campaign.history": "numpy",
-    "profkit.campaign.work_item": "numpy pandas",
+    "profkit.campaign.stages": "numpy pandas",
     "profkit.campaign.site": "numpy pandas",
     "profkit.contests.formats": "numpy pandas",
     "profkit.contests.kernelbench.evaluation": "numpy pandas",

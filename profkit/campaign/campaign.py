@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 from profkit.campaign.engine import Dask, Local, follow, pool
 from profkit.campaign.ledger import Ledger
-from profkit.campaign.stages import Answer, Task
-from profkit.campaign.work_item import WorkItem, encoded
+from profkit.campaign.stages import Answer, Task, WorkItem, encoded
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import gpu
 from profkit.record.prepare import expected_device

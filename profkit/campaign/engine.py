@@ -16,8 +16,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from profkit.campaign.stages import Answer, Task, perform_encoded
-from profkit.campaign.work_item import WorkItem, decoded, encoded
+from profkit.campaign.stages import Answer, Task, WorkItem, decoded, encoded, perform_encoded
 from profkit.campaign.worker import Worker, WorkerDiedError
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import warm

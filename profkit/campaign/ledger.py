@@ -24,7 +24,7 @@ from profkit.rundir.files import unwritable, write_atomic
 from profkit.rundir.manifest import read_manifest
 
 if TYPE_CHECKING:
-    from profkit.campaign.work_item import WorkItem
+    from profkit.campaign.stages import WorkItem
 
 FOLDER = ".campaigns"
 

@@ -19,8 +19,7 @@ from typing import IO
 
 import msgspec
 
-from profkit.campaign.stages import Answer, Task, interrupted, perform, warm
-from profkit.campaign.work_item import decoded, encoded
+from profkit.campaign.stages import Answer, Task, decoded, encoded, interrupted, perform, warm
 from profkit.launch import process
 from profkit.launch.environment import environment, sharing
 from profkit.launch.protocol import BARE

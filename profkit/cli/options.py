@@ -21,8 +21,7 @@ from profkit.rundir.files import write_atomic
 from profkit.vendor.nvidia.sanitizer import TOOLS
 
 if TYPE_CHECKING:
-    from profkit.campaign.stages import Answer
-    from profkit.campaign.work_item import WorkItem
+    from profkit.campaign.stages import Answer, WorkItem
 
 PATH = click.Path(path_type=Path)
 FIGURES = (".png", ".svg", ".pdf")

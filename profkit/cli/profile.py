@@ -230,12 +230,12 @@ def _campaign(
 ) -> Generator[_Done, None, None]:
     """Every sample as an item of a campaign."""
     from profkit.api import open_run
-    from profkit.campaign import work_item
+    from profkit.campaign.stages import of_folder
 
     folders = [one for one in targets if isinstance(one, Path)]
     if len(folders) < len(targets):
         raise click.UsageError("--jobs and --dask are for samples, not for a command after --")
-    items = [work_item.of_folder(folder, request) for folder in folders]
+    items = [of_folder(folder, request) for folder in folders]
     for item, one in runners.run(f"profkit profile {sample}", items, request):
         yield item.label, open_run(one.run) if one.run else None, one.error, one.fix, one.code
 

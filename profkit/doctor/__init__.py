@@ -52,7 +52,6 @@ CHECKS: dict[str, Callable[[Asked], Finding | Iterable[Finding]]] = {
     "torch": lambda asked: software.check_torch(asked.facts, asked.machine),
     "driver": lambda asked: gpu.check_driver(asked.machine),
     "gpu": lambda asked: gpu.check_gpus(asked.machine),
-    "gpu state": lambda asked: gpu.check_state(asked.machine),
     "c++": lambda asked: software.check_compiler(asked.machine),
     "nvcc": lambda asked: software.check_nvcc(asked.facts, asked.machine),
     "ncu": lambda asked: tools.check_ncu(asked.machine),
@@ -83,16 +82,10 @@ def check_all(*, runs: Path | None = None) -> list[Finding]:
 
 def abilities(findings: Iterable[Finding]) -> dict[str, bool]:
     """What `profkit profile` can do here: CPU, CUDA events, hardware counters."""
-    found: dict[str, set[str]] = {}
-    for finding in findings:
-        found.setdefault(finding.name, set()).add(finding.status)
-
-    def sound(*names: str) -> bool:
-        return all("ok" in found.get(name, ()) for name in names)
-
-    cpu = all("fail" not in found.get(name, ()) for name in ("torch", "runs folder"))
-    events = cpu and sound("gpu", "torch CUDA")
-    return {"cpu": cpu, "events": events, "counters": events and sound("ncu", "counters")}
+    found = {(finding.name, finding.status) for finding in findings}
+    cpu = not found & {("torch", "fail"), ("runs folder", "fail")}
+    events = cpu and {("gpu", "ok"), ("torch CUDA", "ok")} <= found
+    return {"cpu": cpu, "events": events, "counters": events and {("ncu", "ok"), ("counters", "ok")} <= found}
 
 
 def exit_code(findings: Iterable[Finding]) -> int:

@@ -124,39 +124,35 @@ def check_driver(machine: Machine) -> Iterator[Finding]:
 
 
 def check_gpus(machine: Machine) -> Iterator[Finding]:
-    """Name, compute capability, memory; or what is not possible without a GPU."""
+    """The GPUs; company, MIG, clocks and datasheet of the first; what is not possible without one."""
     if not machine.gpus:
         why = machine.trouble if machine.driver else "none that this process can use"
         what = f"{why}: no CUDA events, no counters; profiling on the CPU works"
         yield Finding("gpu", machine.needed, what, "`profkit profile SAMPLE` takes the CPU by itself")
+        return
     for gpu in machine.gpus:
         parts = [gpu.name, f"compute capability {gpu.cc}" if gpu.cc else ""]
         parts.append(f"{gpu.memory / 2**30:.3g} GiB" if gpu.memory else "")
         yield Finding("gpu", "ok", f"{gpu.index}: {', '.join(part for part in parts if part)}")
-    for first in machine.gpus[:1]:
-        if first.processes:
-            what = f"{first.index}: {first.processes} other process(es) compute on it; times will be disturbed"
-            yield Finding("gpu", "warn", what, "profile on an idle GPU: CUDA_VISIBLE_DEVICES=N picks another")
-
-
-def check_state(machine: Machine) -> Iterator[Finding]:
-    """MIG, clocks and datasheet of the first visible GPU."""
-    for gpu in machine.gpus[:1]:
-        if gpu.mig:
-            what = "on: this is a slice; counters are limited and the whole GPU's peaks do not apply to it"
-            fix = "for whole-GPU figures, as administrator on an idle GPU: `nvidia-smi -mig 0`"
-            yield Finding("mig", "warn", what, fix)
-        slowed = ", ".join(text for bit, text in _SLOWED.items() if gpu.reasons & bit)
-        now, most = ("?" if one is None else f"{one / 1e6:.0f}" for one in (gpu.sm_clock, gpu.max_sm_clock))
-        clock = f"SM {now} of {most} MHz"
-        if slowed:
-            fix = "let the GPU cool down, or see to its cooling and power supply"
-            yield Finding("clocks", "warn", f"{clock} ({slowed})", fix)
-        else:
-            yield Finding("clocks", "ok", f"{clock}; profkit records clocks and never locks them")
-        spec = find_spec(gpu.name, cc=gpu.cc or None, memory_bytes=None if gpu.mig else gpu.memory)
-        if spec is None:
-            what = f"{gpu.name} is not in roofline/devices.toml: ceilings come from ncu and measurement alone"
-            yield Finding("datasheet", "warn", what, "add its table there, with its source")
-        else:
-            yield Finding("datasheet", "ok", f"{spec.name}: peaks known")
+    first = machine.gpus[0]
+    if first.processes:
+        what = f"{first.index}: {first.processes} other process(es) compute on it; times will be disturbed"
+        yield Finding("gpu", "warn", what, "profile on an idle GPU: CUDA_VISIBLE_DEVICES=N picks another")
+    if first.mig:
+        what = "on: this is a slice; counters are limited and the whole GPU's peaks do not apply to it"
+        fix = "for whole-GPU figures, as administrator on an idle GPU: `nvidia-smi -mig 0`"
+        yield Finding("mig", "warn", what, fix)
+    slowed = ", ".join(text for bit, text in _SLOWED.items() if first.reasons & bit)
+    now, most = ("?" if one is None else f"{one / 1e6:.0f}" for one in (first.sm_clock, first.max_sm_clock))
+    clock = f"SM {now} of {most} MHz"
+    if slowed:
+        fix = "let the GPU cool down, or see to its cooling and power supply"
+        yield Finding("clocks", "warn", f"{clock} ({slowed})", fix)
+    else:
+        yield Finding("clocks", "ok", f"{clock}; profkit records clocks and never locks them")
+    spec = find_spec(first.name, cc=first.cc or None, memory_bytes=None if first.mig else first.memory)
+    if spec is None:
+        what = f"{first.name} is not in roofline/devices.toml: ceilings come from ncu and measurement alone"
+        yield Finding("datasheet", "warn", what, "add its table there, with its source")
+    else:
+        yield Finding("datasheet", "ok", f"{spec.name}: peaks known")

@@ -20,12 +20,7 @@ _ROOM = 1 << 24
 def root() -> Path:
     """The cache asked for, or a temporary one where that could not be written at first."""
     wanted = _wanted()
-    return wanted if _usable(wanted) else Path(tempfile.gettempdir()) / f"profkit-cache-{os.getuid()}"
-
-
-@functools.cache
-def _usable(folder: Path) -> bool:
-    return not _trouble(folder)
+    return wanted if not _trouble(wanted) else Path(tempfile.gettempdir()) / f"profkit-cache-{os.getuid()}"
 
 
 def caveats() -> list[Caveat]:
@@ -37,8 +32,9 @@ def caveats() -> list[Caveat]:
     return [Caveat(what, f"builds and ceilings are kept in {root()} for now", fix, "cache")] if why else []
 
 
+@functools.cache
 def _trouble(folder: Path) -> str:
-    """Why nothing can be kept in a folder; "" when it can."""
+    """Why nothing can be kept in a folder, as it is at first; "" when it can."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):

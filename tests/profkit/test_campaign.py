@@ -27,8 +27,7 @@ from profkit.campaign import engine, stages, worker
 from profkit.campaign.campaign import Campaign, Count, duration, places
 from profkit.campaign.engine import Local, follow
 from profkit.campaign.ledger import Ledger, unfinished
-from profkit.campaign.stages import Answer, Task, deliver, perform
-from profkit.campaign.work_item import WorkItem, of_folder, of_pair
+from profkit.campaign.stages import Answer, Task, WorkItem, deliver, of_folder, of_pair, perform
 from profkit.campaign.worker import WorkerDiedError
 from profkit.cli.options import Runners
 from profkit.cli.profile import profile_ as profile_command

@@ -16,9 +16,8 @@ from synthetic_runs import make_run
 
 from collectors.caveat import Caveat
 from collectors.frame import build, host_of, set_host
-from profkit.campaign.progress import Count
-from profkit.campaign.stages import Answer
-from profkit.campaign.work_item import WorkItem
+from profkit.campaign.campaign import Count
+from profkit.campaign.stages import Answer, WorkItem
 from profkit.cli.group import invoke
 from profkit.report import derived
 from profkit.report.derived import write

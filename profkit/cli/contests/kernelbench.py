@@ -110,7 +110,7 @@ def eval_(checkout: Path, run_dir: Path, level: int, quiet: bool, **given: Any) 
 
 def _campaign(name: str, runners: Runners, failed: list[str]) -> Runner:
     """A runner of evaluation's; what could not be measured is said, and goes into `failed`."""
-    from profkit.campaign.work_item import of_pair
+    from profkit.campaign.stages import of_pair
     from profkit.contests.kernelbench.evaluation import name_of
     from profkit.study.study import open_study
 
