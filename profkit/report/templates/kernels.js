@@ -55,15 +55,16 @@ function order() {
   all("#table th").forEach((th, i) => { if (i === sorted.c) th.setAttribute("aria-sort", sorted.dir > 0 ? "ascending" : "descending"); else th.removeAttribute("aria-sort"); });
   $("count").textContent = tx("count", shown.length, K.length);
 }
-/* what fits a screen at once, the rest after the frame that shows it */
+/* thousands of rows are none that somebody reads: the first, the others on request */
 const FIRST = 60;
-let filling = 0;
+let every = false;
 function fill(shown) {
-  const body = document.querySelector("#table tbody"), turn = ++filling;
-  body.replaceChildren(...shown.slice(0, FIRST).map((i) => rows[i]));
-  const rest = () => { if (turn === filling) { body.append(...shown.slice(FIRST).map((i) => rows[i])); ready(); } };
-  if (shown.length > FIRST) requestAnimationFrame(() => setTimeout(rest)); else ready();
+  document.querySelector("#table tbody").replaceChildren(...(every ? shown : shown.slice(0, FIRST)).map((i) => rows[i]));
+  $("every").hidden = every || shown.length <= FIRST;
+  $("every").textContent = tx("every", shown.length);
+  ready();
 }
+$("every").addEventListener("click", () => { every = true; order(); });
 function ready() { if (ROOT.dataset.ready) return; performance.mark("ready"); ROOT.dataset.ready = "1"; }
 function marked() {
   rows.forEach((r, i) => { r.classList.toggle("picked", picked.has(i)); r.querySelector(".pick").setAttribute("aria-pressed", String(picked.has(i))); });
