@@ -23,6 +23,7 @@ from profkit.rundir.manifest import Counters, FileRef, Impl, SampleInfo
 from profkit.targets import backends
 from profkit.targets.program import Program
 from profkit.targets.sample import Sample
+from profkit.targets.source import Source
 from profkit.targets.target import REFERENCE, Call, Part, Target
 
 NO_DEVICE = "there is no CUDA device here: no NVIDIA driver answers, or CUDA_VISIBLE_DEVICES hides every GPU"
@@ -177,7 +178,7 @@ def info(target: Target) -> SampleInfo:
     # As typed when relative; an absolute path relative to here if it lies below.
     real, here = target.path.resolve(), Path.cwd()
     path = real.relative_to(here) if real.is_relative_to(here) else target.path
-    return SampleInfo(id=target.id, path=str(path), kind=target.kind, files=files)
+    return SampleInfo(target.id, str(path), target.kind, files, Source.read(target.reference).task)
 
 
 def _implementations(sample: Sample, chosen: Sequence[Part]) -> list[Impl]:

@@ -125,8 +125,8 @@ def _clock(study: Study, impl: str) -> float:
     return math.nan if known is None else float(known.median())
 
 
-def ladder_table(ladder: Ladder, correct: Sequence[str] = ()) -> Table:
-    """One row a step, one unit for the times; `correct`: a cell on each step's answers."""
+def ladder_table(ladder: Ladder, correct: Sequence[str] = (), near: Sequence[str] = ()) -> Table:
+    """One row a step, one unit for the times; cells on answers and on the nearest ceilings."""
     rungs = ladder.rungs
     first, *others = [", ".join(rung.changed) for rung in rungs]
     unit, times = units.column([rung.time for rung in rungs], "s")
@@ -138,7 +138,9 @@ def ladder_table(ladder: Ladder, correct: Sequence[str] = ()) -> Table:
             Column(f"{say('time')} [{unit}]", times),
             Column(say("c_step"), [ratio_text(rung.step, rung) for rung in rungs]),
             Column(say("since"), [shown(rung.total, "ratio") for rung in rungs], 3),
-            Column(say("attainable"), [units.percent(rung.attainable_fraction) for rung in rungs], 4),
+            Column(say("js_frac"), near, 4)
+            if near
+            else Column(say("attainable"), [units.percent(rung.attainable_fraction) for rung in rungs], 4),
             Column(say("x_lower_bound"), [units.digits(rung.lower_bound_ratio) for rung in rungs], 4),
             Column(say("bound_by"), [named(rung.bound_by) or units.MISSING for rung in rungs], 2),
         ]

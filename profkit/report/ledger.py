@@ -16,7 +16,7 @@ from profkit.errors import ProfkitError
 from profkit.record.verify import Verified
 from profkit.report.layout import Column, Table, terminal_table
 from profkit.report.messages import named, say
-from profkit.report.names import short_name
+from profkit.report.names import short_names
 from profkit.report.page.data import data_of
 from profkit.report.page.frame import render
 from profkit.report.page.shown import share
@@ -26,7 +26,7 @@ from roofline import units
 SHOWN = 24
 """Rows on a terminal; a page has MOST."""
 MOST = 200
-PAINTS = {"operations": "work", "kernels": "kernels", "copies": "copies", "fills": "lower_bound", "idle": "gaps"}
+PAINTS = {"operations": "work", "kernels": "kernels", "copies": "excess", "fills": "lower_bound", "idle": "gaps"}
 
 
 def text(found: Ledger) -> str:
@@ -40,7 +40,7 @@ def page(found: Ledger, source: Path) -> str:
     """The page, in both languages."""
 
     def make() -> dict[str, Any]:
-        lead, *notes = _head(found)
+        lead, _, *notes = _head(found)  # the bar shows the parts
         return {
             "title": say("lg_title", source=source.name),
             "subtitle": found.device,
@@ -65,7 +65,8 @@ def _head(found: Ledger) -> list[str]:
     parts = [say("lg_part", what=say(f"lg_{kind}"), share=told) for kind, told in share.items() if told != "0%"]
     where = {"step": units.text(found.step, "s"), "device": found.device or named("unknown")}
     step = say("lg_step", count=str(found.steps), **where) if found.steps > 1 else say("lg_whole", **where)
-    rows = [(row.wins[1], _label(row), _advice(row), _wins(row.wins, found.step)) for row in found.rows]
+    names = _labels(found)
+    rows = [(row.wins[1], names[at], _advice(row), _wins(row.wins, found.step)) for at, row in enumerate(found.rows)]
     idle = (found.queued, say("lg_idle"), named(LATE), _wins((0.0, found.queued), found.step))
     best = max((row for row in (*rows, idle) if row[0] > 0), default=())[1:]
     first = (
@@ -82,8 +83,9 @@ def _head(found: Ledger) -> list[str]:
     ]
 
 
-def _label(row: Row) -> str:
-    return f"{row.name} {row.shapes}".strip() if row.op else short_name(row.name, 60)
+def _labels(found: Ledger) -> list[str]:
+    short = short_names(row.name for row in found.rows if not row.op)
+    return [f"{row.name} {row.shapes}".strip() if row.op else short[row.name] for row in found.rows]
 
 
 def _advice(row: Row) -> str:
@@ -100,7 +102,7 @@ def table(found: Ledger, most: int) -> Table:
     heads = [("operation", 0), ("calls", 2), ("share", 0), ("each", 1), ("bound", 1), ("by", 3), ("reached", 2)]
     rows = [
         (
-            _label(row),
+            name,
             units.count(row.calls),
             units.percent(row.share),
             units.digits(row.each * 1e6),
@@ -110,7 +112,7 @@ def table(found: Ledger, most: int) -> Table:
             _wins(row.wins, found.step) if row.advice != CEILING else units.MISSING,
             _advice(row),
         )
-        for row in found.rows[:most]
+        for name, row in zip(_labels(found), found.rows[:most], strict=False)
     ]
     none = (units.MISSING,) * 4
     if rest := found.rows[most:]:

@@ -26,12 +26,16 @@ class FileRef(msgspec.Struct, frozen=True):
 
 
 class SampleInfo(msgspec.Struct):
-    """What was measured: the sample's id, its folder and the files that played a role."""
+    """What was measured: the sample's id, its folder and the files that played a role.
+
+    `task`: what it computes, in the words of its reference.
+    """
 
     id: str
     path: str
     kind: str = "folder"
     files: dict[str, FileRef] = {}
+    task: str = ""
 
 
 class Command(msgspec.Struct):

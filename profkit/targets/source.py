@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from profkit.errors import ProfkitError
+
+LONGEST_TASK = 120
+"""Characters of the sentence on what a task computes."""
 
 
 def dotted(node: ast.AST) -> str:
@@ -62,6 +66,16 @@ class Source:
     def classes(self) -> dict[str, ast.ClassDef]:
         """Top-level classes by name."""
         return {node.name: node for node in self.tree.body if isinstance(node, ast.ClassDef)}
+
+    @cached_property
+    def task(self) -> str:
+        """What the Model computes: the first sentence on the file or class, else what it returns."""
+        model, forward = self.classes.get("Model"), self.functions.get("forward")
+        told = ast.get_docstring(self.tree) or (model and ast.get_docstring(model)) or ""
+        if not told and forward is not None and isinstance(forward.body[-1], ast.Return):
+            told = ast.unparse(forward.body[-1]).removeprefix("return").strip()
+        said = re.split(r"\.\s|\n\n", re.sub(r"^\w+( \d+)?:\s+", "", told.strip() + "\n\n"))[0]
+        return " ".join(said.split())[:LONGEST_TASK]
 
     @cached_property
     def names(self) -> set[str]:

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 from recorded import opened
 
 from profkit.cli.group import invoke
@@ -208,14 +209,20 @@ def english(text):
     return RUN.findall(text)
 
 
-def shown(text):
-    """What a reader of Chinese sees of a page, what the script draws included; code and full names of kernels left out."""
-    text = re.sub(r"<td>profkit (?:profile|import) [^<]*</td>", "", text)  # the command that does it again
+def shown(text, study):
+    """What a reader of Chinese sees of a page, what the script draws included.
+
+    Code, full names of kernels and the author's sentence on the task are left out.
+    """
+    text = text.replace(str(escape(study.manifest.sample.task)) or "\0", "")
     body, _, rest = text.partition('<script type="application/json" id="data">')
     body = re.sub(r"<style>.*?</style>|<title>.*?</title>", "", body, flags=re.S)
     body = re.sub(r'<(span|button)[^>]* lang="en"[^>]*>.*?</\1>', "", body, flags=re.S)
     body = re.sub(
-        r"<code>.*?</code>|<(p|span) class=\"k\">.*?</\1>|<(b|td)[^>]*>[^<]*\([A-Za-z]+\)</\2>", "", body, flags=re.S
+        r"<code[^>]*>.*?</code>|<(p|span) class=\"k\">.*?</\1>|<(b|td)[^>]*>[^<]*\([A-Za-z]+\)</\2>",
+        "",
+        body,
+        flags=re.S,
     )
     seen = html.unescape(re.sub(r"<[^>]+>", "\n", body))
     words = re.search(r'"zh-CN":(\{.*?\})', rest)
@@ -235,7 +242,7 @@ def written(study, lang="zh"):
     """Every report that has one run: snippet, page, facts for an agent."""
     with speaking(lang):
         facts = prose(agent.document(study))
-        return {"pr": pr.snippet(study), "html": shown(page(study)), "agent": facts}
+        return {"pr": pr.snippet(study), "html": shown(page(study), study), "agent": facts}
 
 
 @cache
@@ -277,7 +284,9 @@ def test_write_ups_of_a_ladder_hold_no_english_sentence():
 def _write_ups(chosen, ladder, others):
     return {
         "tensorrt": tensorrt.WriteUp(chosen, ladder, figure="ladder.png", others=others).text(),
-        "compare": shown(page_of(Compared(tuple(one.study for one in chosen), ladder, tuple(chosen)), 0.05)),
+        "compare": shown(
+            page_of(Compared(tuple(one.study for one in chosen), ladder, tuple(chosen)), 0.05), chosen[0].study
+        ),
         "paddle": paddle.report(paddle.cases_of(chosen)),
     }
 

@@ -193,7 +193,6 @@ def test_a_pull_request_is_judged_by_the_step(runs, opened, tmp_path, capsys):
     [
         (("fast", "gpt"), 0.05, "Gate failed: for sure slower than the first by more than 5.00%: gpt."),
         (("gpt", "fast"), 0.05, "Gate passed: no program&#39;s step is slower"),
-        (("gpt", "fast"), None, "No gate was asked for"),
     ],
 )
 def test_the_page_says_what_became_of_the_gate(opened, names, limit, words):

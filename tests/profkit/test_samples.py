@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from candidates import REFERENCE, candidate, write_sample
 
@@ -10,6 +12,7 @@ from profkit.record.prepare import choose
 from profkit.record.request import Request
 from profkit.targets import find_samples, resolve
 from profkit.targets.backends import detect
+from profkit.targets.source import Source
 from profkit.targets.target import Part
 
 
@@ -140,3 +143,20 @@ INLINE = "from torch.utils.cpp_extension import load_inline\nload_inline(name='x
 )
 def test_detect(source, expected):
     assert detect(source) == expected
+
+
+MODEL = "class Model:\n    {doc}\n    def forward(self, x):\n        {body}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "task"),
+    [
+        ('"""Reference: the sum of x[8] in fp32.\n\nMore."""\n', "the sum of x[8] in fp32"),
+        ('"""Step 0: the block, in fp32. Between blocks bf16."""\n', "the block, in fp32"),
+        (MODEL.format(doc='"""Simple model that\n    adds."""', body="return x + 1"), "Simple model that adds"),
+        (MODEL.format(doc="", body="return torch.relu(x @ self.w)"), "torch.relu(x @ self.w)"),
+        (MODEL.format(doc="", body="x.add_(1)"), ""),
+    ],
+)
+def test_the_task_is_told_in_the_words_of_its_reference(text, task):
+    assert Source(Path("reference.py"), text).task == task

@@ -12,9 +12,10 @@ from profkit._version import __version__
 from profkit.report import figures, programs
 from profkit.report import ladder as view
 from profkit.report.ladder import Chosen
-from profkit.report.messages import say
+from profkit.report.messages import of_roof, say
 from profkit.report.page.data import Shown, data_of
 from profkit.report.page.frame import render
+from profkit.report.page.run import next_card
 from profkit.report.page.shown import Kernels, falls_of, wall_of
 from profkit.report.programs import Compared
 from profkit.report.sections import answer, caveats
@@ -32,11 +33,12 @@ def page_of(done: Compared, limit: float | None = None) -> str:
     def make() -> dict[str, Any]:
         own = _ladder(done, found, parts, data["kernels"]) if isinstance(found, Ladder) else _programs(done, found)
         verdict = found.rungs[-1].verdict if isinstance(found, Ladder) else found.rungs[-1].since.verdict
-        runs = dict.fromkeys(f"{one.manifest.sample.id}, {one.manifest.created}" for one in done.studies)
+        runs = dict.fromkeys(say("comma").join([answer.what(one), one.manifest.created]) for one in done.studies)
+        names = list(dict.fromkeys(one.manifest.sample.id for one in done.studies))
         said, mood = gate(done, limit)
         return {
-            "title": " → ".join(rung.label for rung in found.rungs),
-            "subtitle": "; ".join([*dict.fromkeys(answer.device(one) for one in done.studies), *runs]),
+            "title": say("colon").join([*names[: len(names) == 1], " → ".join(rung.label for rung in found.rungs)]),
+            "subtitle": "; ".join(runs),
             "mood": verdict if verdict in ("faster", "slower") else "",
             "gate": said,
             "gate_mood": mood,
@@ -50,9 +52,9 @@ def page_of(done: Compared, limit: float | None = None) -> str:
 
 
 def gate(done: Compared, limit: float | None) -> tuple[str, str]:
-    """(gate of the last steps with its outcome, its mood). Raises ProfkitError without."""
+    """(outcome of the gate, its mood), "" where none was asked for. Raises ProfkitError."""
     if limit is None:
-        return say("c_no_gate"), ""
+        return "", ""
     slower, unsure, known = done.slower(limit), done.inconclusive(limit), {"limit": units.percent(limit)}
     mood = "wrong" if slower else "" if unsure else "faster"
     if isinstance(done.ladder, Ladder):
@@ -68,6 +70,7 @@ def _programs(done: Compared, found: Programs) -> dict[str, Any]:
     return {
         "lead": programs.lead(found),
         "table": programs.sides_table(found),
+        "cards": [],
         "note": say("st_note"),
         "falls": [],
         "budgets": [wall_of(rung.taken.budget, head, rung.label) for rung in found.rungs],
@@ -83,10 +86,12 @@ def _ladder(done: Compared, ladder: Ladder, parts: Sequence[Shown], kernels: Ker
     known = [part for part in parts if part.impl in part.study.waterfalls]
     head = say("p_now" if done.studies[0].manifest.impls else "p_now_gpu")
     impls = [next((one for one in each.study.manifest.impls if one.name == each.impl), None) for each in done.chosen]
+    last = done.chosen[-1]
     own = dict.fromkeys(said for one in done.chosen for said in caveats.concerning(one.study, one.impl))
     return {
         "lead": _lead(ladder),
-        "table": view.ladder_table(ladder, list(map(correctness, impls))),
+        "table": view.ladder_table(ladder, list(map(correctness, impls)), [of_roof(one.row) for one in done.chosen]),
+        "cards": [next_card(last.study, last.impl, last.study.findings(), link="")],
         "note": "",
         "falls": list(falls_of(known, head, kernels, open_=len(known) - 1)),
         "budgets": [],

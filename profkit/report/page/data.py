@@ -69,6 +69,7 @@ def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
             {"name": part.label, "colour": part.colour, "shape": shape(part.colour), "on": part.on} for part in parts
         ],
         "kernels": kernels,
+        "whole": first is not None and not len(first.kernels),
         "pipes": pipes,
         "roofs": [{"name": c.name, "kind": c.kind, "peak": six(c.peak), "source": c.source} for c in found if c],
         "lower_bounds": lower_bounds,
@@ -76,8 +77,14 @@ def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
 
 
 def _kernels(study: Study) -> Mapping[str, list[dict[str, Any]]]:
-    """The kernels of each part, in one pass: a program has thousands of ranges."""
+    """The kernels of each part, in one pass: a program has thousands of ranges. Uncounted calls stand as a whole."""
     kernels, first = study.kernels, _named_first(study)
+    if not len(kernels) and study.manifest.impls:
+        timed = {str(name): {**one, "kernel": name} for name, one in study.analysis.rows.items() if one["time"] > 0}
+        whole = {"share": 1.0, "launches": 1}
+        return {
+            name: [_kernel({**one, **whole, "intensity_dram": one["intensity"]}, name)] for name, one in timed.items()
+        }
     if first:
         step = study.step[study.step["kind"] == "kernel"]
         own = step.groupby(["range", "name"], sort=False, observed=True)[["time", "count"]].sum()

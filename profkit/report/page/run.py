@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -71,9 +72,9 @@ def _values(study: Study, drawn: Sequence[Shown], data: Mapping[str, Any]) -> di
     falls = has_roofline or not study.stepwise
     now = say("p_now" if study.manifest.impls else "p_now_counted" if study.stepwise else "p_now_gpu")
     again = method.again(study)
-    facts = method.facts(study) + ([(say("p_again"), again)] if again else [])
+    facts = method.facts(study)
     return {
-        "title": say("p_on", sample=study.manifest.sample.id, device=answer.device(study)),
+        "title": answer.what(study),
         "subtitle": _subtitle(study),
         "answer": _first_screen(study, found),
         "shares": shares_of(whole.blocks, whole.time) if whole is not None else [],
@@ -91,7 +92,8 @@ def _values(study: Study, drawn: Sequence[Shown], data: Mapping[str, Any]) -> di
         "timing": method.timing_line(study),
         "impls": bool(study.manifest.impls),
         "facts": facts,
-        "facts_fold": say("comma").join(dict.fromkeys(key for key, _ in facts)),
+        "again": again,
+        "facts_fold": say("comma").join(dict.fromkeys([*(key for key, _ in facts), *[say("p_again")][: bool(again)]])),
         "matter": matter,
         "other": [one for one in caveats.all_caveats(study) if one not in matter],
         "version": study.manifest.profkit,
@@ -99,10 +101,13 @@ def _values(study: Study, drawn: Sequence[Shown], data: Mapping[str, Any]) -> di
 
 
 def _subtitle(study: Study) -> str:
-    """What was measured: its inputs, where it lies, and when."""
-    manifest = study.manifest
-    made = say("p_imported" if manifest.sample.kind == "import" else "p_measured", created=manifest.created)
-    return say("comma").join(part for part in (*manifest.inputs, manifest.sample.path, made) if part)
+    """Its inputs, command or files, where it lies, and when."""
+    manifest, sample = study.manifest, study.manifest.sample
+    made = say("p_imported" if sample.kind == "import" else "p_measured", created=manifest.created)
+    files = say("listed").join(f"{one.origin} ({one.tool})" for one in manifest.captures if one.origin)
+    command = shlex.join(manifest.program)
+    told = (*manifest.inputs, sample.path, cut(command, 90), cut(files, 120), made)
+    return say("comma").join(part for part in told if part)
 
 
 def _in_sight(study: Study, drawn: Sequence[Shown]) -> list[Shown]:
@@ -121,13 +126,13 @@ def _first_screen(study: Study, found: Sequence[Finding]) -> dict[str, Any]:
     (own, lead), *others = sorted(first, key=lambda one: best is not None and one[0] != best.name)
     skipped = [one.name for one in study.manifest.candidates if one.status == "skipped"]
     lines = [line for name, line in others if name not in skipped and not _in_table(study, name)]
-    lines += [method.counters_note(study), method.uncounted_line(study)]
-    notes = [method.paired_line(study), method.below_least(study), method.noted_line(study)]
+    notes = [method.counters_note(study), method.uncounted_line(study)]
+    notes += [method.paired_line(study), method.below_least(study), method.noted_line(study)]
     notes += [line for name, line in others if name in skipped]
     whole = study.first_step
     notes += [_baseline_note(study, whole[1])] if whole is not None else []
     return {
-        "lead": _lead(study, own) or lead,
+        "lead": _lead(study, own) or (lead if whole is None else answer.wall_time(study, causes=False)[0]),
         "mood": study.verdicts[best.name].word if best is not None and best.name in study.verdicts else "",
         "cards": _cards(study, found),
         "table": _parts_table(study) if study.manifest.impls else parts.parts_table(study),
@@ -141,7 +146,10 @@ def _lead(study: Study, name: str) -> str:
     verdict = study.verdicts.get(name)
     if verdict is None or not verdict.right or verdict.word in ("void", "impossible"):
         return ""
-    return name + say("colon") + say("comma").join([say("is_correct"), verdict.text(language())])
+    said = name + say("colon") + say("comma").join([say("is_correct"), verdict.text(language())])
+    times = [number(study.analysis.impl(one), "time") for one in (name, study.analysis.reference)]
+    time, before = (units.text(one, "s") for one in times)
+    return say("p_lead", verdict=said, time=time, before=before) if all(map(math.isfinite, times)) else said
 
 
 def _in_table(study: Study, name: str) -> bool:
@@ -179,14 +187,13 @@ def _cards(study: Study, found: Sequence[Finding]) -> list[Card]:
 
 def _of_part(study: Study, part: Part, found: Sequence[Finding]) -> list[Card]:
     row, verdict = part.row or {}, study.verdicts.get(part.name)
-    first = next((one for one in found if one.impl == part.name and one.severity == TIME), None)
     return [
         _right_card(part.impl, verdict),
         _faster_card(verdict, row),
         _time_card(row),
         _bound_card(row, say("p_bound")),
         _trust_card(study, found),
-        _next_card(study, first, row, found),
+        next_card(study, part.name, found),
     ]
 
 
@@ -248,6 +255,7 @@ def _trust_card(study: Study, found: Sequence[Finding]) -> Card:
     matter, every = caveats.that_matter(study), caveats.all_caveats(study)
     best = study.best.name if study.best is not None else None
     unrun = len({one.rule for one in found if one.severity == COLLECT and best in (None, one.impl)})
+    unrun *= method.counted(study)  # which is said of a run without any
     counts = {"p_trust_more": len(matter) - 1, "p_trust_rest": len(every) - len(matter), "p_trust_unrun": unrun}
     notes = [cut(matter[0].what, 90)] if matter else []
     notes += [_counted(key, count) for key, count in counts.items() if count > 0]
@@ -260,18 +268,20 @@ def _counted(key: str, count: int) -> str:
     return say(f"{key}_one" if count == 1 and key != "p_trust_rest" else key, count=str(count))
 
 
-def _next_card(study: Study, first: Finding | None, row: Mapping[Any, Any], found: Sequence[Finding]) -> Card:
-    question = say("p_next")
+def next_card(study: Study, impl: str | None, found: Sequence[Finding], *, link: str = "#findings") -> Card:
+    """What to do first about an implementation, or about a program (None)."""
+    question, kinds = say("p_next"), (TIME,) if impl else (TIME, HOST)
+    mine = [one for one in found if impl in (None, one.impl)]
+    first = next((one for one in mine if one.severity in kinds), None)
     if first is None:
-        best = study.best.name if study.best is not None else None
-        mine = [one for one in found if best in (None, one.impl)]
+        row = study.analysis.impl(impl) if impl else study.hottest.iloc[0].to_dict()
         near = number(row, "roof_share") >= NEAR
         return Card(question, say("p_near") if near else unexplained(mine), kind="wide")
     title, then, _ = worded(first, study)
     worth = gain(first)
     if first.kernel:
         worth = say("bound_why", bound=worth, why=short_name(first.kernel, 48))
-    return Card(question, then, worth + say("colon") + title, kind="wide", link="#findings")
+    return Card(question, then, worth + say("colon") + title, kind="wide", link=link)
 
 
 # ---- the cards of a program
@@ -283,13 +293,12 @@ def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
     if not kernels:
         return [Card(say("p_which"), say("p_no_kernel"))]
     hot = kernels[0]
-    first = next((one for one in found if one.severity in (TIME, HOST)), None)
     return [
         *([] if study.first_step is None else _wall_cards(study, study.first_step[1])),
         _hottest_card(study, kernels),
         *([_bound_card(hot, say("p_bound_kernel"))] if str(hot.get("bound_by", "unknown")) != "unknown" else []),
         _trust_card(study, found),
-        _next_card(study, first, hot, found),
+        next_card(study, None, found),
     ]
 
 
@@ -340,6 +349,6 @@ def _far_card(study: Study, one: Budget) -> Card:
     ratio, low = units.digits(one.step / least), units.digits(max(one.least, one.busy) / least)
     far = say("p_at_least", ratio=ratio) if share < WHOLLY else f"{ratio}x"
     if answer.slowed(study):
-        far = say("p_at_least_recorded", ratio=ratio)
-        note += say("p_allows_traced", least=low)
+        far = say("p_at_least_recorded", ratio=ratio, least=low)
+        note += say("p_allows_traced")
     return Card(say("p_allows"), far, note, least / one.step)

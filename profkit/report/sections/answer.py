@@ -34,6 +34,12 @@ def title(study: Study) -> str:
     return f"{study.manifest.sample.id} on {device(study)}"
 
 
+def what(study: Study) -> str:
+    """The title with the task in the words of its reference, in the language in force."""
+    sample = study.manifest.sample
+    return say("p_on", sample=sample.id + (say("colon") + sample.task if sample.task else ""), device=device(study))
+
+
 def first_lines(study: Study) -> list[str]:
     """The sentences that every report begins with."""
     return [line for _, line in sentences(study)]
@@ -78,11 +84,14 @@ def _distance(row: Mapping[str, Any]) -> list[str]:
     return said + ([say("is_bound_by", roof=roof)] if roof else [])
 
 
-def wall_time(study: Study) -> list[str]:
-    """Where the wall time of a program's steady state went, one line a process and device."""
+def wall_time(study: Study, *, causes: bool = True) -> list[str]:
+    """Where the wall time of a program's steady state went, one line a process and device.
+
+    `causes`: with those of the idle time.
+    """
     within = study.manifest.window.range
     recorded = slowed(study)
-    lines = (_budget(name, one, within, slowed=recorded) for name, one in study.budgets.items())
+    lines = (_budget(name, one, within, slowed=recorded, idle=causes) for name, one in study.budgets.items())
     return [line for line in lines if line]
 
 
@@ -91,20 +100,21 @@ def slowed(study: Study) -> bool:
     return any(caveat.code == SLOWED for caveat in study.analysis.caveats)
 
 
-def _budget(name: str, one: Budget, within: str, *, slowed: bool) -> str:
-    """Parts of the window, the largest first; `slowed`: whether recording took time."""
+def _budget(name: str, one: Budget, within: str, *, slowed: bool, idle: bool) -> str:
+    """Parts of the window, the largest first; `slowed`: whether recording took time; `idle`: its causes."""
     if not one.window > 0:
         return ""
     comma = say("comma")
     causes = [
         (_why_idle(one, key), getattr(one, key))
         for key in ("away", "host", "waiting", "allocating", "loading", "queued")
+        if idle
     ]
     why = comma.join(f"{text} {units.percent(v / one.window)}" for text, v in _large(causes, one.window))
     shares = [(say(f"wall_{key}"), getattr(one, key)) for key in ("computing", "communicating", "copying", "idle")]
-    idle = say("wall_idle")
     told = [
-        f"{text} {units.percent(v / one.window)}" + (say("wall_of_idle", why=why) if text == idle and why else "")
+        f"{text} {units.percent(v / one.window)}"
+        + (say("wall_of_idle", why=why) if text == say("wall_idle") and why else "")
         for text, v in _large(shares, one.window)
     ]
     took = units.text(one.step, "s")

@@ -19,6 +19,12 @@ const button = (text, act, attrs = {}) => {
   b.addEventListener("click", act);
   return b;
 };
+const download = (blob, name) => { const a = h("a", { href: URL.createObjectURL(blob), download: name }); a.click(); setTimeout(() => URL.revokeObjectURL(a.href), 1000); };
+/* a button that puts a command or a name into the clipboard */
+const copier = (text) => {
+  const b = button(tx("copy"), async () => { await navigator.clipboard.writeText(text); b.textContent = tx("copied"); setTimeout(() => { b.textContent = tx("copy"); }, 1500); }, { title: text });
+  return b;
+};
 const mine = (pair) => pair[ROOT.lang === "en" ? 0 : 1];
 const put = (text, parts) => text.replace(/\{(\d)\}/g, (_, i) => parts[i]);
 const tx = (key, ...parts) => put(D.words[ROOT.lang][key], parts);
@@ -92,6 +98,6 @@ function follow(finding = "") {
   for (const one of all(".finding")) one.classList.toggle("on", one.id === finding);
   const one = finding && $(finding);
   if (one) { const fold = one.closest("details.of"); if (fold) fold.open = true; }
-  marked(); controls(); draw();
+  marked(); controls(); draw(); remember();
   live([...picked].map((i) => `${K[i].short}: ${words(K[i]).join(tx("semicolon"))}`).join(" ") || (one ? one.querySelector(".title").textContent : ""));
 }

@@ -55,6 +55,13 @@ function order() {
   all("#table th").forEach((th, i) => { if (i === sorted.c) th.setAttribute("aria-sort", sorted.dir > 0 ? "ascending" : "descending"); else th.removeAttribute("aria-sort"); });
   $("count").textContent = tx("count", shown.length, K.length);
 }
+/* the kernels that pass the filter, in SI units */
+function csv() {
+  const heads = { implementation: (k) => k.impl, kernel: (k) => k.kernel, launches: (k) => k.launches, share: (k) => k.share, time: (k) => k.time, achieved_flops: (k) => k.flops, dram_bandwidth: (k) => k.dram, intensity_dram: (k) => k.ai.dram, roof: (k) => k.of, roof_share: (k) => k.frac, occupancy: (k) => k.occ, bound_by: (k) => k.bound[0] };
+  const cell = (x) => /[",\n]/.test(x ?? "") ? `"${String(x).replaceAll('"', '""')}"` : x ?? "";
+  const text = [Object.keys(heads), ...K.filter((k) => !query || match(k)).map((k) => Object.values(heads).map((get) => get(k)))].map((row) => row.map(cell).join(",")).join("\n") + "\n";
+  download(new Blob([text], { type: "text/csv" }), "kernels.csv");
+}
 /* thousands of rows are none that somebody reads: the first, the others on request */
 const FIRST = 60;
 let every = false;
@@ -70,4 +77,4 @@ function marked() {
   rows.forEach((r, i) => { r.classList.toggle("picked", picked.has(i)); r.querySelector(".pick").setAttribute("aria-pressed", String(picked.has(i))); });
   all("#strip .bar").forEach((b) => b.setAttribute("aria-pressed", String(picked.has(+b.dataset.k))));
 }
-$("filter").addEventListener("input", (e) => { query = e.target.value.trim().toLowerCase(); order(); draw(); });
+$("filter").addEventListener("input", (e) => { query = e.target.value.trim().toLowerCase(); order(); draw(); remember(); });

@@ -17,7 +17,7 @@ for (const row of all(".row[data-kernel]")) row.addEventListener("click", () => 
 /* what a block of the waterfall is: its kernel in full, its finding, the ways to both */
 function detail(i, finding) {
   const box = h("div", { className: "told" }), one = finding && $(finding);
-  if (i >= 0) box.append(h("p", { className: "k" }, K[i].kernel), h("p", {}, words(K[i]).slice(1).join(tx("semicolon"))), ...lines(K[i], true));
+  if (i >= 0) box.append(h("p", { className: "k" }, K[i].kernel, " ", copier(K[i].kernel)), h("p", {}, words(K[i]).slice(1).join(tx("semicolon"))), ...lines(K[i], true));
   if (one) box.append(h("p", {}, h("b", {}, shownText(one.querySelector(".gain")) + " "), shownText(one.querySelector(".title"))), h("p", {}, shownText(one.querySelector(".step"))));
   else box.append(h("p", { className: "note" }, tx("nofinding")));
   const ways = h("p", {});
@@ -33,13 +33,15 @@ function language(tag) {
   all("[data-lang]").forEach((b) => b.setAttribute("aria-pressed", String(b.dataset.lang === tag)));
   document.title = shownText(document.querySelector("h1"));
   all(".told").forEach((old) => old.remove());
+  all("code.copy").forEach((code) => code.nextElementSibling ? code.nextElementSibling.replaceWith(copier(code.textContent)) : code.after(" ", copier(code.textContent)));
+  $("csv").replaceChildren(button(tx("csv"), csv));
   controls(); draw(); bars(); strips(); table(); marked(); lineControls(); drawLine();
 }
-for (const b of all("[data-lang]")) b.addEventListener("click", () => language(b.dataset.lang));
+for (const b of all("[data-lang]")) b.addEventListener("click", () => { language(b.dataset.lang); remember(); });
 const flat = K.length > 0 && !D.lower_bounds.length && !K.some((k) => k.flops > 0);
 for (const e of [$("plotbox"), $("plot-help"), $("controls")]) e.hidden = flat || !K.length;
 if (!K.some((k) => k.flops > 0 || num(k.dram))) $("roofline").hidden = true;
-$("kernels").hidden = !K.length;
+$("kernels").hidden = !K.length || D.whole;
 for (const a of all("nav a")) a.hidden = $(a.getAttribute("href").slice(1)).hidden;
 let seen = 0;
 new ResizeObserver(() => { const w = document.body.clientWidth; if (w !== seen) { seen = w; draw(); drawLine(); } }).observe(document.body);
@@ -47,4 +49,25 @@ new ResizeObserver(() => { const w = document.body.clientWidth; if (w !== seen) 
 const facts = document.querySelector("#facts details");
 for (const [event, open] of [["beforeprint", true], ["afterprint", false]]) window.addEventListener(event, () => { if (facts) facts.open = open; });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { draw(); drawLine(); });
-language(ROOT.lang);
+/* the address holds what is picked, filtered and read in: who gets the link sees the same */
+const FIRST_LANG = ROOT.lang, named = (k) => (k.impl ? k.impl + ": " : "") + k.short;
+function remember() {
+  const state = new URLSearchParams([...picked].map((i) => ["pick", named(K[i])]));
+  if (query) state.set("find", query);
+  if (ROOT.lang !== FIRST_LANG) state.set("lang", ROOT.lang);
+  if (String(state) || location.hash.includes("=")) history.replaceState(null, "", "#" + state);
+}
+function recall() {
+  if (!location.hash.includes("=")) return;
+  const state = new URLSearchParams(location.hash.slice(1));
+  language(state.get("lang") || FIRST_LANG);
+  $("filter").value = query = state.get("find") || "";
+  picked.clear();
+  for (const k of K) if (state.getAll("pick").includes(named(k))) { picked.add(k.i); on.part.add(k.impl); }
+  every = every || picked.size > 0;
+  order(); bars(); follow();
+  if (picked.size) $($("roofline").hidden ? "kernels" : "roofline").scrollIntoView();
+}
+language(FIRST_LANG);
+recall();
+window.addEventListener("hashchange", recall);

@@ -243,7 +243,7 @@ plot.addEventListener("keydown", (e) => {
     const was = order.indexOf(active), i = order[(was + go + order.length) % order.length], p = marks().find((q) => q.k.i === i);
     const s = plot.getBoundingClientRect().width / W;
     show(i, p.n, X(p.x) * s, Y(p.y) * s);
-    live(K[i].kernel + ": " + words(K[i], p.n).join("; "));
+    live(K[i].short + ": " + words(K[i], p.n).join("; "));
     e.preventDefault();
   } else if (e.key === "Enter" && active >= 0) { pick(active); e.preventDefault(); }
   else if (e.key === "+" || e.key === "=") zoom(1 / 1.3);
@@ -318,7 +318,7 @@ function legend(copy) {
 }
 function save(form) {
   const [text, high] = picture(), url = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
-  const give = (blob) => { const a = h("a", { href: URL.createObjectURL(blob), download: "roofline." + form }); a.click(); setTimeout(() => URL.revokeObjectURL(a.href), 1000); };
+  const give = (blob) => download(blob, "roofline." + form);
   if (form === "svg") { give(new Blob([text], { type: "image/svg+xml" })); return; }
   const image = new Image(), canvas = h("canvas", { width: W * 2, height: high * 2 });
   image.onload = () => { canvas.getContext("2d").drawImage(image, 0, 0, W * 2, high * 2); canvas.toBlob(give, "image/png"); };
