@@ -27,9 +27,6 @@ from profkit.campaign.index import Index, Row
 NAN = math.nan
 LEAST = 0.01
 """Smallest change of a time to report: profkit's threshold for "same"."""
-OUTSIDE = 6.0
-"""Robust standard deviations of an outlier among the newest runs, and the runs needed before:"""
-BEFORE = 12
 PERMUTATIONS = 499
 """A cut counts when none of so many permutations does as well: a quiet series is cut in one of 500 cases."""
 SHORTEST = 3
@@ -56,8 +53,7 @@ class Level(msgspec.Struct, frozen=True):
 class Change(msgspec.Struct, frozen=True):
     """A change of the level: `ratio` = time after / before; `reference`: that of the reference.
 
-    `causes`: simultaneous changes, in words. `measured`: the method differs, so times do not compare. `newest`: only
-    the newest runs are slower, too few for a level.
+    `causes`: simultaneous changes, in words. `measured`: the method differs, so times do not compare.
     """
 
     at: int
@@ -67,7 +63,6 @@ class Change(msgspec.Struct, frozen=True):
     reference: float
     causes: tuple[str, ...]
     measured: bool
-    newest: bool = False
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -123,9 +118,6 @@ def _judged(points: Sequence[_Point], since: str) -> Series:
     edges = [0, *level_changes(times), len(rows)]
     levels = tuple(_level(rows, first, end) for first, end in pairwise(edges))
     changes = [_change(points, *span) for span in zip(edges, edges[1:], edges[2:], strict=False)]
-    tail = newest_slower(times[edges[-2] :])
-    if tail:
-        changes.append(_change(points, edges[-2], len(rows) - tail, len(rows), newest=True))
     shown = tuple(change for change in changes if change.created >= since)
     return Series(rows[0].sample, rows[0].impl, rows[0].device, rows, levels, shown)
 
@@ -189,19 +181,6 @@ def best_cut(apart: NDArray[np.float64]) -> tuple[float, int]:
     return float(q[place]), int(cut[place])
 
 
-def newest_slower(times: Sequence[float]) -> int:
-    """Number of newest runs, too few for a level, that are all outliers on the slow side."""
-    for count in range(SHORTEST - 1, 0, -1):
-        before, newest = times[:-count], times[-count:]
-        if len(before) < BEFORE:
-            continue
-        middle = median(before)
-        spread = 1.4826 * median(abs(time - middle) for time in before)
-        if min(newest) > middle + max(OUTSIDE * spread, LEAST * middle):
-            return count
-    return 0
-
-
 def _level(rows: Sequence[Row], first: int, end: int) -> Level:
     part = rows[first:end]
     lower_bounds = [row.lower_bound for row in part if math.isfinite(row.lower_bound)]
@@ -216,7 +195,7 @@ def _known(row: Row, facts: Facts) -> Facts:
     return {name: value for name, value in {"source": row.source[:12], **own}.items() if value} | dict(facts)
 
 
-def _change(points: Sequence[_Point], low: int, at: int, high: int, newest: bool = False) -> Change:
+def _change(points: Sequence[_Point], low: int, at: int, high: int) -> Change:
     """The change at a point, of the points from `low` to those before `high`."""
     before, after = points[low:at], points[at:high]
     facts = [one.facts for one in before], [one.facts for one in after]
@@ -230,7 +209,6 @@ def _change(points: Sequence[_Point], low: int, at: int, high: int, newest: bool
         reference=median(base[1]) / median(base[0]) if all(base) else NAN,
         causes=(*words.values(), *_numbers(*facts)),
         measured=bool(words.keys() & set(OTHERWISE)),
-        newest=newest,
     )
 
 

@@ -224,8 +224,7 @@ def _series(one: Series) -> Iterator[str]:
 
 
 def _change(change: Change) -> Iterator[str]:
-    which = "the newest runs" if change.newest else "a change"
-    yield f"  {change.created}: {which}, {change.ratio - 1:+.1%} ({change.path})"
+    yield f"  {change.created}: a change, {change.ratio - 1:+.1%} ({change.path})"
     if change.measured:
         yield "    measured otherwise than before: the times do not compare"
     causes = "; ".join(change.causes)

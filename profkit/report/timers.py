@@ -12,8 +12,8 @@ from roofline import units
 from roofline.figure.bars import Stacks, draw_stacks
 
 CAUSES = ("launch", "flush", "l2", "pace", "events", "rest")
-NOTE = """gap: against CUPTI with a cold cache. launch: the queue was empty. flush: emptying the cache inside the window, or what that
-left dirty. l2: a warm cache. pace: the kernels themselves ran at another speed. events: between time stamps and kernels, and
+NOTE = """gap: against CUPTI with a cold cache. launch: the queue was empty. flush: what emptying the cache left
+dirty. l2: a warm cache. pace: the kernels themselves ran at another speed. events: between time stamps and kernels, and
 between calls. rest: unexplained."""
 CPU_NOTE = """gap: against profkit's clock with a cold cache, whose own calls differ by {noise} us (quartiles). l2: a warm cache, where it
 saves more than that. rest: unexplained."""

@@ -33,13 +33,12 @@ class ClockError(Exception):
 class Loop:
     """The switches.
 
-    flush: what empties the L2 before a call: "" (nothing, it stays warm), read, fill, zero, memset; inside: between the time
-    stamps, not before them. each: calls between two time stamps. wait: for an idle device before the first of them. held: the
-    queue, by a spin kernel, so that launching takes no time. graph: the calls as one CUDA graph. wall: the host's clock.
+    flush: what empties the L2 before the time stamps: "" (nothing, it stays warm), read, fill, zero, memset. each: calls
+    between two time stamps. wait: for an idle device before the first of them. held: the queue, by a spin kernel, so that
+    launching takes no time. graph: the calls as one CUDA graph. wall: the host's clock.
     """
 
     flush: str = ""
-    inside: bool = False
     each: int = 1
     wait: bool = True
     held: bool = False
@@ -104,14 +103,12 @@ class Stand:
 
     def _once(self, loop: Loop, slack: float) -> tuple[Any, Any, bool]:
         """(start event, stop event) or (seconds, None), and whether the queue was held to the end."""
-        graph, flush = self._graph(loop.each) if loop.graph else None, loop.flush if loop.inside else ""
+        graph = self._graph(loop.each) if loop.graph else None
         if loop.wait:
             torch.cuda.synchronize(self.device)
-        if not loop.inside:
-            self.flush(loop.flush)
+        self.flush(loop.flush)
         if loop.held:
-            host = self._replay if graph else loop.each * (self.host + (20e-6 if flush else 0.0))
-            seconds = slack * self._hold * host + 60e-6
+            seconds = slack * self._hold * (self._replay if graph else loop.each * self.host) + 60e-6
             torch.cuda._sleep(int(seconds * _CYCLES))
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         began = perf_counter()
@@ -121,8 +118,6 @@ class Stand:
             graph.replay()
         else:
             for _ in range(loop.each):
-                if flush:
-                    self.flush(flush)
                 self.call()
         if loop.wall:
             torch.cuda.synchronize(self.device)
@@ -150,8 +145,8 @@ class Stand:
         """Repetitions in a tenth of a second or so, at least eight."""
         return max(8, min(most, int(0.1 / (self.judged["cold"] + 1e-4))))
 
-    def seen(self, loop: Loop, count: int) -> tuple[list[float], list[float], list[float]]:
-        """Calls of a loop by CUPTI, in s: whole span, anything running, flushing inside.
+    def seen(self, loop: Loop, count: int) -> tuple[list[float], list[float]]:
+        """Calls of a loop by CUPTI, in s: whole span, anything running.
 
         Raises CuptiError when records are missing.
         """
@@ -159,21 +154,19 @@ class Stand:
             self._flushes[loop.flush] = len(self._record(lambda: self.flush(loop.flush)))
         if loop.graph:
             self._graph(loop.each)
-        flushes = self._flushes[loop.flush]
-        before, between = (0, flushes) if loop.inside else (flushes, 0)
-        size = before + loop.each * (between + self.launches)
+        before = self._flushes[loop.flush]
+        size = before + loop.each * self.launches
         count = max(2, min(count, _RECORDED // size))
         found = self._record(lambda: [self._once(loop, 3.0) for _ in range(count)])
         if len(found) != count * size:
             raise cupti.CuptiError(f"CUPTI: {len(found)} activities, {count * size} expected: launches vary by call")
-        spans, busy, flushing = [], [], []
+        spans, busy = [], []
         for at in range(0, len(found), size):
-            for first in range(at + before, at + size, between + self.launches):
-                mine = found[first + between : first + between + self.launches]
+            for first in range(at + before, at + size, self.launches):
+                mine = found[first : first + self.launches]
                 spans.append(max(one.end for one in mine) - mine[0].start)
                 busy.append(cupti.union(mine))
-                flushing.append(cupti.union(found[first : first + between]) if between else 0.0)
-        return spans, busy, flushing
+        return spans, busy
 
     def _record(self, work: Call) -> list[cupti.Activity]:
         """Activities of `work` in order of start, without the spin kernels."""

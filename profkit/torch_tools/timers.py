@@ -53,12 +53,9 @@ def _events(flush: str) -> Take:
     return lambda stand: (statistics.median(stand.read(Loop(flush), stand.count(40))), Loop(flush))
 
 
-def _batch(flush: str) -> Take:
-    def take(stand: Stand) -> tuple[float, Loop]:
-        loop = Loop(flush, inside=bool(flush), each=min(20, stand.batch) if flush else stand.batch)
-        return statistics.median(stand.read(loop, 5)), loop
-
-    return take
+def _batch(stand: Stand) -> tuple[float, Loop]:
+    loop = Loop(each=stand.batch)
+    return statistics.median(stand.read(loop, 5)), loop
 
 
 def _kernelbench(stand: Stand) -> tuple[float, Loop]:
@@ -142,8 +139,7 @@ CLOCKS = (
     Clock("torch.utils.benchmark", "warm", _torch),
     Clock("events, per call", "cold", _events("read")),
     Clock("events, per call", "warm", _events("")),
-    Clock("events, N calls", "cold", _batch("read")),
-    Clock("events, N calls", "warm", _batch("")),
+    Clock("events, N calls", "warm", _batch),
     Clock("cuda.bench", "cold", _nvbench("cold"), statistics.fmean),
     Clock("cuda.bench", "warm", _nvbench("batch"), statistics.fmean),
 )
@@ -181,12 +177,12 @@ def causes(stand: Stand, clock: Clock, loop: Loop) -> dict[str, float]:
     own = bench.offset(stand.device) if clock.name == "profkit" else 0.0
     alike = average(stand.read(loop, pairs)) - own
     queued = alike if loop == full else average(stand.read(full, pairs)) - own
-    span, busy, flush = map(average, stand.seen(full, pairs))
+    span, busy = map(average, stand.seen(full, pairs))
     pace = 0.0 if loop == full else average(stand.seen(loop, pairs)[1]) - busy
-    found = {"launch": alike - queued - pace, "events": queued - flush - span}
+    found = {"launch": alike - queued - pace, "events": queued - span}
     cold, warm = stand.judged["cold"], stand.judged["warm"]
     if loop.flush:
-        return {**found, "pace": pace, "flush": flush + span - cold}
+        return {**found, "pace": pace, "flush": span - cold}
     return {**found, "pace": pace + span - warm, "l2": warm - cold}
 
 

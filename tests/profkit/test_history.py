@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from recorded_runs import recorded, series, write
 
-from profkit.campaign.history import SHORTEST, best_cut, cuts, histories, level_changes, newest_slower
+from profkit.campaign.history import SHORTEST, best_cut, cuts, histories, level_changes
 from profkit.campaign.index import Index
 from profkit.cli import main
 
@@ -38,9 +38,7 @@ def test_three_percent_among_two_hundred_runs_with_one_percent_of_noise():
 
 
 def test_nothing_in_two_hundred_runs_without_one():
-    values = noisy(200)
-    assert level_changes(values) == []
-    assert newest_slower(values) == 0
+    assert level_changes(noisy(200)) == []
 
 
 def test_the_statistic_is_the_papers():
@@ -76,15 +74,6 @@ def test_one_far_value_is_no_level():
 def test_a_change_below_one_percent_is_not_said():
     assert cuts(np.log(noisy(80, at=40, step=0.005, noise=0.0005)))
     assert level_changes(noisy(80, at=40, step=0.005, noise=0.0005)) == []
-
-
-def test_the_newest_run_alone_is_suspicious_when_it_is_far_outside():
-    quiet = noisy(30)
-    assert newest_slower([*quiet, 1.2]) == 1
-    assert newest_slower([*quiet, 1.2, 1.21]) == 2
-    assert newest_slower([*quiet, 1.02]) == 0
-    assert newest_slower([*quiet, 0.8]) == 0
-    assert newest_slower([1.0, 1.0, 2.0]) == 0
 
 
 def test_what_changed_with_it_is_named(tmp_path):

@@ -115,7 +115,6 @@ def clock(name, cache):
         ("events, per call", "warm", {"events": GAP + STAMP, "l2": -3 * US, "launch": LAUNCH - STAMP - GAP}),
         ("KernelBench", "cold", {"events": GAP + STAMP, "flush": 1 * US}),
         ("events, N calls", "warm", {"events": GAP + STAMP / 100, "l2": -3 * US}),
-        ("events, N calls", "cold", {"events": 2 * GAP + STAMP / 20, "flush": FLUSH["read"]}),
     ],
 )
 def test_each_cause_is_found(gpu, name, cache, causes):
