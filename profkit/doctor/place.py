@@ -1,4 +1,4 @@
-"""Where this process runs (container, WSL2, gVisor) and where its files would go."""
+"""Where this process runs (container, WSL2) and where its files would go."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from profkit.doctor.finding import Finding, Status
 from profkit.launch import resident
 from profkit.launch.walls import caveat, missing, version
 
-_GVISOR_VERSION = "Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016"
-"""What gVisor gives as /proc/version, whatever the host runs."""
-
 _CONTAINER_WORDS = ("docker", "kubepods", "containerd", "libpod", "lxc")
 _LOW = 1 << 30
 _EMPTY = 50 << 20
@@ -27,7 +24,6 @@ class Place:
 
     container: bool = False
     wsl2: bool = False
-    gvisor: bool = False
 
     @property
     def permission_fix(self) -> str:
@@ -47,14 +43,12 @@ class Place:
 
 
 def surroundings(root: Path = Path("/")) -> Place:
-    """Detect containers, WSL2 and gVisor; `root` is where /proc lies."""
-    version = _read(root / "proc/version")
+    """Detect containers and WSL2; `root` is where /proc lies."""
     cgroup = _read(root / "proc/1/cgroup")
     container = (root / ".dockerenv").exists() or (root / "run/.containerenv").exists()
     return Place(
         container=container or any(word in cgroup for word in _CONTAINER_WORDS),
-        wsl2="microsoft" in version.lower(),
-        gvisor="gvisor" in version.lower() or version.startswith(_GVISOR_VERSION),
+        wsl2="microsoft" in _read(root / "proc/version").lower(),
     )
 
 

@@ -51,9 +51,6 @@ def check_counters(machine: Machine, params: Path = ncu.PARAMS) -> Finding:
     name, place = "counters", machine.place
     if not machine.hardware:
         return Finding(name, "warn", "hardware counters need an NVIDIA GPU", "")
-    if place.gvisor:
-        fix = "use a machine, or a container that shares the host's kernel (runc); CUDA events still work"
-        return Finding(name, "fail", "not available inside gVisor: the profiler cannot reach the driver", fix)
     if ncu.counters_restricted(params):
         what = "kept for administrators (RmProfilingAdminOnly: 1): ncu would stop with ERR_NVGPUCTRPERM"
         return Finding(name, "fail", what, place.permission_fix)

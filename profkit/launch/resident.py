@@ -25,8 +25,6 @@ from profkit.launch import walls
 
 IDLE = 900.0
 """Seconds without a command after which it leaves."""
-WANTED = "PROFKIT_SERVER"
-"""Variable that asks for it (1), in CI and tests too, or not (0)."""
 FORK, LEAVE = b"?", b"!"
 _SPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 _STATUS = ("Umask", "Groups", "CapEff", "Seccomp")
@@ -38,8 +36,7 @@ def wanted(asked: bool | None = None) -> bool:
 
     Never where a candidate could write into it, as without Landlock, or could not be told from a command.
     """
-    said = os.environ.get(WANTED, "")
-    usual = said != "0" if said else "CI" not in os.environ and "PYTEST_CURRENT_TEST" not in os.environ
+    usual = "CI" not in os.environ and "PYTEST_CURRENT_TEST" not in os.environ
     safe = walls.version() > 0 and _status(os.getpid()).get("NoNewPrivs") == "0"
     return safe and (usual if asked is None else asked)
 
