@@ -7,8 +7,9 @@ see: session, directory, variables, descriptors, limits. What a library reads wh
 inherits, is fixed when a server starts; so there is one for each combination that is needed. Other programs than runners
 are started as ever.
 
-Each child has a line (a socket pair) to the process that requested it: its number comes back, then its exit code. A line that ends without one means that the server was killed, and the child with it; the child ends
-with the requesting process. Several processes may share a server: see `Warm.lend`.
+Each child has a line (a socket pair) to the process that requested it: its number comes back, then its exit code. A line
+that ends without one means that the server was killed, and the child with it: from then on children have starts of their
+own. A child ends with the requesting process. Several processes may share a server: see `Warm.lend`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import contextlib
 import hashlib
 import os
 import re
-import select
 import signal
 import socket
 import struct
@@ -51,8 +51,6 @@ _LATE = ("TORCH_EXTENSIONS_DIR", "TORCH_CUDA_ARCH_LIST", "CUDA_VISIBLE_DEVICES")
 """Of these, the ones first read when building or starting CUDA, which no server does."""
 MOST_FDS, MOST_BYTES = 64, 1 << 18
 """Of a request; where it is longer the child has a start of its own."""
-_MOMENT = 500
-"""Milliseconds in which all descriptors of a process that ends are closed, one after the other."""
 NUMBER = struct.Struct("=i")
 UNMARKED = "0" * 16
 
@@ -129,14 +127,11 @@ class Warm:
         asked = list(argv[len(BARE) :])
         if list(argv[: len(BARE)]) == BARE and asked[:1] and asked[0] in self._modules:
             server = self._server(options["env"])
-            if not (server.served or server.announced):
-                server.announced = True
+            if not server.served:
+                server.served = True
                 self.told("importing torch")
-            forked = server.fork(asked, options)
-            if forked is None and server.served and server.ended:
-                # It was killed. One without room for one more process goes on for those that it has.
-                forked = self._server(options["env"], instead_of=server).fork(asked, options)
-            if forked is not None:
+            # One that was killed, or has no room for one more process, gives none: a start of its own then shows why.
+            if (forked := _fork(server.control, asked, options)) is not None:
                 return forked
         return guarded(argv, **options)
 
@@ -146,10 +141,7 @@ class Warm:
             self._server(env)
 
     def lend(self, env: Mapping[str, str]) -> tuple[str, int]:
-        """(name, descriptor) of the server for this environment, for `lent` in a child process.
-
-        Where it is killed, that process has a server of its own from then on.
-        """
+        """(name, descriptor) of the server for this environment, for `lent` in a child process."""
         return _named(self._key(env)), self._server(env).control.fileno()
 
     def close(self) -> None:
@@ -158,12 +150,10 @@ class Warm:
             while self._servers:
                 self._servers.popitem()[1].close()
 
-    def _server(self, env: Mapping[str, str], instead_of: _Server | None = None) -> _Server:
+    def _server(self, env: Mapping[str, str]) -> _Server:
         key = self._key(env)
         with self._lock:
-            if self._servers.get(key) is instead_of:
-                if instead_of is not None:
-                    instead_of.close()
+            if key not in self._servers:
                 self._servers[key] = self._found(key, env)
             return self._servers[key]
 
@@ -195,12 +185,11 @@ def _named(key: object) -> str:
 class _Server:
     """One server behind the socket for its requests.
 
-    `served`: whether it has ever given a child. started: here, to end with this process.
+    `served`: whether a child was ever asked of it. started: here, to end with this process.
     """
 
     def __init__(self, control: socket.socket, started: subprocess.Popen[bytes] | None = None, *, served: bool) -> None:
-        self.control, self._started = control, started
-        self.served = self.announced = served
+        self.control, self._started, self.served = control, started, served
 
     @classmethod
     def start(cls, env: Mapping[str, str], preload: Sequence[str], name: str = "") -> _Server:
@@ -217,23 +206,6 @@ class _Server:
                 pass_fds=(theirs.fileno(),),
             )
         return cls(control, None if name else started, served=False)
-
-    def fork(self, argv: Sequence[str], options: Mapping[str, Any]) -> Forked | None:
-        """A child; None when this server cannot serve: a start of its own then shows why."""
-        forked = _fork(self.control, argv, options)
-        self.served = self.served or forked is not None
-        return forked
-
-    @property
-    def ended(self) -> bool:
-        """Whether it has, or does so in a moment."""
-        end = select.poll()
-        try:
-            end.register(self.control, 0)
-        except ValueError:
-            # Another thread found that it had.
-            return True
-        return bool(end.poll(_MOMENT))
 
     def close(self) -> None:
         """End it at once with its children; one that others have stays."""
