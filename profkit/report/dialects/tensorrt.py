@@ -21,7 +21,7 @@ from profkit.errors import ProfkitError
 from profkit.report.dialect import FILE, Dialect, Written
 from profkit.report.explain import gain, headline, proof, worded
 from profkit.report.ladder import Chosen, choose, ladder_of, ladder_table, moved
-from profkit.report.layout import Column, Table, code, pipe_table
+from profkit.report.layout import Table, code, pipe_table
 from profkit.report.messages import language, say, spoken, translated
 from profkit.report.names import short_name
 from profkit.report.sections import answer, caveats, kernels, method, parts
@@ -92,7 +92,7 @@ def _expanded(names: Sequence[str | Study]) -> list[Chosen]:
 
 @dataclass(frozen=True)
 class WriteUp:
-    """Sources of a write-up, any of which may be missing, and its sections, each a list of lines.
+    """Sources of a write-up, any of which may be missing; each section is a list of lines.
 
     program: a run without implementations; others: runs of the same steps on other inputs; notes: the author's words by the gap they fill.
     """
@@ -204,16 +204,17 @@ class WriteUp:
             yield self.gap("no_eval")
             return
         figures = {name: [getattr(check, name) for one in checked for check in one.checks] for name in FIGURES}
+        head = [say(name) for name in ("implementation", "input_sets", *FIGURES, "correct")]
         columns = [
-            Column(say("implementation"), [one.name for one in checked]),
-            Column(say("input_sets"), [str(len(one.checks)) for one in checked]),
-            *(
-                Column(say(name), [_largest(getattr(check, name) for check in one.checks) for one in checked])
-                for name in FIGURES
-            ),
-            Column(say("correct"), [parts.correctness(one) for one in checked]),
+            [one.name for one in checked],
+            [str(len(one.checks)) for one in checked],
+            *([_largest(getattr(check, name) for check in one.checks) for one in checked] for name in FIGURES),
+            [parts.correctness(one) for one in checked],
         ]
-        yield pipe_table(Table.of(columns))
+        # An error of 0 stays, one that nobody measured goes.
+        known = [(name, *cells) for name, cells in zip(head, columns, strict=True) if set(cells) != {units.MISSING}]
+        head, *rows = map(list, zip(*known, strict=True))
+        yield pipe_table(Table(head, rows))
         said = [f"{impl.name}: {impl.exactness}" for impl in checked if impl.exactness]
         if said:
             yield "\n" + say("thresholds", limits=say("semicolon").join(said))
