@@ -155,14 +155,9 @@ def complain(what: str, fix: str = "", reader: str = "", exit_code: int = 1) -> 
     click.echo(f"error: {harmless.lines(what)}", err=True)
     if fix:
         click.echo(f"fix: {harmless.lines(fix)}", err=True)
-    failed_for(reader, what, fix, exit_code)
-
-
-def failed_for(reader: str, message: str, fix: str, exit_code: int) -> None:
-    """Report a failure on stdout to a reader (`--for`) that cannot read prose."""
     dialect = import_module("profkit.report.dialects").DIALECTS.get(reader) if reader else None
     if dialect is not None and dialect.failed is not None:
-        click.echo(dialect.failed(message, fix, exit_code))
+        click.echo(dialect.failed(what, fix, exit_code))
 
 
 def _reader(arguments: Sequence[str]) -> str:

@@ -182,7 +182,8 @@ def report_(
     """
     if as_json and reader:
         raise click.UsageError("--json is the metrics; it does not go with --for")
-    dialect = DIALECTS.get(reader or ("" if as_json else _by_name(output)))
+    named = [one.name for one in DIALECTS.values() if output is not None and output.name.endswith(one.endings)]
+    dialect = DIALECTS.get(reader or ("" if as_json else next(iter(named), "")))
     own = _own(context, dialect, options)
     if not runs and (dialect is None or dialect.needs_runs):
         raise click.UsageError("name a run")
@@ -196,12 +197,6 @@ def report_(
 report_.params += [option for one in DIALECTS.values() for option in one.options]
 
 _TEXT = (".md", ".markdown", ".txt")
-
-
-def _by_name(output: Path | None) -> str:
-    """The dialect that an output's name asks for, "" for none."""
-    ends = ((one.name, one.endings) for one in DIALECTS.values() if one.endings)
-    return next((name for name, endings in ends if output is not None and output.name.endswith(endings)), "")
 
 
 def _own(context: click.Context, dialect: Dialect | None, options: dict[str, Any]) -> dict[str, Any]:

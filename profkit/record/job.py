@@ -1,4 +1,4 @@
-"""What a runner is asked, by the one factory of its jobs; what it said, in the run's manifest."""
+"""What a runner is asked, by the one factory of jobs; what it said, into the manifest."""
 
 from __future__ import annotations
 

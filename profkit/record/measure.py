@@ -83,7 +83,10 @@ class Measure:
         took = session.spent = _took(outcome) - max(
             (impl.build_seconds or 0.0 for impl in run.manifest.impls), default=0.0
         )
-        _list_activities(session)
+        activities = run.path / CUPTI
+        if activities.exists():
+            rows = max(0, activities.read_bytes().count(b"\n") - 1)
+            run.manifest.captures.append(Capture(CUPTI, "cupti", "times", sha256=sha256(activities), rows=rows))
         _leave_out_wrong(run)
         if many > 1 and outcome.finished:
             # The heaviest load counts for all of them: under it no other makes the word clear.
@@ -93,7 +96,11 @@ class Measure:
                 slow = "the machine is busy" if busy else f"checking and timing took {took:.0f} s in it"
                 why = "they told the verdict" if known else slow
                 how = f"{why}; that another differs by {spread:.0%} is in the interval"
-                run.manifest.caveats.append(_one_process(how, many))
+                what, fix = (
+                    "the times come from one process of each implementation",
+                    f"--processes {many} takes the time",
+                )
+                run.manifest.caveats.append(Caveat(what, how, fix, "one-process"))
             else:
                 _again(session, many, first.target, sparing=sparing)
                 session.answer(run)
@@ -157,11 +164,6 @@ def _first_answer(session: Session, stem: str, spread: float, events: Sequence[E
     absorb(known, runner.Outcome([*events]), stem)
     known.manifest.timing.spread = spread
     session.answer(known)
-
-
-def _one_process(how_much: str, many: int) -> Caveat:
-    what = "the times come from one process of each implementation"
-    return Caveat(what, how_much, f"--processes {many} takes the time", "one-process")
 
 
 def _took(outcome: runner.Outcome) -> float:
@@ -257,14 +259,6 @@ def _leave_out_wrong(run: Run) -> None:
         table = _table(file)
         if (left_out := table["impl"].isin(wrong)).any():
             _write(file, table[~left_out])
-
-
-def _list_activities(session: Session) -> None:
-    """List what CUPTI saw in one call of each implementation, where it saw anything."""
-    file = session.run.path / CUPTI
-    if file.exists():
-        rows = max(0, file.read_bytes().count(b"\n") - 1)
-        session.run.manifest.captures.append(Capture(CUPTI, "cupti", "times", sha256=sha256(file), rows=rows))
 
 
 TOGETHER = 8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,6 @@ from profkit.report.names import short_names
 from profkit.report.sections import answer, caveats, method
 from profkit.study.study import Study
 from roofline import units
-from roofline.ceilings import Roofline
 from roofline.figure import plot
 from roofline.figure.bars import Step, Steps
 from roofline.figure.scene import Arrow, LowerBoundPoint, Point, Scene
@@ -254,7 +253,10 @@ def kernels_scene(
         raise ProfkitError(
             f"these runs are of different devices: {'; '.join(devices)}", fix="draw each device by itself"
         )
-    roof = max((study.roofline for study in studies), key=_trusted)
+    roof = max(
+        (study.roofline for study in studies),
+        key=lambda one: (sum(c.source == "measured" for c in one.ceilings), len(one.ceilings)),
+    )
     samples = [study.manifest.sample.id for study in studies]
     labels = told_apart(studies, samples) if len(studies) > 1 else [""]
     kernels = pd.concat([_labelled(study, name, references) for study, name in zip(studies, labels, strict=True)])
@@ -264,7 +266,9 @@ def kernels_scene(
     rows = shown_.to_dict("records")
     short = short_names(str(row["kernel"]) for row in rows)
     hidden = len(kernels) - len(rows)
-    captions = dict.fromkeys(line for study in studies for line in _tools(study) if line)
+    # A kernel's place follows the tool that counted it, whatever timed the whole.
+    timed = [method.kernel_times_line(study) + _clock(study, say("semicolon")) for study in studies]
+    captions = dict.fromkeys(filter(None, [*timed, *map(method.counters_line, studies)]))
     captions |= {say("fig_hidden", count=str(hidden)): None} if hidden else {}
     return Scene(
         roofline=roof,
@@ -279,10 +283,6 @@ def kernels_scene(
     )
 
 
-def _trusted(roof: Roofline) -> tuple[int, int]:
-    return sum(one.source == "measured" for one in roof.ceilings), len(roof.ceilings)
-
-
 def _labelled(study: Study, label: str, references: bool) -> pd.DataFrame:
     """Kernels of a run with its label before their implementation or range."""
     kernels = study.kernels
@@ -294,12 +294,6 @@ def _labelled(study: Study, label: str, references: bool) -> pd.DataFrame:
     own = own.where(own != "", "" if label else "kernels")
     labelled: pd.DataFrame = kernels.assign(impl=[": ".join(filter(None, (label, name))) for name in own])
     return labelled
-
-
-def _tools(study: Study) -> Iterator[str]:
-    """A kernel's place follows the tool that counted it, whatever timed the whole."""
-    yield method.kernel_times_line(study) + _clock(study, say("semicolon"))
-    yield method.counters_line(study)
 
 
 def gate_scene(studies: Sequence[Study]) -> Scene:

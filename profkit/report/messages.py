@@ -160,14 +160,13 @@ def _patterns() -> list[tuple[re.Pattern[str], str, bool]]:
     """(pattern, Chinese, needs no arguments) of templates, most literal text first."""
     placed = [one for one in catalogue().sentences.items() if _PLACE.search(one[0])]
     placed.sort(key=lambda one: -len(_PLACE.sub("", one[0])))
-    return [_pattern(*one) for one in placed]
-
-
-def _pattern(english: str, chinese: str) -> tuple[re.Pattern[str], str, bool]:
-    pieces = _PLACE.split(english)
-    made = [f"(?P<{one}>{_FILLED.get(one, '.+?')})" if at % 2 else re.escape(one) for at, one in enumerate(pieces)]
-    sure = sum(map(str.isalpha, "".join(pieces[::2]))) >= _LEAST or {*pieces[1::2]} <= _NUMBERS
-    return re.compile("".join(made), re.DOTALL), chinese, sure
+    made = []
+    for english, chinese in placed:
+        pieces = _PLACE.split(english)
+        parts = [f"(?P<{one}>{_FILLED.get(one, '.+?')})" if at % 2 else re.escape(one) for at, one in enumerate(pieces)]
+        sure = sum(map(str.isalpha, "".join(pieces[::2]))) >= _LEAST or {*pieces[1::2]} <= _NUMBERS
+        made.append((re.compile("".join(parts), re.DOTALL), chinese, sure))
+    return made
 
 
 def _known(said: str) -> str | None:

@@ -113,7 +113,8 @@ def run_probes(
         try:
             rate, result = _heat(probe, timer, batch, rest)
         except Exception as error:  # any library may lack the type, the memory or the kernel
-            refused.append(f"{probe.name} ({probe.variant}): {_first_line(error)}")
+            words = str(error).strip().partition("\n")[0] or "no message"
+            refused.append(f"{probe.name} ({probe.variant}): {type(error).__name__}: {words}")
             continue
         rivals = [*finals.get(probe.name, []), (rate, result)]
         finals[probe.name] = sorted(rivals, key=lambda rival: -rival[0])[:FINALISTS]
@@ -144,11 +145,6 @@ def _timed(probe: Probe, calls: int, timer: Timer, rest: Callable[[float], objec
         rest(PAUSE)
         timings.append(timer(probe.run, calls))
     return sorted(timings, key=lambda timing: timing.seconds)[bursts // 2]
-
-
-def _first_line(error: Exception) -> str:
-    words = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {words[0] if words else 'no message'}"
 
 
 def best_ceilings(results: Iterable[Result], *, setting: str = "", now: datetime | None = None) -> tuple[Ceiling, ...]:

@@ -85,7 +85,11 @@ def check(folder: Path) -> Checked:
             what = str(error).removeprefix(f"{folder}: ").replace(f"{folder}{os.sep}", "")
             found.append(Defect("F1", folder, what, error.fix))
         return Checked(folder, None, tuple(found))
-    found += _unparsable_candidates(sample)
+    for candidate in sample.candidates:
+        try:
+            Source.read(candidate.path)
+        except ProfkitError as error:
+            found.append(_unparsable(candidate.path, error))
     if sample.prompt is not None:
         found += _prompt(sample.prompt, sample.reference.read_text("utf-8", "replace"))
     return Checked(folder, sample, tuple(found))
@@ -120,14 +124,6 @@ def _entry(path: Path) -> Iterator[Defect]:
         if part not in text:
             fix = "print it word for word: it is what the contest shows"
             yield Defect("F5", path, f"never prints the line `{line}`", fix)
-
-
-def _unparsable_candidates(sample: Sample) -> Iterator[Defect]:
-    for candidate in sample.candidates:
-        try:
-            Source.read(candidate.path)
-        except ProfkitError as error:
-            yield _unparsable(candidate.path, error)
 
 
 def _prompt(path: Path, reference: str) -> Iterator[Defect]:

@@ -104,7 +104,7 @@ def score(folder: Path, run: Study | None) -> Scored:
     """The points of one sample folder, with its newest run when there is one."""
     checked = check(folder)
     sample = checked.sample
-    entry = _text(folder / "run_code.py")
+    entry, named = _text(folder / "run_code.py"), _CONTESTANT.search(_text(folder / "readme.md"))
     timed = _timed(run)
     earned = {"gt": sample is not None} | {key: timed or word in entry for key, word in _PRINTED.items()}
     points = {key: worth if earned[key] else 0 for key, worth in POINTS.items()}
@@ -112,7 +112,7 @@ def score(folder: Path, run: Study | None) -> Scored:
     prompt_bad = sample is None or sample.prompt is None or any(d.code == BONUS for d in checked.defects)
     return Scored(
         id=folder.resolve().name,
-        contestant=_contestant(folder),
+        contestant=named["name"] if named else UNNAMED,
         accepted=accepted,
         why=why,
         points=points,
@@ -195,11 +195,6 @@ def _speedup(run: Study) -> Speedup:
     good = [one for one in run.verdicts.values() if one.wins or one.word in ("slower", "same", "inconclusive")]
     found = [Speedup(one.speedup, one.low, one.high) for one in good if _on_gpu(run) and not math.isnan(one.speedup)]
     return max(found, key=lambda s: s.value, default=Speedup())
-
-
-def _contestant(folder: Path) -> str:
-    found = _CONTESTANT.search(_text(folder / "readme.md"))
-    return found["name"] if found else UNNAMED
 
 
 def _text(file: Path) -> str:

@@ -255,6 +255,8 @@ def _row(model: Model, asked: Sequence[Question]) -> dict[str, Any]:
     records = [record for question in asked if (record := _record(question)) is not None]
     right = [record for record in records if record["correctness"]]
     known = [ratio for record in right if (ratio := _own(record, "speedup")) > 0]
+    # Why there is no candidate.
+    why, missing = (a.error or first_code(a.text)[1] for a in answers), len(asked) - len(answers)
 
     def share(key: str, p: float) -> float:
         return sum(_own(record, key) > p for record in right) / len(asked)
@@ -274,14 +276,8 @@ def _row(model: Model, asked: Sequence[Question]) -> dict[str, Any]:
         "fast_2_sure": share("speedup_low", 2),
         "prompt_tokens": sum(a.prompt_tokens for a in answers),
         "completion_tokens": sum(a.completion_tokens for a in answers),
-        "failures": _failures(answers, len(asked) - len(answers)),
+        "failures": dict(Counter(filter(None, why))) | ({"not asked": missing} if missing else {}),
     }
-
-
-def _failures(answers: Sequence[Answer], missing: int) -> dict[str, int]:
-    """Why there is no candidate, counted."""
-    why = (a.error or first_code(a.text)[1] for a in answers)
-    return dict(Counter(filter(None, why))) | ({"not asked": missing} if missing else {})
 
 
 def _record(question: Question) -> dict[str, Any] | None:

@@ -49,11 +49,11 @@ def lines(study: Study) -> list[str]:
             f"{study.path}: no task of SOL-ExecBench or FlashInfer-Bench was measured here",
             fix="profkit profile FOLDER reads one; other runs have `profkit report --json`",
         ) from error
-    return [json.dumps(_record(study, task, impl), ensure_ascii=False, allow_nan=False) for impl in _tried(study)]
-
-
-def _tried(study: Study) -> list[Impl]:
-    return [impl for impl in study.manifest.candidates if impl.status != "skipped"]
+    return [
+        json.dumps(_record(study, task, impl), ensure_ascii=False, allow_nan=False)
+        for impl in study.manifest.candidates
+        if impl.status != "skipped"
+    ]
 
 
 def _record(study: Study, task: dict[str, Any], impl: Impl) -> dict[str, Any]:
@@ -65,6 +65,12 @@ def _record(study: Study, task: dict[str, Any], impl: Impl) -> dict[str, Any]:
     if status == "PASSED" and not number(row, "time") > 0:
         status = "RUNTIME_ERROR"
     correct = status in ("PASSED", "INCORRECT_NUMERICAL")
+    mine, reference = number(row, "time"), _reference(study)
+    performance = {
+        "latency_ms": mine * 1e3,
+        "reference_latency_ms": reference * 1e3 if reference > 0 else 0.0,
+        "speedup_factor": reference / mine if reference > 0 else 0.0,
+    }
     return {
         "definition": task["definition"],
         "workload": task["workload"],
@@ -75,7 +81,7 @@ def _record(study: Study, task: dict[str, Any], impl: Impl) -> dict[str, Any]:
             "timestamp": manifest.finished or manifest.created,
             "log": f"profkit {manifest.profkit}: {verdict.text()}" + (f"\n{impl.tail}" if impl.tail else ""),
             "correctness": _correctness(study, impl, row) if correct else None,
-            "performance": _performance(study, row) if status == "PASSED" else None,
+            "performance": performance if status == "PASSED" else None,
         },
     }
 
@@ -88,16 +94,6 @@ def _correctness(study: Study, impl: Impl, row: Any) -> dict[str, Any]:
         "max_relative_error": max((one.max_rel or 0.0 for one in impl.checks), default=0.0),
         "max_absolute_error": max((one.max_abs or 0.0 for one in impl.checks), default=0.0),
         "extra": {"profkit": {**known, **lower_bound}},
-    }
-
-
-def _performance(study: Study, row: Any) -> dict[str, float]:
-    mine, reference = number(row, "time"), _reference(study)
-    known = reference > 0
-    return {
-        "latency_ms": mine * 1e3,
-        "reference_latency_ms": reference * 1e3 if known else 0.0,
-        "speedup_factor": reference / mine if known else 0.0,
     }
 
 

@@ -213,7 +213,8 @@ def timeline_of(study: Study) -> dict[str, Any] | None:
         "names": [short[str(name)] for name in names],
         "lanes": [str(name) for name in lane_names],
         "ranges": _ranges(known, begin),
-        "steady": _steady(study, begin),
+        # Edges of the steady steps of the first device.
+        "steady": [round((at - begin) * 1e8) for one in [*study.budgets.values()][:1] for at in one.edges],
         "bands": BANDS,
         "hidden": hidden,
         "whole": whole,
@@ -250,9 +251,3 @@ def _ranges(frame: pd.DataFrame, begin: float) -> list[list[Any]]:
                 name = own[first].rsplit("/", 1)[-1]
                 found.append([name, depth, int(starts[first]), int(ends[first:last].max())])
     return found[:MOST_RANGES]
-
-
-def _steady(study: Study, begin: float) -> list[int]:
-    """Edges of the steady steps of the first device in units of 10 ns, [] for none."""
-    first = next(iter(study.budgets.values()), None)
-    return [round((at - begin) * 1e8) for at in first.edges] if first is not None else []

@@ -72,7 +72,10 @@ def render(name: str, data: Mapping[str, Any], make: Callable[[], Mapping[str, A
     pages = in_each(make)
     at = LANGUAGES.index(language())
     values = {**paired(*pages), "tag": TAGS[at], "bare_title": pages[at]["title"]}
-    return _environment().get_template(name).render(data=_embedded({**data, "words": words}), **values)
+    text = json.dumps({**data, "words": words}, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # It cannot end its script element, whatever a kernel is called.
+    safe = Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
+    return _environment().get_template(name).render(data=safe, **values)
 
 
 @cache
@@ -101,9 +104,3 @@ def _colours() -> str:
 def _words(column: int) -> dict[str, str]:
     """The script's words, without their prefix; places are numbers."""
     return {key[3:]: texts[column] for key, texts in catalogue().say.items() if key.startswith("js_")}
-
-
-def _embedded(data: Mapping[str, Any]) -> Markup:
-    """JSON that cannot end its script element, whatever a kernel is called."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))

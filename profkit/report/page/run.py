@@ -122,19 +122,29 @@ def _in_sight(study: Study, drawn: Sequence[Shown]) -> list[Shown]:
 
 def _first_screen(study: Study, found: Sequence[Finding]) -> dict[str, Any]:
     """Content of the first screen."""
-    first, best = answer.sentences(study), study.best
+    first, best, cards = answer.sentences(study), study.best, list[Card]()
     (own, lead), *others = sorted(first, key=lambda one: best is not None and one[0] != best.name)
     skipped = [one.name for one in study.manifest.candidates if one.status == "skipped"]
-    lines = [line for name, line in others if name not in skipped and not _in_table(study, name)]
+    # What the table says, too: a candidate that was timed and is right.
+    told = ("faster", "slower", "same", "inconclusive")
+    tabled = [name for name, one in study.verdicts.items() if one.word in told]
+    lines = [line for name, line in others if name not in (*skipped, *tabled)]
     notes = [method.counters_note(study), method.uncounted_line(study)]
     notes += [method.paired_line(study), method.below_least(study), method.noted_line(study)]
     notes += [line for name, line in others if name in skipped]
     whole = study.first_step
-    notes += [_baseline_note(study, whole[1])] if whole is not None else []
+    if whole is not None:
+        # What a run after a change is to be held against.
+        noise, step = answer.spread(whole[1]), units.text(whole[1].step, "s")
+        notes.append(
+            answer.per(study, "p_baseline", time=step) + (say("p_baseline_spread", range=noise) if noise else "")
+        )
+    if len(study.metrics):
+        cards = _of_part(study, best, found) if best is not None else _of_program(study, found)
     return {
         "lead": _lead(study, own) or (lead if whole is None else answer.wall_time(study, causes=False)[0]),
         "mood": study.verdicts[best.name].word if best is not None and best.name in study.verdicts else "",
-        "cards": _cards(study, found),
+        "cards": cards,
         "table": _parts_table(study) if study.manifest.impls else parts.parts_table(study),
         "lines": list(filter(None, lines)),
         "notes": list(filter(None, notes)),
@@ -150,12 +160,6 @@ def _lead(study: Study, name: str) -> str:
     times = [number(study.analysis.impl(one), "time") for one in (name, study.analysis.reference)]
     time, before = (units.text(one, "s") for one in times)
     return say("p_lead", verdict=said, time=time, before=before) if all(map(math.isfinite, times)) else said
-
-
-def _in_table(study: Study, name: str) -> bool:
-    """Whether the table says it, too: a candidate that was timed and is right."""
-    one = study.verdicts.get(name)
-    return one is not None and one.word in ("faster", "slower", "same", "inconclusive")
 
 
 def _parts_table(study: Study) -> Table:
@@ -176,13 +180,6 @@ def _parts_table(study: Study) -> Table:
 
 
 # ---- the cards of a sample
-
-
-def _cards(study: Study, found: Sequence[Finding]) -> list[Card]:
-    """Cards of the best implementation, or of a program."""
-    if not len(study.metrics):
-        return []
-    return _of_part(study, study.best, found) if study.best is not None else _of_program(study, found)
 
 
 def _of_part(study: Study, part: Part, found: Sequence[Finding]) -> list[Card]:
@@ -300,13 +297,6 @@ def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
         _trust_card(study, found),
         next_card(study, None, found),
     ]
-
-
-def _baseline_note(study: Study, whole: Budget) -> str:
-    """What a run after a change is to be held against."""
-    noise = answer.spread(whole)
-    note = answer.per(study, "p_baseline", time=units.text(whole.step, "s"))
-    return note + (say("p_baseline_spread", range=noise) if noise else "")
 
 
 def _hottest_card(study: Study, kernels: Sequence[Mapping[Any, Any]]) -> Card:

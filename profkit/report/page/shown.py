@@ -130,7 +130,10 @@ def findings_of(study: Study, found: Sequence[Finding]) -> Iterator[Values]:
     ids = _ids(found)
     for at, (name, head, mine) in enumerate(parts):
         every = [one for one in mine if one.severity != COLLECT]
-        large = sorted((one for one in every if not one.ratio < MINOR), key=_claims_nothing)[:MOST_FINDINGS]
+        # Last those whose win the findings before them claim.
+        large = [one for one in every if not one.ratio < MINOR]
+        large.sort(key=lambda one: one.severity == TIME and one.win <= MINOR * one.upper_bound)
+        large = large[:MOST_FINDINGS]
         told = [_finding(study, one, ids[id(one)]) for one in large]
         missing = [one for one in mine if one.severity == COLLECT]
         yield {
@@ -144,11 +147,6 @@ def findings_of(study: Study, found: Sequence[Finding]) -> Iterator[Values]:
             "collect": runnable(missing[0].next_step, study) if missing else "",
             "silent": unexplained(mine),
         }
-
-
-def _claims_nothing(one: Finding) -> bool:
-    """Whether the findings before it claim all that it could win."""
-    return one.severity == TIME and one.win <= MINOR * one.upper_bound
 
 
 def _finding(study: Study, one: Finding, name: str) -> Values:
