@@ -19,6 +19,7 @@ from importlib import import_module
 import click
 
 from profkit._version import __version__
+from profkit.cli import contests
 from profkit.cli.terminal import settle
 from profkit.errors import ProfkitError
 from profkit.rundir import harmless
@@ -44,14 +45,7 @@ VERBS = {
     "skill": "How to work with profkit, written for programs that write kernels.",
     "doctor": "What works on this machine, and the fix for what does not.",
 }
-CONTESTS = {
-    "new": "A complete contest submission folder that already runs.",
-    "check": "What gets a contest submission rejected, each with its fix.",
-    "score": "Points and ranking of a season's folder, by the contest's rules.",
-    "prompt": "Write prompt.txt from a reference, with profiling evidence where there is a run.",
-    "kernelbench": "KernelBench's files: evaluate, baseline, analyze, ask models.",
-}
-ALL = {**VERBS, **CONTESTS}
+ALL = {**VERBS, **contests.VERBS}
 _TOGETHER = {
     "compare": ("gate",),
     "programs": ("ledger", "tasks", "verify"),
@@ -59,10 +53,9 @@ _TOGETHER = {
     "runs": ("history", "list", "site"),
     "machine": ("doctor", "ceilings", "timers"),
     "agents": ("mcp", "skill"),
-    "contests.gpucodeforces": ("new", "check", "score", "prompt"),
-    "contests.kernelbench": ("kernelbench",),
 }
 _FILES = {verb: file for file, verbs in _TOGETHER.items() for verb in verbs}
+_FILES |= {verb: f"contests.{file}" for verb, file in contests.FILES.items()}
 """Verb -> its file below profkit/cli, where that has another name; a verb's function ends with an underscore."""
 
 
@@ -89,7 +82,7 @@ class Verbs(click.Group):
             raise click.UsageError(f"no verb {args[0]!r}.{hint}", ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, verbs in (("Verbs", VERBS), ("Verbs of the contests", CONTESTS)):
+        for title, verbs in (("Verbs", VERBS), ("Verbs of the contests", contests.VERBS)):
             with formatter.section(title):
                 formatter.write_dl(list(verbs.items()))
 
