@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -24,12 +24,13 @@ MOVED = 0.1
 """Relative change from which a counter is said to have moved."""
 
 MOST_MOVED = 6
-_SUMS = ("kernels", "bytes", "flops")
 _WATCHED = (
+    "kernels",
+    "bytes",
+    "flops",
     "dram_bytes",
     "l2_bytes",
     "l1_bytes",
-    "flops",
     "occupancy",
     "registers",
     "shared_memory",
@@ -46,33 +47,23 @@ _WATCHED = (
     "l2_fraction",
     "compute_fraction",
 )
-_FACTS = {
-    "device": "the device differs",
-    "uuid": "another card of the same kind",
-    "driver": "the driver differs",
-    "clock_control": "the clock control of the counters differs",
-    "method": "the timing method differs",
-    "l2": "the state of the cache differs",
-    "torch": "torch differs",
-    "cuda": "CUDA differs",
-    "sample": "the sample differs",
-    "reference": "the reference file differs: maybe not the same task",
+_FACTS: Mapping[str, tuple[str, ...]] = {
+    "device": ("the device differs", "compare runs of one device; the ratio holds device and code together"),
+    "uuid": ("another card of the same kind",),
+    "driver": ("the driver differs",),
+    "clock_control": ("the clock control of the counters differs",),
+    "method": ("the timing method differs",),
+    "l2": ("the state of the cache differs",),
+    "torch": ("torch differs",),
+    "cuda": ("CUDA differs",),
+    "sample": ("the sample differs", "compare runs of one sample"),
+    "reference": ("the reference file differs: maybe not the same task", "check that both runs solve the same task"),
 }
 APART = ("device", "sample", "method", "l2", "sm_clock")
 """Facts whose difference makes a time ratio mean something else than the change of the code."""
 
 OTHER_TASK = "other-task"
 """The verdict on two times of different tasks, which no ratio compares."""
-
-
-class Told(Protocol):
-    """Something that is compared: what it is called, and facts of its run."""
-
-    @property
-    def label(self) -> str: ...
-
-    @property
-    def facts(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -169,9 +160,8 @@ def compare(steps: Sequence[Step], threshold: float = 0.01) -> Ladder:
     for step in steps:
         if not step.number("time") > 0:
             raise AnalyzeError(f"{step.label}: {step.impl} has no time", fix="measure it again")
-    rungs = [_rung(steps[0], None, steps[0], threshold)]
-    rungs += [_rung(step, before, steps[0], threshold) for before, step in pairwise(steps)]
-    caveats, apart = unlike(steps)
+    rungs = [_rung(step, before, steps[0], threshold) for before, step in zip([None, *steps], steps, strict=False)]
+    caveats, apart = unlike([(one.label, one.facts) for one in steps])
     caveats += [
         Caveat(
             "the number of launches differs: times are compared per launch",
@@ -230,15 +220,10 @@ def _changed(before: Step, after: Step) -> tuple[str, ...]:
 
 def _moved(before: Step, after: Step) -> tuple[Moved, ...]:
     """Counters that differ between the calls, and in the longest kernel where it is the same."""
-    names = dict.fromkeys([*_SUMS, *_WATCHED])
-    if before.main != after.main:
-        names = dict.fromkeys(name for name in names if name in before.row and name in after.row)
-    found = []
-    for name in names:
-        a, b = before.number(name), after.number(name)
-        if math.isnan(a) or math.isnan(b) or abs(b - a) <= MOVED * max(abs(a), abs(b)):
-            continue
-        found.append(Moved(name, a, b))
+    same = before.main == after.main
+    names = [name for name in _WATCHED if same or (name in before.row and name in after.row)]
+    every = [Moved(name, before.number(name), after.number(name)) for name in names]
+    found = [one for one in every if abs(one.after - one.before) > MOVED * max(abs(one.before), abs(one.after))]
     return tuple(sorted(found, key=_size, reverse=True)[:MOST_MOVED])
 
 
@@ -247,26 +232,19 @@ def _size(moved: Moved) -> float:
     return math.log(large / small) if small > 0 else math.inf
 
 
-def unlike(steps: Sequence[Told]) -> tuple[list[Caveat], list[str]]:
-    """What the facts of steps differ in, and which of that matters (APART)."""
+def unlike(steps: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[list[Caveat], list[str]]:
+    """What steps (label, facts) differ in, and which of that matters (APART)."""
     caveats, apart = [], []
-    for name, words in _FACTS.items():
-        values = [str(step.facts.get(name, "") or "") for step in steps]
-        if len({value for value in values if value}) > 1:
-            listed = ", ".join(f"{s.label}: {v}" for s, v in zip(steps, values, strict=True) if v)
-            caveats.append(Caveat(words, listed, _FIX.get(name, "measure both one after the other")))
+    for name, (words, *fix) in _FACTS.items():
+        values = {label: str(facts.get(name) or "") for label, facts in steps}
+        if len(set(filter(None, values.values()))) > 1:
+            listed = ", ".join(f"{label}: {value}" for label, value in values.items() if value)
+            caveats.append(Caveat(words, listed, *(fix or ["measure both one after the other"])))
             apart += [name] if name in APART else []
-    clocks = {step.label: step.facts.get("sm_clock", NAN) for step in steps}
-    known = [clock for clock in clocks.values() if clock == clock and clock > 0]
+    clocks = {label: facts.get("sm_clock", NAN) for label, facts in steps}
+    known = [clock for clock in clocks.values() if clock > 0]
     if known and max(known) / min(known) - 1 > CLOCK:
         listed = ", ".join(f"{label}: {clock / 1e6:.0f} MHz" for label, clock in clocks.items())
         caveats.append(Caveat("the SM clock differs", listed, "lock the clock, or measure both one after the other"))
         apart.append("sm_clock")
     return caveats, apart
-
-
-_FIX = {
-    "device": "compare runs of one device; the ratio holds device and code together",
-    "sample": "compare runs of one sample",
-    "reference": "check that both runs solve the same task",
-}

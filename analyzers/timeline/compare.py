@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from statistics import NormalDist
 from typing import Any
@@ -60,9 +60,9 @@ def each_step(frame: pd.DataFrame, found: Budget) -> Steps:
     marks, edges = np.array(found.steady.marks, dtype=np.int64), np.array(found.edges)
     ordered = frame if frame["start"].is_monotonic_increasing else frame.sort_values("start", kind="stable")
     part = ordered.iloc[found.steady.first : found.steady.end]
-    work, code = _named(part)
-    count = np.bincount(code, minlength=len(work))
-    work = work.assign(count=count / found.parts)
+    keys = part[["kernel", "kind"]].astype(str).set_axis(["name", "kind"], axis=1)
+    code = keys.groupby(["name", "kind"], sort=False).ngroup().to_numpy()
+    work = keys.drop_duplicates(ignore_index=True).assign(count=np.bincount(code) / found.parts)
     if not len(marks):
         times = np.bincount(code, weights=part["time"], minlength=len(work))[:, None] / found.parts
         return Steps(np.array([found.step]), np.array([found.busy]), work, times)
@@ -71,14 +71,6 @@ def each_step(frame: pd.DataFrame, found: Budget) -> Steps:
     np.add.at(times, (code, number), part["time"].to_numpy(dtype="float64"))
     stretches = union(part, float(edges[0]), float(edges[-1]))
     return Steps(np.diff(edges), np.diff(passed(stretches, edges)), work, times)
-
-
-def _named(part: pd.DataFrame) -> tuple[pd.DataFrame, Any]:
-    """(a row a name and kind, the row of each launch)."""
-    keys = part[["kernel", "kind"]].astype(str)
-    code = keys.groupby(["kernel", "kind"], sort=False).ngroup().to_numpy()
-    known = keys.drop_duplicates().set_axis(["name", "kind"], axis=1).reset_index(drop=True)
-    return known, code
 
 
 @dataclass(frozen=True)
@@ -150,8 +142,9 @@ class Piece:
         return self.after - self.before
 
     def to_dict(self) -> dict[str, Any]:
-        names = ("name", "kind", "word", "before", "after", "count_before", "count_after")
-        return {name: getattr(self, name) for name in names} | _ends(self.ratio)
+        known = asdict(self)
+        del known["ratio"]
+        return known | _ends(self.ratio)
 
 
 @dataclass(frozen=True)
@@ -198,12 +191,9 @@ class Rung:
         return self.ratio.verdict
 
     def to_dict(self) -> dict[str, Any]:
-        compared = {
-            "step": _ends(self.ratio) | {"verdict": self.ratio.verdict},
-            "gpu": _ends(self.busy) | {"verdict": self.busy.verdict},
-            "total": _ends(self.since) | {"verdict": self.since.verdict},
-        }
-        return self.taken.to_dict() | compared
+        compared = {"step": self.ratio, "gpu": self.busy, "total": self.since}
+        told = {name: _ends(one) | {"verdict": one.verdict} for name, one in compared.items()}
+        return self.taken.to_dict() | told
 
 
 def _ends(ratio: Ratio) -> dict[str, float]:
@@ -253,14 +243,12 @@ def compare_steps(programs: Sequence[Taken]) -> Programs:
     first = programs[0]
     rungs = [Rung(first)]
     for before, after in pairwise(programs):
-        since, busy = (
-            _ratio(getattr(first.steps, name), getattr(after.steps, name)) if _alike(first, after) else UNKNOWN
-            for name in ("lengths", "busy")
+        ratio, busy, since = (
+            _ratio(getattr(one.steps, name), getattr(after.steps, name)) if _alike(one, after) else UNKNOWN
+            for one, name in ((before, "lengths"), (first, "busy"), (first, "lengths"))
         )
-        beside = _alike(before, after)
-        ratio = _ratio(before.steps.lengths, after.steps.lengths) if beside else UNKNOWN
-        rungs.append(Rung(after, ratio, busy, since, _pieces(before, after) if beside else ()))
-    caveats, apart = unlike(programs)
+        rungs.append(Rung(after, ratio, busy, since, _pieces(before, after) if _alike(before, after) else ()))
+    caveats, apart = unlike([(one.label, one.facts) for one in programs])
     more = [caveat for a, b in pairwise(rungs) for caveat in _windows(a, b)]
     windows = [WINDOW] if any(one.code == "windows" for one in more) else []
     return Programs(tuple(rungs), unique([*caveats, *more]), (*apart, *windows))
@@ -278,33 +266,22 @@ def _ratio(before: Times, after: Times) -> Ratio:
 
 def _pieces(before: Taken, after: Taken) -> tuple[Piece, ...]:
     """The work of both by name and kind, the largest change of a step's time first."""
-    sides = [_rows(one.steps) for one in (before, after)]
-    names = dict.fromkeys([*sides[0], *sides[1]])
-    found = [_piece(*name, sides[0].get(name), sides[1].get(name)) for name in names]
+    none = ("", 0.0, np.zeros(1))
+    one, other = (_rows(taken.steps) for taken in (before, after))
+    found = []
+    for key in dict.fromkeys([*one, *other]):
+        (name, count, times), (spelt, count_after, times_after) = one.get(key, none), other.get(key, none)
+        ratio = _ratio(times, times_after) if name and spelt else UNKNOWN
+        word = ratio.verdict if name and spelt else GONE if name else APPEARED
+        means = float(times.mean()), float(times_after.mean())
+        found.append(Piece(name or spelt, key[1], word, *means, count, count_after, ratio))
     return tuple(sorted(found, key=lambda one: -abs(one.gained)))
 
 
-_Row = tuple[str, float, Times]
-
-
-def _rows(steps: Steps) -> dict[tuple[str, str], _Row]:
+def _rows(steps: Steps) -> dict[tuple[str, str], tuple[str, float, Times]]:
     """(name in one spelling, kind) -> its name, count a step, and seconds of each step."""
-    rows = zip(steps.work["name"], steps.work["kind"], steps.work["count"], steps.times, strict=True)
-    return {
-        (str(name).replace(" ", ""), str(kind)): (str(name), float(count), times) for name, kind, count, times in rows
-    }
-
-
-def _piece(_: str, kind: str, before: _Row | None, after: _Row | None) -> Piece:
-    if before is None or after is None:
-        name, count, times = before or after or ("", 0.0, np.zeros(1))
-        mean = float(times.mean())
-        gone = after is None
-        seconds, counts = ((mean, 0.0), (count, 0.0)) if gone else ((0.0, mean), (0.0, count))
-        return Piece(name, kind, GONE if gone else APPEARED, *seconds, *counts)
-    ratio = _ratio(before[2], after[2])
-    means = float(before[2].mean()), float(after[2].mean())
-    return Piece(before[0], kind, ratio.verdict, *means, before[1], after[1], ratio)
+    rows = zip(*(steps.work[name] for name in ("name", "kind", "count")), steps.times, strict=True)
+    return {(name.replace(" ", ""), kind): (name, float(count), times) for name, kind, count, times in rows}
 
 
 def _windows(before: Rung, after: Rung) -> Iterator[Caveat]:
@@ -316,23 +293,19 @@ def _windows(before: Rung, after: Rung) -> Iterator[Caveat]:
         yield Caveat("the windows are not alike: no speed-up is said", told, fix, "windows")
         return
     if a.devices != b.devices:
-        told = f"{a.label}: {a.devices}, {b.label}: {b.devices}"
-        yield Caveat(
-            "the number of processes and devices differs", told, "a step may be another share of the work", "devices"
-        )
-    few = [one for one in (a, b) if one.known < FEWEST]
-    if few:
-        told = ", ".join(f"{one.label}: {one.known}" for one in few)
-        yield Caveat(
-            "steps whose own time is known are too few for an interval", told, "record more of them", "too-few-steps"
-        )
+        told, fix = f"{a.label}: {a.devices}, {b.label}: {b.devices}", "a step may be another share of the work"
+        yield Caveat("the number of processes and devices differs", told, fix, "devices")
+    if few := [f"{one.label}: {one.known}" for one in (a, b) if one.known < FEWEST]:
+        what = "steps whose own time is known are too few for an interval"
+        yield Caveat(what, ", ".join(few), "record more of them", "too-few-steps")
     shared = sum(max(one.before, one.after) for one in after.pieces if one.word not in (APPEARED, GONE))
     every = sum(max(one.before, one.after) for one in after.pieces)
     if shared < SHARED * every:
-        told = f"{shared / every:.0%} of the time is in work of the same name"
-        yield Caveat(
-            f"{a.label} and {b.label} run other work", told, "check that both are the same program", "other-work"
+        told, fix = (
+            f"{shared / every:.0%} of the time is in work of the same name",
+            "check that both are the same program",
         )
+        yield Caveat(f"{a.label} and {b.label} run other work", told, fix, "other-work")
 
 
 def _said(one: Taken) -> str:
@@ -356,8 +329,7 @@ def unpaired(a: ArrayLike, b: ArrayLike) -> Ratio:
     value = math.exp(float(np.median(logs)))
     if n < FEWEST:
         return Ratio(value=value, n=n)
-    edges = _all_quotients(x, y, logs) if n < SERIAL else _rank_sum_interval(x, y, logs)
-    low, high = (math.exp(edge) for edge in edges)
+    low, high = (math.exp(edge) for edge in _interval(x, y, logs))
     return Ratio(value, low, high, n, word(low, high, THRESHOLD), 1, (high - low) / 2 / value)
 
 
@@ -367,19 +339,19 @@ def _stretches(x: Times) -> Times:
     return np.array([float(np.median(part)) for part in np.array_split(x, MOST_UNPAIRED)])
 
 
-def _all_quotients(x: Times, y: Times, logs: Times) -> tuple[float, float]:
-    """Range of the sorted `logs` of quotients, widened by the wider side's own width."""
-    width = max(math.log(side.max() / side.min()) for side in (x, y))
-    return float(logs[0]) - width, float(logs[-1]) + width
+def _interval(x: Times, y: Times, logs: Times) -> tuple[float, float]:
+    """Rank-sum interval of the sorted `logs` of quotients, by normal approximation.
 
-
-def _rank_sum_interval(x: Times, y: Times, logs: Times) -> tuple[float, float]:
-    """Rank-sum interval of the sorted `logs` of quotients, by normal approximation."""
-    n, m = _own_values(x), _own_values(y)
-    spread = math.sqrt(n * m * (n + m + 1) / 12)
-    inside = max(0, math.floor(n * m / 2 - NormalDist().inv_cdf((1 + LEVEL) / 2) * spread)) / (n * m)
+    Of too few values the range of all quotients, widened by the wider side's own width.
+    """
+    inside = 0.0
+    if min(x.size, y.size) >= SERIAL:
+        n, m = _own_values(x), _own_values(y)
+        spread = math.sqrt(n * m * (n + m + 1) / 12)
+        inside = max(0, math.floor(n * m / 2 - NormalDist().inv_cdf((1 + LEVEL) / 2) * spread)) / (n * m)
     at = max(1, math.floor(inside * logs.size)) - 1
-    return (float(logs[at]), float(logs[-1 - at])) if inside else _all_quotients(x, y, logs)
+    width = 0.0 if inside else max(math.log(side.max() / side.min()) for side in (x, y))
+    return (float(logs[at]), float(logs[-1 - at])) if inside else (float(logs[0]) - width, float(logs[-1]) + width)
 
 
 def _own_values(x: Times) -> int:
