@@ -85,19 +85,13 @@ def _combined(kind: str, values: Array, weight: Array, keys: Groups) -> Array:
     """Counters of one kind added up: rows are counters, columns groups of launches."""
     if kind == "fact":
         return np.asarray(pd.DataFrame(values.T).groupby(keys).max().to_numpy().T)
-    total = _sums(values * weight, keys)
+    total = known_sums(values * weight, keys)
+    for row, unknown in zip(total, np.isnan(values * weight), strict=True):
+        row[keys[unknown]] = np.nan
     if kind == "sum":
         return total
     weights = known_sums(weight[np.newaxis], keys)[0]
     return total / np.where(weights > 0, weights, np.nan)
-
-
-def _sums(values: Array, keys: Groups) -> Array:
-    """The sum of each group in each row, NaN where a part of it is unknown."""
-    total = known_sums(values, keys)
-    for row, unknown in zip(total, np.isnan(values), strict=True):
-        row[keys[unknown]] = np.nan
-    return total
 
 
 def known_sums(values: Array, keys: Groups) -> Array:
@@ -217,9 +211,9 @@ def without_half_moves(frame: pd.DataFrame, works: Mapping[str, Sequence[Work]])
     part, "" for all launches. A part without halves in its declared FLOP has none; without a declaration, neither has a
     kernel with arguments of wider types alone.
     """
-    if "flop_fp16" not in frame:
-        return frame, []
-    chosen = _declared_without_halves(frame, works) if any(works.values()) else [_of_wider_arguments(frame)]
+    chosen = list[_Chosen]()
+    if "flop_fp16" in frame:
+        chosen = _declared_without_halves(frame, works) if any(works.values()) else [_of_wider_arguments(frame)]
     if not any(len(at) for at, _ in chosen):
         return frame, []
     halves = column(frame, "flop_fp16").copy()
@@ -230,7 +224,10 @@ def without_half_moves(frame: pd.DataFrame, works: Mapping[str, Sequence[Work]])
         total[at] -= np.nan_to_num(halves[at])
         halves[at] = np.where(np.isnan(halves[at]), np.nan, 0.0)
         if mine > 0.05 * every and told:
-            caveats.append(_half_moves(mine / every))
+            what = "FP16 vector instructions are not counted as FLOP: compilers use them for constants and conversions"
+            much = f"they would be {mine / every:.0%} of the FLOP of all launches"
+            fix = "name the pipe fp16 in get_work() if the source computes in halves"
+            caveats.append(Caveat(what, much, fix, "fp16-vectors"))
     cleaned = frame.assign(flop_fp16=halves)
     cleaned.attrs = frame.attrs
     return cleaned, caveats
@@ -269,15 +266,6 @@ def _of_wider_arguments(frame: pd.DataFrame) -> _Chosen:
     return np.flatnonzero(frame["kernel"].astype(str).map(known).to_numpy(dtype=bool)), True
 
 
-def _half_moves(share: float) -> Caveat:
-    return Caveat(
-        "FP16 vector instructions are not counted as FLOP: compilers use them for constants and conversions",
-        f"they would be {share:.0%} of the FLOP of all launches",
-        "name the pipe fp16 in get_work() if the source computes in halves",
-        "fp16-vectors",
-    )
-
-
 def lacks(frame: pd.DataFrame, counter: str) -> NDArray[np.bool_]:
     """Mask of rows on a chip without a counter."""
     if "cc" not in frame:
@@ -313,12 +301,11 @@ def column(frame: pd.DataFrame, name: str) -> NDArray[np.float64]:
 
 def counted(added: pd.DataFrame) -> list[Work | None]:
     """Counted work of each row; None without FLOP and DRAM bytes, NaN without some pipe."""
-    given, moved, counts = has_operations(added), column(added, LEVELS["dram"]), pipe_counts(added)
-    exact = given & counts.notna().all(axis=1).to_numpy()
+    rows = zip(has_operations(added), column(added, LEVELS["dram"]), pipe_counts(added).to_dict("records"), strict=True)
     found: list[Work | None] = []
-    for known, whole, pipes, sent in zip(given, exact, counts.to_dict("records"), moved, strict=True):
+    for known, sent, pipes in rows:
         flops = {str(name): float(value) for name, value in pipes.items() if value > 0}
-        flops |= {} if whole else {"fp32": np.nan}
+        flops |= {} if known and not any(map(np.isnan, pipes.values())) else {"fp32": np.nan}
         found.append(Work(flops, float(sent), "counted") if known or not np.isnan(sent) else None)
     return found
 

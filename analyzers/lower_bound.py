@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,10 +65,12 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; unknown numbers are left out."""
         flops = {name: float(value) for name, value in self.flops.items() if not math.isnan(value)}
-        numbers = {
-            name: float(value) for name, value in msgspec.to_builtins(self).items() if name in ("bytes", "written")
+        known = {
+            name: one if name == "note" else float(one)
+            for name, one in msgspec.to_builtins(self).items()
+            if name in ("bytes", "written", "note")
         }
-        return {"source": self.source, "flops": flops, **numbers, **({"note": self.note} if self.note else {})}
+        return {"source": self.source, "flops": flops, **known}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Work:
@@ -119,7 +121,7 @@ def lower_bound_time(work: Work, roofline: Roofline, *, l2_bytes: float = NAN, l
     the cache (NaN unknown); `l2`: "cold" or "warm". Both matter to `hard` alone: written data may still be in the
     cache.
     """
-    times = pipe_times(work.flops, {name: roofline.peak(name) for name in work.flops})
+    times = pipe_times(work.flops, roofline.peak)
     byte_time = _quotient(work.bytes, roofline.peak("dram"))
     sides = {**_combined(times), "dram": byte_time, "launch": roofline.peak("launch")}
     known = {name: value for name, value in sides.items() if not math.isnan(value)}
@@ -130,9 +132,9 @@ def lower_bound_time(work: Work, roofline: Roofline, *, l2_bytes: float = NAN, l
     return LowerBound(known.get(best, NAN), best, flop_time, hard, unknown)
 
 
-def pipe_times(flops: Mapping[str, float], peaks: Mapping[str, float]) -> dict[str, float]:
+def pipe_times(flops: Mapping[str, float], peak: Callable[[str], float]) -> dict[str, float]:
     """Seconds each pipe needs at its peak; NaN where the count or the peak is unknown."""
-    return {name: _quotient(flops[name], peaks[name]) for name in in_order(flops)}
+    return {name: _quotient(flops[name], peak(name)) for name in in_order(flops)}
 
 
 def _quotient(amount: float, rate: float) -> float:
@@ -149,17 +151,12 @@ def _combined(times: Mapping[str, float]) -> dict[str, float]:
 
 
 def _hard_time(work: Work, roofline: Roofline, l2_bytes: float, l2: str) -> float:
-    times = pipe_times(work.flops, {name: _highest(roofline, name) for name in work.flops})
-    moved = max(0.0, work.bytes - _may_stay(work, l2_bytes, l2))
+    times = pipe_times(work.flops, lambda name: _highest(roofline, name))
+    # So much need not have crossed the DRAM pins by the time the clock stopped.
+    known = [value for value in (work.bytes if l2 == "warm" else work.written, l2_bytes) if not math.isnan(value)]
+    moved = max(0.0, work.bytes - min(known, default=0.0))
     sides = [*_combined(times).values(), _quotient(moved, _highest(roofline, "dram"))]
     return max((value for value in sides if not math.isnan(value)), default=NAN)
-
-
-def _may_stay(work: Work, l2_bytes: float, l2: str) -> float:
-    """Bytes that need not have crossed the DRAM pins by the time the clock stopped."""
-    candidates = work.bytes if l2 == "warm" else work.written
-    bounds = [value for value in (candidates, l2_bytes) if not math.isnan(value)]
-    return min(bounds, default=0.0)
 
 
 ALONE = 1.25
@@ -175,20 +172,17 @@ def _highest(roofline: Roofline, name: str) -> float:
 
 def gate(time: float, lower_bound: LowerBound, impl: str = "") -> Caveat | None:
     """Caveat about a time [s] below the lower bound: impossible, or explained by the cache."""
-    who = f"{impl}: " if impl else ""
+    what = ""
     if lower_bound.forbids(time):
-        return Caveat(
-            f"{who}the time is impossible: below the lower bound set by {lower_bound.bound_by}",
-            f"{time:.4g} s measured, {lower_bound.hard:.4g} s needed at least ({time / lower_bound.hard:.2f} of it)",
-            "look for skipped or cached work, a lower precision, another stream, or wrong work or ceilings",
-        )
-    if time < lower_bound.time * (1 - SLACK) and lower_bound.bound_by != "launch":
-        return Caveat(
-            f"{who}faster than the lower bound of its DRAM traffic and measured ceilings",
-            f"{time:.4g} s measured, lower bound {lower_bound.time:.4g} s",
-            "data in L2 and a higher sheet ceiling can explain it: time with a cold L2 on a larger input",
-        )
-    return None
+        what = f"the time is impossible: below the lower bound set by {lower_bound.bound_by}"
+        much = f"{lower_bound.hard:.4g} s needed at least ({time / lower_bound.hard:.2f} of it)"
+        fix = "look for skipped or cached work, a lower precision, another stream, or wrong work or ceilings"
+    elif time < lower_bound.time * (1 - SLACK) and lower_bound.bound_by != "launch":
+        what = "faster than the lower bound of its DRAM traffic and measured ceilings"
+        much = f"lower bound {lower_bound.time:.4g} s"
+        fix = "data in L2 and a higher sheet ceiling can explain it: time with a cold L2 on a larger input"
+    who = f"{impl}: " if impl else ""
+    return Caveat(who + what, f"{time:.4g} s measured, {much}", fix) if what else None
 
 
 def combine(
@@ -208,25 +202,20 @@ def combine(
     them is hidden behind the memory traffic, where conventions of counting exp or a division decide
     nothing. `l2_bytes`: cache that may still hold what was written, NaN unknown.
     """
-    least = _completed(declared, modelled)
-    caveats: list[Caveat] = []
-    if declared is not None and modelled is not None and least is not None:
+    least, caveats = declared or modelled, list[Caveat]()
+    if declared is not None and modelled is not None:
+        moved, written = declared.bytes, declared.written
+        if math.isnan(moved):
+            moved, written = modelled.bytes, modelled.written
+        elif math.isnan(written):
+            written = min(modelled.written, moved)
+        least = Work(declared.flops or modelled.flops, moved, "declared", written, declared.note)
         caveats += disagreements(least, modelled, flops_matter=flops_matter)
     if least is not None and counted is not None:
         who = f"{impl}: " if impl else ""
         found = disagreements(least, counted, flops_matter=flops_matter, l2_bytes=l2_bytes)
-        caveats += [Caveat(who + d.what, d.how_much, d.fix, d.code) for d in found]
+        caveats += [msgspec.structs.replace(one, what=who + one.what) for one in found]
     return least, tuple(caveats)
-
-
-def _completed(declared: Work | None, modelled: Work | None) -> Work | None:
-    if declared is None or modelled is None:
-        return declared or modelled
-    flops = declared.flops if declared.flops else modelled.flops
-    if not math.isnan(declared.bytes):
-        written = declared.written if not math.isnan(declared.written) else min(modelled.written, declared.bytes)
-        return Work(flops, declared.bytes, "declared", written, declared.note)
-    return Work(flops, modelled.bytes, "declared", modelled.written, declared.note)
 
 
 def disagreements(
@@ -236,28 +225,20 @@ def disagreements(
     caveats = []
     if flops_matter and (expected.flops or other.flops):
         caveats.append(_difference("FLOP", expected, other, expected.total, other.total))
-    if not _still_in_cache(expected, other, l2_bytes):
+    # Missing bytes may be writes still in L2: the cache writes back after the kernel.
+    short = expected.bytes - other.bytes
+    if not (other.source == "counted" and 0 < short <= min(expected.written, l2_bytes)):
         caveats.append(_difference("bytes", expected, other, expected.bytes, other.bytes))
     caveats.append(_other_pipe(expected, other))
     return tuple(caveat for caveat in caveats if caveat is not None)
 
 
-def _still_in_cache(expected: Work, counted: Work, l2_bytes: float) -> bool:
-    """Whether missing bytes may be writes still in L2: the cache writes back after the kernel."""
-    short = expected.bytes - counted.bytes
-    return counted.source == "counted" and 0 < short <= min(expected.written, l2_bytes)
-
-
 def _difference(unit: str, expected: Work, other: Work, a: float, b: float) -> Caveat | None:
-    if math.isnan(a) or math.isnan(b) or abs(b - a) <= AGREE * max(a, b):
-        return None
     ratio = f"{b / a:.3f} x" if a > 0 else "no ratio"
-    return Caveat(
-        f"{expected.source} and {other.source} {unit} disagree: {_reason(unit, other.source, b > a)}",
-        f"{expected.source} {_amount(a, unit)}, {other.source} {_amount(b, unit)} ({ratio})",
-        "compare with the algorithm by hand; correct get_work() if the declaration is wrong",
-        "work-differs",
-    )
+    what = f"{expected.source} and {other.source} {unit} disagree: {_reason(unit, other.source, b > a)}"
+    much = f"{expected.source} {_amount(a, unit)}, {other.source} {_amount(b, unit)} ({ratio})"
+    fix = "compare with the algorithm by hand; correct get_work() if the declaration is wrong"
+    return Caveat(what, much, fix, "work-differs") if abs(b - a) > AGREE * max(a, b) else None
 
 
 def _amount(value: float, unit: str) -> str:
@@ -268,13 +249,12 @@ def _amount(value: float, unit: str) -> str:
 def _reason(unit: str, source: str, more: bool) -> str:
     if source != "counted":
         return "element-wise conventions differ, or the model does not know an operation"
-    if unit == "bytes":
-        if more:
-            return "data is read again, or whole sectors are moved for a part of them"
-        return "writes still in L2 at the end are not counted, or the inputs were in L2"
-    if more:
-        return "exp, division and the like take several FLOP, tiles are padded, or results are computed twice"
-    return "min, max, conversions and special functions are no counted FLOP, or masked work is skipped"
+    return {
+        ("bytes", True): "data is read again, or whole sectors are moved for a part of them",
+        ("bytes", False): "writes still in L2 at the end are not counted, or the inputs were in L2",
+        ("FLOP", True): "exp, division and the like take several FLOP, tiles are padded, or results are computed twice",
+        ("FLOP", False): "min, max, conversions and special functions are no counted FLOP, or masked work is skipped",
+    }[unit, more]
 
 
 def _other_pipe(expected: Work, counted: Work) -> Caveat | None:
@@ -289,15 +269,9 @@ def _other_pipe(expected: Work, counted: Work) -> Caveat | None:
     }
     if not lower:
         return None
-    listed = ", ".join(f"{name} {value / counted.total:.0%}" for name, value in lower.items())
+    much = ", ".join(f"{name} {value / counted.total:.0%}" for name, value in lower.items()) + " of the counted FLOP"
     if set(lower) == {"fp16"} and lower["fp16"] < 0.5 * counted.total:
-        return Caveat(
-            f"half-precision instructions in {needed} work: compilers use HFMA2 for constants",
-            f"{listed} of the counted FLOP",
-            "take the FLOP of this kernel without the fp16 pipe unless its source uses halves",
-        )
-    return Caveat(
-        f"{needed} work ran on pipes of lower precision",
-        f"{listed} of the counted FLOP",
-        "compare with a reference of the same precision, or state the precision with the speed-up",
-    )
+        what = f"half-precision instructions in {needed} work: compilers use HFMA2 for constants"
+        return Caveat(what, much, "take the FLOP of this kernel without the fp16 pipe unless its source uses halves")
+    fix = "compare with a reference of the same precision, or state the precision with the speed-up"
+    return Caveat(f"{needed} work ran on pipes of lower precision", much, fix)

@@ -9,8 +9,6 @@ or geometry show the cause; else the answer is "unknown".
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -111,17 +109,18 @@ def place(frame: pd.DataFrame, roofline: Roofline) -> pd.DataFrame:
     shares = view.binding.div(column(result, "time"), axis=0)
     result["compute"] = _compute(frame, shares, result)
     decided = view.use.complete
-    bound, near = _bound(shares, decided)
-    cause = [why if word == "latency" else "" for word, why in zip(bound, causes(result), strict=True)]
-    bound = ["unknown" if word == "latency" and not why else word for word, why in zip(bound, cause, strict=True)]
-    result["bound_by"] = bound
-    facts = zip(bound, near, _facts(result), cause, decided.tolist(), strict=True)
-    result["evidence"] = [_evidence(*row) for row in facts]
-    result["cause"] = cause
-    # Where not every ceiling is known the nearest is known only if something binds.
-    known = [bool(name) and (bool(sure) or share >= NEAR) for (name, share), sure in zip(near, decided, strict=True)]
-    result["roof"] = [name if told else "" for (name, _), told in zip(near, known, strict=True)]
-    result["roof_share"] = [share if told else np.nan for (_, share), told in zip(near, known, strict=True)]
+    nearest, top = _largest(shares), shares.max(axis=1).to_numpy(dtype="float64")
+    columns = (column(result, name) for name in ("waves", "occupancy", "flops"))
+    rows = []
+    facts = zip(*columns, strict=True)
+    for name, share, sure, why, known in zip(nearest, top, decided.tolist(), causes(result), facts, strict=True):
+        bound = name if name and share >= NEAR else "latency" if sure and share >= 0 and why else "unknown"
+        cause = why if bound == "latency" else ""
+        # Where not every ceiling is known the nearest is known only if something binds.
+        roof = (name, share) if name and (sure or share >= NEAR) else ("", np.nan)
+        rows.append((bound, _evidence(bound, name, share, known, cause, decided=sure), cause, *roof))
+    for at, name in enumerate(("bound_by", "evidence", "cause", "roof", "roof_share")):
+        result[name] = [row[at] for row in rows]
     result["flops_lower"] = view.use.flops_lower
     return result
 
@@ -144,27 +143,10 @@ def _largest(table: pd.DataFrame) -> list[str]:
     return [names[i] if values[row, i] > 0 else "" for row, i in enumerate(values.argmax(axis=1))]
 
 
-def _bound(
-    shares: pd.DataFrame, decided: np.ndarray[tuple[int], np.dtype[np.bool_]]
-) -> tuple[list[str], list[tuple[str, float]]]:
-    nearest = _largest(shares)
-    top = shares.max(axis=1).to_numpy(dtype="float64")
-    bound = [
-        name if name and share >= NEAR else "latency" if known and share >= 0 else "unknown"
-        for name, share, known in zip(nearest, top, decided, strict=True)
-    ]
-    return bound, list(zip(nearest, top, strict=True))
-
-
-def _facts(result: pd.DataFrame) -> list[tuple[float, float, float]]:
-    columns = [result[name] if name in result else [math.nan] * len(result) for name in ("waves", "occupancy", "flops")]
-    return [(float(w), float(o), float(f)) for w, o, f in zip(*columns, strict=True)]
-
-
 def _evidence(
-    bound: str, nearest: tuple[str, float], facts: tuple[float, float, float], cause: str, decided: bool
+    bound: str, name: str, share: float, facts: tuple[float, float, float], cause: str, *, decided: bool
 ) -> str:
-    name, share = nearest
+    """facts: waves, occupancy, FLOP."""
     waves, occupancy, flops = facts
     if bound not in ("latency", "unknown"):
         return f"{name} at {share:.0%} of its ceiling" + ("" if flops != 0 else "; no FLOP")
@@ -189,18 +171,12 @@ def over_roofs(frame: pd.DataFrame, roofline: Roofline) -> tuple[Caveat, ...]:
         above = shares > ABOVE
         if not above.any():
             continue
-        worst, over = int(np.nanargmax(shares)), shares[above]
-        kernel = str(frame["kernel" if "kernel" in frame else "impl"].iloc[worst])
-        more = f" and {len(over) - 1} more" if len(over) > 1 else ""
+        kernel = str(frame["kernel" if "kernel" in frame else "impl"].iloc[int(np.nanargmax(shares))])
+        what = f"above the {name} ceiling: {kernel if len(kernel) <= 60 else kernel[:57] + '...'}"
+        what += f" and {above.sum() - 1} more" if above.sum() > 1 else ""
         owners = frame["impl"][above].astype(str).unique() if "impl" in frame else [""]
-        caveats.append(
-            Caveat(
-                f"above the {name} ceiling: {_short(kernel)}{more}",
-                f"{over.max():.2f} of it",
-                _cure(name, roofline),
-                about=owners[0] if len(owners) == 1 else "",
-            )
-        )
+        about = owners[0] if len(owners) == 1 else ""
+        caveats.append(Caveat(what, f"{shares[above].max():.2f} of it", _cure(name, roofline), about=about))
     return tuple(caveats)
 
 
@@ -213,10 +189,6 @@ def _cure(name: str, roofline: Roofline) -> str:
         return "the counter takes every half instruction as packed: scalar halves read twice too high"
     sparse = ", sparse against dense," if name.startswith(TENSOR) else ""
     return f"check {source}, its clock{sparse} and how the operations are counted"
-
-
-def _short(kernel: str) -> str:
-    return kernel if len(kernel) <= 60 else kernel[:57] + "..."
 
 
 def launch_bound(span: float, busy: float, kernels: float) -> str:

@@ -286,7 +286,7 @@ def _counted(base: sqlite3.Connection, tables: set[str], events: pd.Series[Any])
 
 def _rocpd_frame(path: Path, work: pd.DataFrame, counted: dict[str, Any], agents: dict[int, str]) -> pd.DataFrame:
     times = work[["start", "end"]].to_numpy(dtype=np.float64)
-    if not np.isfinite(times).all() or (times[:, 1] < times[:, 0]).any():
+    if not (np.isfinite(times).all() and (times[:, 1] >= times[:, 0]).all()):
         raise CollectError(f"{path}: work without its times, or that ends before it starts", fix=_FIX)
     moved = work["copied"].notna().to_numpy() if "copied" in work else np.zeros(len(work), dtype=bool)
     sizes = work["bytes"].to_numpy(float)[moved] if "bytes" in work else np.empty(0)

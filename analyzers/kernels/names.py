@@ -67,11 +67,8 @@ def tensor_type(kernel: str) -> str:
     """tf32, bf16, fp16, fp8, UNKNOWN, or "" for a kernel not known to use a tensor pipe."""
     if _FAST.search(kernel):
         return ""
-    for reader in (_xmma, _nvjet, _classic, _template):
-        found = reader(kernel)
-        if found is not None:
-            return found
-    return UNKNOWN if _TENSOR.search(kernel) else ""
+    told = (found for reader in (_xmma, _nvjet, _classic, _template) if (found := reader(kernel)) is not None)
+    return next(told, UNKNOWN if _TENSOR.search(kernel) else "")
 
 
 _STORED = (
@@ -94,11 +91,8 @@ def _xmma(kernel: str) -> str | None:
     match = _XMMA.search(kernel)
     if match is None:
         return None
-    computed = match[2]
-    for token, kind in (("tf32", "tf32"), ("bf16", "bf16"), ("e4m3", "fp8"), ("e5m2", "fp8")):
-        if computed.startswith(token):
-            return kind
-    return "fp16" if computed.startswith("f16") else ""
+    kinds = {"tf32": "tf32", "bf16": "bf16", "e4m3": "fp8", "e5m2": "fp8", "f16": "fp16"}
+    return next((kind for token, kind in kinds.items() if match[2].startswith(token)), "")
 
 
 def _nvjet(kernel: str) -> str | None:
@@ -111,23 +105,20 @@ def _classic(kernel: str) -> str | None:
     if match is None:
         return None
     text = match[0]
-    if "bf16" in text or re.search(r"gemm_bf16", kernel):
+    if "bf16" in text or "gemm_bf16" in kernel:
         return "bf16"
-    if "f32" in (match[3] or "") and "tf32" not in match[3]:
-        return ""
-    if match[2] in "dzi":
+    if match[3] in ("f32", "fastf32") or match[2] in "dzi":
         return ""
     if "tf32" in text or re.search(r"_optimized_tf32|_tf32_", kernel):
         return "tf32"
     if match[2] == "h" or "f16" in text or re.search(r"gemm_fp16|gemm_f16|_f16_|884", kernel):
         return "fp16"
     # FP32 operands, single precision sums, on a pipe that takes nothing wider than TF32.
-    return "tf32" if re.search(r"1688", text) and not re.search(r"turing|_75_", kernel) else UNKNOWN
+    return "tf32" if "1688" in text and not re.search(r"turing|_75_", kernel) else UNKNOWN
 
 
 def _template(kernel: str) -> str | None:
-    if not re.search(r"gemm|conv|fmha|flash|mma", kernel, re.I) or re.search(r"reduce", kernel, re.I):
-        return None
-    if "cutlass" not in kernel and "cute" not in kernel:
+    product = re.search(r"gemm|conv|fmha|flash|mma", kernel, re.I) and not re.search(r"reduce", kernel, re.I)
+    if not product or ("cutlass" not in kernel and "cute" not in kernel):
         return None
     return next((kind for mark, kind in _TEMPLATES.items() if mark in kernel), None)

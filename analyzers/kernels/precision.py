@@ -103,10 +103,8 @@ def audit(
     if reference not in rows or not own:
         return []
     base = _Seen.of(rows[reference], ())
-    found = (
-        _reduced(name, _Seen.of(rows[name], dots), own, base) for name, dots in narrow_dots.items() if name in rows
-    )
-    return [one for one in found if one is not None]
+    seen = {name: _Seen.of(rows[name], dots) for name, dots in narrow_dots.items() if name in rows}
+    return [found for name, one in seen.items() if (found := _reduced(name, one, own, base)) is not None]
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ class _Seen:
 
     @classmethod
     def of(cls, rows: pd.DataFrame, dots: Iterable[str]) -> _Seen:
-        counts = np.asarray(rows["instances"], dtype=np.float64) if "instances" in rows else 1.0
+        counts = column(rows, "instances") if "instances" in rows else 1.0
         times = column(rows, "time") * counts
         names = [str(name) for name in rows["kernel"]]
         stored = [stored_type(name) for name in names]
@@ -149,9 +147,8 @@ class _Seen:
     @property
     def computed(self) -> set[str]:
         """The types of tensor pipes, by operations, or by time where those were not counted."""
-        if self.total > 0:
-            return _mattering(self.types, self.operations, self.total)
-        return _mattering(self.types, self.times, float(self.times.sum()))
+        by = (self.operations, self.total) if self.total > 0 else (self.times, float(self.times.sum()))
+        return _mattering(self.types, *by)
 
     @property
     def kept(self) -> set[str]:
@@ -169,13 +166,12 @@ def _reduced(impl: str, seen: _Seen, own: str, base: _Seen) -> Reduced | None:
     """Precision below `own`, the task's, and below the reference's; None where there is none."""
     # A reference whose pipe cannot be told keeps (), which nothing is below.
     least = min([own, *sorted(base.pipes)], key=keeps)
-    computed, kept = (
-        {kind for kind in kinds if () < keeps(kind) < keeps(least)} for kinds in (seen.computed, seen.kept)
-    )
-    if not computed | kept:
+    narrow = {kind for kind in seen.pipes if () < keeps(kind) < keeps(least)}
+    computed, kept = narrow & seen.computed, narrow & seen.kept
+    if not narrow:
         return None
-    by_pipe = np.array([kind in computed for kind in seen.types], dtype=bool)
-    chosen = by_pipe | np.array([kind in kept for kind in seen.stored], dtype=bool)
+    by_pipe = np.isin(seen.types, list(computed))
+    chosen = by_pipe | np.isin(seen.stored, list(kept))
     operations = float(seen.operations[by_pipe].sum())
     if least == "fp32" and base.total > 0 and EMULATED[0] < operations / base.total < EMULATED[1]:
         return None
@@ -186,7 +182,7 @@ def _reduced(impl: str, seen: _Seen, own: str, base: _Seen) -> Reduced | None:
         impl,
         own.upper(),
         least.upper() if keeps(least) < keeps(own) else "",
-        tuple(sorted(computed | kept, key=keeps)),
+        tuple(sorted(narrow, key=keeps)),
         seen.evidence if computed else "kernel names",
         float(seen.times[chosen].sum()) / time if time > 0 else math.nan,
         operations / seen.total if computed and seen.total > 0 else math.nan,

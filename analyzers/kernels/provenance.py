@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pandas as pd
@@ -16,14 +17,7 @@ from collectors.caveat import Caveat
 _JIT = {"triton.jit", "jit", "cuda.jit", "numba.cuda.jit", "cute.kernel"}
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
-_ATTRIBUTES = {
-    "__launch_bounds__",
-    "__cluster_dims__",
-    "__attribute__",
-    "__block_size__",
-    "__maxnreg__",
-    "alignas",
-}
+_ATTRIBUTES = {"__launch_bounds__", "__cluster_dims__", "__attribute__", "__block_size__", "__maxnreg__", "alignas"}
 _TRITON_SUFFIX = re.compile(r"_(?:\d+[cde]*)+")
 
 _PRECISION_POSITION = 3
@@ -116,17 +110,13 @@ def base_name(kernel: str) -> str:
 
 def _cut_brackets(name: str) -> str:
     """The text in front of the argument list, without anything between angle brackets."""
-    kept, depth = [], 0
-    for index, character in enumerate(name):
-        if character == "<":
-            depth += 1
-        elif character == ">" and name[index - 1 : index] != "-":
-            depth = max(0, depth - 1)
-        elif depth == 0:
-            if character == "(":
-                break
-            kept.append(character)
-    return "".join(kept)
+    kept, depth = "", 0
+    for mark in re.findall(r"->|.", name, re.DOTALL):
+        if mark == "(" and depth == 0:
+            break
+        kept += mark if depth == 0 and mark not in "<>" else ""
+        depth = max(0, depth + {"<": 1, ">": -1}.get(mark, 0))
+    return kept
 
 
 _LAMBDA = re.compile(r"\[?\{?lambda\(((?:[^()]|\([^()]*\))*)\) ?(?:\(instance |#)(\d+)[)}]\]?")
@@ -138,21 +128,16 @@ def same_kernels(counted: Iterable[str], recorded: Iterable[str]) -> dict[str, s
     mine, theirs = dict.fromkeys(counted), {plain_name(name): name for name in recorded}
     found = {name: plain for name in mine if (plain := plain_name(name)) in theirs}
     taken = set(found.values())
-    left, others = (
-        _by(one_spelling, names)
-        for names in ((name for name in mine if name not in found), (n for p, n in theirs.items() if p not in taken))
-    )
-    for key, names in left.items():
-        if len(names) == 1 and len(others.get(key, ())) == 1:
-            found[names[0]] = plain_name(others[key][0])
-    return found
+    left = _spelt(name for name in mine if name not in found)
+    others = _spelt(name for plain, name in theirs.items() if plain not in taken)
+    return found | {name: plain_name(others[key]) for key, name in left.items() if key in others}
 
 
-def _by(key: Callable[[str], str], names: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name in names:
-        found.setdefault(key(name), []).append(name)
-    return found
+def _spelt(names: Iterable[str]) -> dict[str, str]:
+    """one_spelling of a name -> the name, of those that are the only ones of their spelling."""
+    known = [(one_spelling(name), name) for name in names]
+    counts = Counter(key for key, _ in known)
+    return {key: name for key, name in known if counts[key] == 1}
 
 
 def plain_name(kernel: str) -> str:
@@ -179,13 +164,12 @@ def _word(found: re.Match[str]) -> str:
 
 def _without_calls(text: str) -> str:
     """The text without anything between parentheses."""
-    kept, depth = [], 0
+    kept, depth = "", 0
     for character in text:
         depth += character == "("
-        if depth == 0:
-            kept.append(character)
+        kept += character if depth == 0 else ""
         depth -= character == ")" and depth > 0
-    return "".join(kept)
+    return kept
 
 
 def is_authored(kernel: str, names: Iterable[str]) -> bool:
@@ -213,18 +197,12 @@ class Provenance:
     def caveat(self, impl: str) -> Caveat | None:
         """Caveat when the candidate's own kernels did not run, or carry less than half of the time."""
         if self.never_launched:
-            ran = ", ".join(base_name(name) for name in self.library[:3])
-            return Caveat(
-                f"{impl}: none of the kernels it defines was launched",
-                f"defined {', '.join(self.unlaunched)}; ran {ran}",
-                "look for a fallback to the library",
-            )
+            much = f"defined {', '.join(self.unlaunched)}; ran {', '.join(map(base_name, self.library[:3]))}"
+            what = f"{impl}: none of the kernels it defines was launched"
+            return Caveat(what, much, "look for a fallback to the library")
         if self.authored and self.fraction < 0.5:
-            return Caveat(
-                f"{impl}: most of the time is in library kernels",
-                f"{self.fraction:.0%} in its own",
-                "the speed-up is mostly the library's",
-            )
+            much, fix = f"{self.fraction:.0%} in its own", "the speed-up is mostly the library's"
+            return Caveat(f"{impl}: most of the time is in library kernels", much, fix)
         return None
 
 
@@ -233,12 +211,8 @@ def provenance(frame: pd.DataFrame, names: Iterable[str]) -> Provenance:
     wanted = sorted(set(names))
     rows = frame[frame["kind"].isin(["kernel", ""])] if "kind" in frame else frame
     own = {str(kernel): is_authored(str(kernel), wanted) for kernel in rows["kernel"].unique()}
-    counts = rows.get("instances", 1.0)
-    times = (
-        (pd.Series(column(rows, "time"), index=rows.index) * counts)
-        .groupby(rows["kernel"], sort=False, observed=True)
-        .sum(min_count=1)
-    )
+    each = pd.Series(column(rows, "time"), index=rows.index) * rows.get("instances", 1.0)
+    times = each.groupby(rows["kernel"], sort=False, observed=True).sum(min_count=1)
     total = float(times.sum(skipna=False)) if len(times) else math.nan
     mine = [name for name, authored in own.items() if authored]
     order = [str(name) for name in times.sort_values(ascending=False, kind="stable").index]

@@ -67,13 +67,10 @@ def lines_of(listings: Iterable[Listing], calls: Mapping[str, Waterfall]) -> lis
         for part in call.slices:
             if part.kind in (EXCESS, KERNELS) and part.kernel:
                 slices[part.kernel] += part.seconds
-        for kernel in sorted(call.kernels, key=lambda name: -slices.get(name, 0.0)):
-            if kernel in known:
-                time = call.kernels[kernel]
-                least = time - min(time, slices.get(kernel, 0.0))
-                found += [
-                    msgspec.structs.replace(one, impl=impl) for one in hot_lines(known[kernel], time=time, least=least)
-                ]
+        for kernel in sorted(filter(known.__contains__, call.kernels), key=lambda name: -slices[name]):
+            time = call.kernels[kernel]
+            lines = hot_lines(known[kernel], time=time, least=time - min(time, slices[kernel]))
+            found += [msgspec.structs.replace(one, impl=impl) for one in lines]
     return found
 
 

@@ -32,11 +32,8 @@ def _launch_bound(s: Subject) -> Case | None:
         return None
     idle, each = busy < MOSTLY_IDLE * s.time, s.time / count
     params = {"count": f"{count:.0f}", "each": seconds(each), "time": seconds(s.time), "busy": seconds(busy)}
-    shown = (
-        Proof("busy/time", busy / s.time, MOSTLY_IDLE, "below")
-        if idle
-        else Proof("time/kernels", each, 2 * LAUNCH_LOWER_BOUND, "below")
-    )
+    shown = Proof("time/kernels", each, 2 * LAUNCH_LOWER_BOUND, "below")
+    shown = Proof("busy/time", busy / s.time, MOSTLY_IDLE, "below") if idle else shown
     if s["summed"] > 0:
         return Case((Proof("kernels", count, MANY), shown), s.time, params, 0.1, HINT, variant="summed")
     variant = _variant(s, "idle" if idle else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -41,16 +42,12 @@ def explain(
     every = _of_a_step(kernels, steps, budgets) if steps else [*call_subjects(analysis), *kernels]
     every += program_subjects(budgets, counted=any(one.values.get("dram_fraction", NAN) > 0 for one in every))
     chosen = [s for s in every if kernel in s.kernel and (s.kernel or not kernel)]
-    calls = waterfalls(analysis) if calls is None else calls
-    times, lower_bounds = (
-        {name: float(getattr(one, of)) for name, one in calls.items()} for of in ("time", "lower_bound")
-    )
-    weights = {} if steps else _weights(analysis, budgets)
+    calls = {} if steps else waterfalls(analysis) if calls is None else calls
+    lower_bounds = {name: float(one.lower_bound) for name, one in calls.items()}
+    times = {name: float(one.time) for name, one in calls.items()}
     if steps:
-        times, lower_bounds = (
-            dict.fromkeys((one.impl for one in kernels), sum(one.step for one in budgets.values())),
-            {},
-        )
+        times = dict.fromkeys((one.impl for one in kernels), sum(one.step for one in budgets.values()))
+    weights = {} if steps else _weights(analysis, budgets)
     # Where the wall time of a program is known, its launches are told with that, once.
     rules = [one for one in RULES.values() if not (budgets and one.name == "launch-bound")]
     found = examine(chosen, times, lower_bounds=lower_bounds, weights=weights, rules=rules)
@@ -97,19 +94,17 @@ def examine(
     totals: seconds of one call by implementation, the base of `ratio`; lower bounds: seconds that no win goes below;
     weights: what the ratio of an implementation counts beside others, 1 unless given.
     """
-    chosen = tuple(rules) if rules is not None else tuple(RULES.values())
-    known = list(subjects)
+    chosen, known = tuple(RULES.values() if rules is None else rules), list(subjects)
+    least = {impl: bound for impl, bound in lower_bounds.items() if not math.isnan(bound)}
     found: list[Finding] = []
     for subject in known:
+        total, lower_bound = totals.get(subject.impl, subject.time), least.get(subject.impl, 0.0)
         for one in chosen:
-            if one.level != subject.level or not one.decidable(subject):
-                continue
-            case = one.test(subject)
-            if case is not None:
-                total, lower_bound = totals.get(subject.impl, subject.time), lower_bounds.get(subject.impl, NAN)
-                found.append(_finding(one, subject, case, total, 0.0 if math.isnan(lower_bound) else lower_bound))
+            decidable = one.level == subject.level and one.decidable(subject)
+            if decidable and (case := one.test(subject)) is not None:
+                found.append(_finding(one, subject, case, total, lower_bound))
     ranked = sorted([*found, *_inconclusive(known, chosen)], key=lambda one: _rank(one, weights.get(one.impl, 1.0)))
-    return _claimed(ranked, known, totals, lower_bounds)
+    return _claimed(ranked, known, totals, least)
 
 
 def _rank(finding: Finding, weight: float) -> tuple[float, ...]:
@@ -129,18 +124,13 @@ def _claimed(
 ) -> list[Finding]:
     """The findings with the part of their bound that no finding before them claims."""
     known = {(s.impl, s.kernel): s.time * s.scale for s in subjects}
-    left = {}
-    for impl in {impl for impl, _ in known}:
-        lower_bound = lower_bounds.get(impl, NAN)
-        left[impl] = totals.get(impl, known.get((impl, ""), 0.0)) - (0.0 if math.isnan(lower_bound) else lower_bound)
-    parts = _parts(known)
-    claimed = dict.fromkeys(((impl, name) for impl, mine in parts.items() for name in mine), 0.0)
+    left = {impl: totals.get(impl, known.get((impl, ""), 0.0)) - lower_bounds.get(impl, 0.0) for impl, _ in known}
+    parts, claimed = _parts(known), defaultdict[tuple[str, str], float](float)
     told = []
     for one in findings:
         if one.severity == TIME:
             seconds = parts.get(one.impl, {})
-            mine = {one.kernel} & set(seconds) if one.kernel else set(seconds)
-            mine = mine & one.covers if one.covers else mine
+            mine = seconds.keys() & ({one.kernel} if one.kernel else seconds) & (one.covers or seconds.keys())
             above = sum(claimed[one.impl, name] for name in mine)
             # The slices of a program's step are nobody else's; its bounds are.
             most = one.likely if one.recorded == one.recorded else one.upper_bound - above
@@ -155,13 +145,13 @@ def _claimed(
 
 def _parts(known: Mapping[tuple[str, str], float]) -> dict[str, dict[str, float]]:
     """Implementation -> seconds of its kernels, and under "" of the time between them."""
-    found: dict[str, dict[str, float]] = {}
+    found = defaultdict[str, dict[str, float]](dict)
     for (impl, name), seconds in known.items():
         if name:
-            found.setdefault(impl, {})[name] = seconds
-    return {
-        impl: {**mine, "": max(0.0, known.get((impl, ""), 0.0) - sum(mine.values()))} for impl, mine in found.items()
-    }
+            found[impl][name] = seconds
+    for impl, mine in found.items():
+        mine[""] = max(0.0, known.get((impl, ""), 0.0) - sum(mine.values()))
+    return found
 
 
 def _finding(one: Rule, subject: Subject, case: Case, total: float, lower_bound: float) -> Finding:
@@ -196,10 +186,10 @@ def _finding(one: Rule, subject: Subject, case: Case, total: float, lower_bound:
 
 def _inconclusive(subjects: list[Subject], rules: tuple[Rule, ...]) -> list[Finding]:
     """A finding for each rule that no kernel of an implementation had the counters for."""
-    by_impl: dict[str, list[Subject]] = {}
+    by_impl = defaultdict[str, list[Subject]](list)
     for subject in subjects:
         if not subject.whole:
-            by_impl.setdefault(subject.impl, []).extend([subject] if subject.kernel else [])
+            by_impl[subject.impl] += [subject] if subject.kernel else []
     counted = any(by_impl.values())
     found = []
     for impl, mine in by_impl.items():

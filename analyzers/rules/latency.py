@@ -124,12 +124,8 @@ def _latency(s: Subject) -> Case | None:
     if not _tensor(s) and s["occupancy_limit"] <= LOW:
         return None
     name, share = s.nearest
-    return Case(
-        (Proof(f"{name}_fraction", share, NEAR, "below"),),
-        s.least(),
-        {"roof": name, "share": f"{share:.0%}"},
-        0.1,
-    )
+    proof = Proof(f"{name}_fraction", share, NEAR, "below")
+    return Case((proof,), s.least(), {"roof": name, "share": f"{share:.0%}"}, 0.1)
 
 
 @rule("divergence", ("threads_per_inst",))

@@ -39,15 +39,9 @@ def _pipe_bound(s: Subject) -> Case | None:
     name, share = s.nearest
     if name not in PIPES or not share >= NEAR:
         return None
-    params = {"pipe": name, "share": f"{share:.0%}"}
-    return Case(
-        (Proof("compute_fraction", share, NEAR),),
-        s.least(),
-        params,
-        share,
-        variant="-".join(["tensor"] * name.startswith("tensor_") + ["full"] * (share >= FULL)),
-        likely=s.time * min(1.0, share / REACH),
-    )
+    variant = "-".join(["tensor"] * name.startswith("tensor_") + ["full"] * (share >= FULL))
+    params, likely = {"pipe": name, "share": f"{share:.0%}"}, s.time * min(1.0, share / REACH)
+    return Case((Proof("compute_fraction", share, NEAR),), s.least(), params, share, variant=variant, likely=likely)
 
 
 @rule("use-tensor-cores", ("flops",))
@@ -87,24 +81,13 @@ def _tensor_idle(s: Subject) -> Case | None:
 def _precision(s: Subject) -> Case | None:
     used, wanted = s["flop_fp64"], s.text.get("work_pipe", "")
     faster = s.peaks.get("fp32", math.nan) / s.peaks.get("fp64", math.nan)
-    if (
-        not used > 0.05 * s["flops"]
-        or not faster > 1
-        or keeps(wanted) >= keeps("fp64")
-        or s.roofs.get("fp64", 0) < 0.1 * s.time
-    ):
+    slow = used > 0.05 * s["flops"] and faster > 1 and s.roofs.get("fp64", 0) >= 0.1 * s.time
+    if not slow or keeps(wanted) >= keeps("fp64"):
         return None
     after = s.least("fp64", fp32=(used + s["flop_fp32"]) / s.peaks["fp32"])
-    share = used / s["flops"]
+    share, (strength, variant) = used / s["flops"], (0.9, "") if wanted else (0.5, "maybe")
     params = {"share": f"{share:.0%}", "wanted": wanted or "fp32", "gain": f"{faster:.3g}"}
-    sure = bool(wanted)
-    return Case(
-        (Proof("flop_fp64/flops", share, 0.05),),
-        after,
-        params,
-        0.9 if sure else 0.5,
-        variant="" if sure else "maybe",
-    )
+    return Case((Proof("flop_fp64/flops", share, 0.05),), after, params, strength, variant=variant)
 
 
 @rule("non-fma", ("inst_fp32_fma", "compute_fraction"), ("inst_fp64_fma", "compute_fraction"))

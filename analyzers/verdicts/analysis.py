@@ -129,30 +129,11 @@ class _Timings:
         return timing.caveats(self.timed, self.ratios, reference, target, again)
 
 
-@dataclass(frozen=True)
-class _Declared:
+def _by_name(works: Works) -> Mapping[str, tuple[Work, ...]]:
     """What the task must do, for all implementations (under "") or by name."""
-
-    by_name: Mapping[str, tuple[Work, ...]]
-    own: bool
-
-    @classmethod
-    def of(cls, works: Works) -> _Declared:
-        if isinstance(works, Mapping):
-            return cls({name: tuple(given) for name, given in works.items()}, own=True)
-        given = () if works is None else (works,) if isinstance(works, Work) else tuple(works)
-        return cls({"": unique_works(given)}, own=False)
-
-    def __getitem__(self, name: str) -> tuple[Work, ...]:
-        return self.by_name.get(name, self.by_name.get("", ()))
-
-    @property
-    def every(self) -> tuple[Work, ...]:
-        return unique_works(work for given in self.by_name.values() for work in given)
-
-    def written(self, name: str) -> float:
-        """Bytes of the output; NaN unknown."""
-        return next((work.written for work in self[name] if work.written > 0), NAN)
+    if isinstance(works, Mapping):
+        return {name: tuple(given) for name, given in works.items()}
+    return {"": unique_works(() if works is None else (works,) if isinstance(works, Work) else works)}
 
 
 def unique_works(works: Iterable[Work]) -> tuple[Work, ...]:
@@ -177,36 +158,31 @@ class _Counted:
     by_name: Mapping[str, tuple[Mapping[Any, Any], Work | None]]
 
     @classmethod
-    def of(cls, launches: pd.DataFrame | None, roofline: Roofline, written: Callable[[str], float]) -> _Counted:
-        """written: bytes of the output of a part, NaN unknown."""
+    def of(cls, launches: pd.DataFrame | None, roofline: Roofline, works: Callable[[str], Sequence[Work]]) -> _Counted:
+        """works: of a part."""
         if launches is None or launches.empty:
             none = pd.DataFrame({"impl": [], "kernel": []})
             return cls(pd.DataFrame({"impl": []}), none, none, [], {})
         caveats = list(launches.attrs.get("caveats", ()))
-        missing = missing_pipes(launches[launches["tool"] != "trtexec"])
-        if missing:
-            caveats.append(
-                Caveat(
-                    "not every arithmetic pipe was counted: FLOP may be too low",
-                    f"without {', '.join(missing)}",
-                    "collect the default counter set",
-                    "pipes-missing",
-                )
-            )
+        if missing := missing_pipes(launches[launches["tool"] != "trtexec"]):
+            what = "not every arithmetic pipe was counted: FLOP may be too low"
+            fix = "collect the default counter set"
+            caveats.append(Caveat(what, f"without {', '.join(missing)}", fix, "pipes-missing"))
         caveats += over_roofs(launches, roofline)
         impls = add_up(by_part(launches), ["impl"])
-        works = zip(impls["impl"], impls.to_dict("records"), counted(impls), strict=True)
-        kernels, hottest = _kernels(launches, roofline, written)
-        return cls(impls, kernels, hottest, caveats, {str(name): (row, work) for name, row, work in works})
+        rows = zip(impls["impl"], impls.to_dict("records"), counted(impls), strict=True)
+        kernels, hottest = _kernels(launches, roofline, works)
+        return cls(impls, kernels, hottest, caveats, {str(name): (row, work) for name, row, work in rows})
 
 
 def _kernels(
-    launches: pd.DataFrame, roofline: Roofline, written: Callable[[str], float]
+    launches: pd.DataFrame, roofline: Roofline, works: Callable[[str], Sequence[Work]]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Kernels by part, the largest share first, and over all parts; each placed once."""
     own = add_up(launches, ["impl", "kernel"])
     alone = own.groupby("impl", sort=False)["kernel"].transform("size") == 1
-    own["output"] = [written(str(name)) if one else NAN for name, one in zip(own["impl"], alone, strict=True)]
+    written = [next((work.written for work in works(str(name)) if work.written > 0), NAN) for name in own["impl"]]
+    own["output"] = np.where(alone, written, NAN)
     parts = own.groupby("kernel", sort=False)["impl"].agg(["first", "size"])
     shared = own["kernel"].map(parts["size"]) > 1
     several = add_up(launches[launches["kernel"].isin(own.loc[shared, "kernel"])], ["kernel"])
@@ -219,20 +195,16 @@ def _kernels(
     if "time" in hottest:
         hottest = hottest.sort_values("time", ascending=False, kind="stable")
     time = pd.Series(column(kernels, "time"), index=kernels.index)
+    whole = time.groupby(kernels["impl"], sort=False).transform(lambda times: times.sum(skipna=False))
     kernels = kernels.copy()
-    kernels.insert(
-        2, "share", time / time.groupby(kernels["impl"], sort=False).transform(lambda times: times.sum(skipna=False))
-    )
+    kernels.insert(2, "share", time / whole)
     return _ranked(kernels), hottest.reset_index(drop=True)
 
 
 def _ranked(kernels: pd.DataFrame) -> pd.DataFrame:
     """The kernels by part, the largest share of each first."""
-    part = -pd.factorize(kernels["impl"])[0]
-    ordered = kernels.assign(_part=part).sort_values(
-        ["_part", "share"], ascending=False, kind="stable", ignore_index=True
-    )
-    ranked: pd.DataFrame = ordered.drop(columns="_part")
+    order = np.lexsort((-kernels["share"].to_numpy(), pd.factorize(kernels["impl"])[0]))
+    ranked: pd.DataFrame = kernels.iloc[order].reset_index(drop=True)
     return ranked
 
 
@@ -266,22 +238,24 @@ def analyze(
     name. reference: "" where nothing is compared. Raises AnalyzeError on input that cannot be judged.
     """
     recording = recording or Recording()
-    times, declared = _Timings.of(timings, reference, recording.spread), _Declared.of(works)
+    times, declared = _Timings.of(timings, reference, recording.spread), _by_name(works)
+
+    def own(name: str) -> tuple[Work, ...]:
+        return declared.get(name, declared.get("", ()))
+
     caveats = [Caveat("no hardware counters in these numbers", counters_missing, code="no-counters")]
     caveats = [*(caveats if counters_missing else []), *times.caveats(reference, recording.target)]
     if launches is not None and len(launches):
-        launches, halves = without_half_moves(launches, declared.by_name)
+        launches, halves = without_half_moves(launches, declared)
         caveats += halves
-    counts = _Counted.of(launches, roofline, declared.written)
+    counts = _Counted.of(launches, roofline, own)
     caveats += counts.caveats
-    rows, kernels, found = _Rows(times, counts, declared, roofline, recording).of(launches, reference)
+    rows, kernels, found = _Rows(times, counts, own, roofline, recording).of(launches, reference)
     judged: list[dict[str, Any]] = []
     for row in rows:
         name = row["impl"]
-        ratio, clocks = times.ratios.get(name), times.clocks.get(name, "")
-        judged.append(
-            row | compared(name, row, ratio, reference, judged, clocks) | {"caller": times.caller.get(name, "")}
-        )
+        told = compared(name, row, times.ratios.get(name), reference, judged, times.clocks.get(name, ""))
+        judged.append(row | told | {"caller": times.caller.get(name, "")})
     by_name = {row["impl"]: row for row in judged}
     caveats = [timing.explained(one, by_name, reference, roofline) for one in caveats]
     return Analysis(
@@ -291,8 +265,8 @@ def analyze(
         reference,
         times.method,
         counters_missing,
-        declared.every,
-        declared.by_name if declared.own else {},
+        unique_works(work for given in declared.values() for work in given),
+        declared if isinstance(works, Mapping) else {},
         counts.hottest,
     )
 
@@ -303,7 +277,7 @@ class _Rows:
 
     times: _Timings
     counts: _Counted
-    works: _Declared
+    works: Callable[[str], tuple[Work, ...]]
     roofline: Roofline
     recording: Recording
 
@@ -311,59 +285,44 @@ class _Rows:
         self, launches: pd.DataFrame | None, reference: str
     ) -> tuple[list[dict[str, Any]], pd.DataFrame, list[Caveat]]:
         """Rows of all implementations without speed-ups, the kernels, and the caveats about them."""
-        parts, caveats = [], []
-        for name in self._names(reference):
-            one, found = self._part(name)
-            parts.append(one)
-            caveats.append(found)
-        least = self._lower_bounds(parts, reference, caveats)
+        parts = [self._part(name) for name in self._names(reference)]
+        least = self._lower_bounds(parts, reference)
         kernels = self._in_calls(launches, {one.row["impl"]: one.row["kernel_time"] for one in parts})
         shares = splits(kernels, {one.row["impl"]: (one.row["time"], one.row["kernel_time"]) for one in parts})
         why, rows = reasons(kernels), []
-        for one, row, lower_bound, found in zip(
-            parts, placed(parts, self.counts.impls, self.roofline), least, caveats, strict=True
-        ):
+        for one, row, lower_bound in zip(parts, placed(parts, self.counts.impls, self.roofline), least, strict=True):
             name = one.row["impl"]
-            columns, below = lower_bound_row(one, lower_bound)
-            found += below
-            rows.append({**one.row, **row, **held(row, shares.get(name, {}), why.get(name, "")), **columns})
-        return rows, kernels, [caveat for found in caveats for caveat in found]
+            binds = held(row, shares.get(name, {}), why.get(name, ""))
+            rows.append({**one.row, **row, **binds, **lower_bound_row(one, lower_bound)})
+        return rows, kernels, [caveat for one in parts for caveat in one.caveats]
 
     def _names(self, reference: str) -> list[str]:
         """The reference first, then as timed, then as launched."""
         names = [*self.times.timed, *(str(name) for name in self.counts.impls["impl"])]
         return list(dict.fromkeys(([reference] if reference and reference in names else []) + names))
 
-    def _part(self, name: str) -> tuple[Part, list[Caveat]]:
+    def _part(self, name: str) -> Part:
         timed, counted = self.times.timed.get(name), self.counts.by_name.get(name, (None, None))
-        one, found = part(name, timed, counted, self.works[name], self.roofline, self.recording.l2_bytes)
+        one = part(name, timed, counted, self.works(name), self.roofline, self.recording.l2_bytes)
         if name in self.recording.calls:
             one.row["kernel_time"] = self.recording.calls[name].seconds(one.row["time"], one.row["kernels"])
-        return one, found
+        return one
 
-    def _lower_bounds(
-        self, parts: Sequence[Part], reference: str, caveats: Sequence[list[Caveat]]
-    ) -> list[LowerBounds | None]:
+    def _lower_bounds(self, parts: Sequence[Part], reference: str) -> list[LowerBounds | None]:
         """Lower bounds of all parts, without the ones that the reference goes below; caveats."""
         found = lower_bounds(parts, self.roofline, self.recording.l2_bytes)
-        for one, lower_bound, said in zip(parts, found, caveats, strict=True):
-            if (
-                lower_bound is not None
-                and lower_bound.task.time < LAUNCH_LOWER_BOUND
-                and math.isnan(self.roofline.peak("launch"))
-            ):
-                said.append(
-                    Caveat(
-                        "the lower bound knows no launch: what an empty kernel takes on this device was not measured",
-                        f"a lower bound of {lower_bound.task.time:.3g} s, where kernels take about {LAUNCH_LOWER_BOUND:.2g} s",
-                        "`profkit ceilings` measures it",
-                        "lower-bound-without-launch",
-                    )
-                )
+        for one, lower_bound in zip(parts, found, strict=True):
+            if lower_bound is None:
+                continue
+            least = lower_bound.task
+            if least.time < LAUNCH_LOWER_BOUND and math.isnan(self.roofline.peak("launch")):
+                what = "the lower bound knows no launch: what an empty kernel takes on this device was not measured"
+                much = f"a lower bound of {least.time:.3g} s, where kernels take about {LAUNCH_LOWER_BOUND:.2g} s"
+                one.caveats.append(Caveat(what, much, "`profkit ceilings` measures it", "lower-bound-without-launch"))
             caveat = withdrawn(one, lower_bound) if reference and one.row["impl"] == reference else None
-            if caveat is not None and lower_bound is not None:
-                said.append(caveat)
-                return [None if other is not None and other.task == lower_bound.task else other for other in found]
+            if caveat is not None:
+                one.caveats.append(caveat)
+                return [None if other is not None and other.task == least else other for other in found]
         return found
 
     def _in_calls(self, launches: pd.DataFrame | None, totals: Mapping[str, float]) -> pd.DataFrame:

@@ -38,6 +38,7 @@ class Part:
     row: dict[str, Any]
     hardware: Work | None
     least: Work | None
+    caveats: list[Caveat]
 
 
 def part(
@@ -47,8 +48,8 @@ def part(
     works: Sequence[Work],
     roofline: Roofline,
     l2_bytes: float,
-) -> tuple[Part, list[Caveat]]:
-    """Part and caveats of its counts. counted: row of counts.add_up, and counted work."""
+) -> Part:
+    """Part with the caveats of its counts. counted: row of counts.add_up, and counted work."""
     given = {work.source: work for work in works}
     added, hardware = counted
     row = _time_row(name, timed, added)
@@ -60,7 +61,7 @@ def part(
         flops_matter=_flops_matter(row["time"], [*works, hardware], roofline),
         l2_bytes=l2_bytes,
     )
-    return Part(row, hardware, least), [*found, *_slower_when_counted(row)]
+    return Part(row, hardware, least, [*found, *_slower_when_counted(row)])
 
 
 @dataclass(frozen=True)
@@ -78,36 +79,25 @@ def lower_bounds(parts: Sequence[Part], roofline: Roofline, l2_bytes: float) -> 
     A unit that keeps the task's precision lowers the task's bound once an implementation has used it (fp64 on tensor
     cores). A lower precision is that implementation's own bound.
     """
-    own = [
-        lower_bound_time(_on_pipe_seen(one.least, one.hardware), roofline, l2_bytes=l2_bytes, l2=str(one.row["l2"]))
-        if one.least is not None
-        else None
-        for one in parts
-    ]
+
+    def bound(work: Work | None, one: Part) -> LowerBound:
+        l2 = str(one.row["l2"])
+        return LowerBound() if work is None else lower_bound_time(work, roofline, l2_bytes=l2_bytes, l2=l2)
+
+    found: list[tuple[Any, LowerBound, LowerBound] | None] = []
     best: dict[Any, LowerBound] = {}
-    for one, mine in zip(parts, own, strict=True):
-        if one.least is None or mine is None:
+    for one in parts:
+        if one.least is None:
+            found.append(None)
             continue
-        key, declared = _task(one.least), lower_bound_time(one.least, roofline)
-        held = best.get(key, declared)
-        least = _bits(_on_pipe_seen(one.least, one.hardware)) >= _bits(one.least)
-        best[key] = mine if least and mine.time < held.time else held
-    return [
-        LowerBounds(best[_task(one.least)], mine, _counted_lower_bound(one, roofline, l2_bytes))
-        if one.least is not None and mine is not None
-        else None
-        for one, mine in zip(parts, own, strict=True)
-    ]
-
-
-def _counted_lower_bound(one: Part, roofline: Roofline, l2_bytes: float) -> LowerBound:
-    if one.hardware is None:
-        return LowerBound()
-    return lower_bound_time(one.hardware, roofline, l2_bytes=l2_bytes, l2=str(one.row["l2"]))
-
-
-def _task(work: Work) -> tuple[Any, ...]:
-    return (work.source, work.bytes, *work.flops.items())
+        task, seen = (
+            (one.least.source, one.least.bytes, *one.least.flops.items()),
+            _on_pipe_seen(one.least, one.hardware),
+        )
+        own, held = bound(seen, one), best.get(task, lower_bound_time(one.least, roofline))
+        best[task] = own if _bits(seen) >= _bits(one.least) and own.time < held.time else held
+        found.append((task, own, bound(one.hardware, one)))
+    return [one and LowerBounds(best[one[0]], one[1], one[2]) for one in found]
 
 
 def _bits(work: Work) -> tuple[int, ...]:
@@ -115,10 +105,10 @@ def _bits(work: Work) -> tuple[int, ...]:
     return keeps(max(work.flops, key=lambda name: work.flops[name], default=""))
 
 
-def withdrawn(reference: Part, lower_bound: LowerBounds | None) -> Caveat | None:
+def withdrawn(reference: Part, lower_bound: LowerBounds) -> Caveat | None:
     """Caveat that the reference goes below the lower bound, which is then withdrawn."""
     time = reference.row["time"]
-    if lower_bound is None or not time < lower_bound.own.time * (1 - SLACK) or lower_bound.own.bound_by == "launch":
+    if not time < lower_bound.own.time * (1 - SLACK) or lower_bound.own.bound_by == "launch":
         return None
     return Caveat(
         f"the lower bound is withdrawn: the reference goes below it (set by {lower_bound.own.bound_by})",
@@ -132,13 +122,14 @@ WITHDRAWN = "lower-bound-withdrawn"
 """Code of the caveat about a lower bound that the reference itself goes below."""
 
 
-def lower_bound_row(one: Part, lower_bound: LowerBounds | None) -> tuple[dict[str, Any], list[Caveat]]:
-    """Columns of a lower bound, none without one, and the caveat about a time below it."""
+def lower_bound_row(one: Part, lower_bound: LowerBounds | None) -> dict[str, Any]:
+    """Columns of a lower bound, none without one; a time below it is a caveat."""
     if one.least is None or lower_bound is None:
-        return {}, []
+        return {}
     time, moved = one.row["time"], one.hardware.bytes if one.hardware is not None else NAN
-    warning = gate(time, lower_bound.own, one.row["impl"])
-    row = {
+    if (warning := gate(time, lower_bound.own, one.row["impl"])) is not None:
+        one.caveats.append(warning)
+    return {
         "lower_bound_time": lower_bound.task.time,
         "lower_bound_bound_by": lower_bound.task.bound_by,
         "lower_bound_own_time": lower_bound.own.time,
@@ -150,7 +141,6 @@ def lower_bound_row(one: Part, lower_bound: LowerBounds | None) -> tuple[dict[st
         "compulsory_bytes": one.least.bytes,
         "compulsory_ratio": moved / one.least.bytes if one.least.bytes > 0 else NAN,
     }
-    return row, [warning] if warning else []
 
 
 def _flops_matter(time: float, works: Sequence[Work | None], roofline: Roofline) -> bool:
@@ -258,12 +248,9 @@ def _held(row: Mapping[str, Any], found: Mapping[str, Any], *, exact: bool) -> d
     busy = in_call(row["time"], row["counted_time"], row["kernel_time"])
     late = launch_bound(row["time"], busy, row["kernels"]) if "n" in row else ""
     if late and bound in ("latency", "unknown"):
-        return {"bound_by": "launch", "evidence": f"{late}; {evidence}"}
-    if bound == "latency" and not exact:
-        return {
-            "bound_by": "unknown",
-            "evidence": f"{evidence}; without counters, what it really moves is not known",
-        }
+        bound, evidence = "launch", f"{late}; {evidence}"
+    elif bound == "latency" and not exact:
+        bound, evidence = "unknown", f"{evidence}; without counters, what it really moves is not known"
     return {"bound_by": bound, "evidence": evidence}
 
 
@@ -289,24 +276,19 @@ def compared(
 
     Times of a counting tool alone give a ratio without an interval. clocks: what two clocks say where they disagree.
     """
-    impossible = bool(row.get("impossible", False))
-    if not reference:
-        return {"verdict": "impossible" if impossible else ""}
-    if name == reference:
-        verdict = "impossible" if impossible else "reference"
-        return {"speedup": 1.0, "speedup_low": 1.0, "speedup_high": 1.0, "verdict": verdict}
-    if ratio is not None:
+    base = next((other for other in before if reference and other["impl"] == reference), None)
+    found: dict[str, Any] = {"verdict": ""}
+    if reference and name == reference:
+        found = {"speedup": 1.0, "speedup_low": 1.0, "speedup_high": 1.0, "verdict": "reference"}
+    elif reference and ratio is not None:
         pace = "inconclusive" if clocks else ratio.verdict
-        verdict = "impossible" if impossible else pace
-        interval = {"speedup": ratio.value, "speedup_low": ratio.low, "speedup_high": ratio.high}
-        parts = {"processes": ratio.processes, "within": ratio.within, "between": ratio.between}
-        return {**interval, **parts, "rounds": ratio.n, "pace": pace, "clocks": clocks, "verdict": verdict}
-    base = next((other for other in before if other["impl"] == reference), None)
-    if base is None:
-        return {"verdict": "impossible" if impossible else ""}
-    same = base["method"] == row["method"]
-    return {
-        "speedup": base["time"] / row["time"] if same else NAN,
-        "pace": "inconclusive",
-        "verdict": "impossible" if impossible else "inconclusive",
-    }
+        found = {"speedup": ratio.value, "speedup_low": ratio.low, "speedup_high": ratio.high}
+        found |= {"processes": ratio.processes, "within": ratio.within, "between": ratio.between}
+        found |= {"rounds": ratio.n, "pace": pace, "clocks": clocks, "verdict": pace}
+    elif base is not None:
+        same = base["method"] == row["method"]
+        found = {
+            "speedup": base["time"] / row["time"] if same else NAN,
+            **dict.fromkeys(("pace", "verdict"), "inconclusive"),
+        }
+    return found | ({"verdict": "impossible"} if row.get("impossible", False) else {})

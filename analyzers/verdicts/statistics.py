@@ -221,16 +221,14 @@ def ratio(
     value = math.exp(float(np.median(logs)))
     if n < 2:
         return Ratio(value=value, n=n)
-    over = None
-    if processes is not None:
-        over = _over_processes(logs, _processes_of(names, rx, processes), resamples)
-    if over is None:
-        low, high = (math.exp(edge) for edge in np.quantile(_medians(logs, resamples), _TAILS))
-        within = (high - low) / 2 / value
-        low, high = widened(value, low, high, spread)
-        return Ratio(value, low, high, n, verdict(low, high, n, threshold), 1, within)
-    value, low, high = (math.exp(edge) for edge in (over.value, over.low, over.high))
-    return Ratio(value, low, high, n, verdict(low, high, n, threshold), over.count, over.within)
+    over = None if processes is None else _over_processes(logs, _processes_of(names, rx, processes), resamples)
+    if over is not None:
+        value, low, high = (math.exp(edge) for edge in (over.value, over.low, over.high))
+        return Ratio(value, low, high, n, verdict(low, high, n, threshold), over.count, over.within)
+    low, high = (math.exp(edge) for edge in np.quantile(_medians(logs, resamples), _TAILS))
+    within = (high - low) / 2 / value
+    low, high = widened(value, low, high, spread)
+    return Ratio(value, low, high, n, verdict(low, high, n, threshold), 1, within)
 
 
 def widened(value: float, low: float, high: float, spread: float) -> tuple[float, float]:
@@ -311,33 +309,21 @@ def _round_ratios(x: Array, rx: NDArray[Any], y: NDArray[Any], ry: NDArray[Any])
 
 
 def _round_medians(x: Array, rounds: NDArray[Any]) -> tuple[NDArray[Any], Array]:
-    if x.size == 0:
-        return rounds[:0], x
     names, index = np.unique(rounds, return_inverse=True)
-    order = np.lexsort((x, index))
-    counts = np.bincount(index)
-    ends = np.cumsum(counts)
-    starts = ends - counts
-    ordered = x[order]
-    medians = (ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]) / 2
-    return names, medians
+    counts, ordered = np.bincount(index, minlength=len(names)), x[np.lexsort((x, index))]
+    starts = np.cumsum(counts) - counts
+    return names, (ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]) / 2
 
 
 def precision_caveat(spreads: Mapping[str, Spread], target: float) -> Caveat | None:
     """Caveat that medians are not known to `target` (relative half-width); else None."""
-    short = {name: s for name, s in spreads.items() if not s.reached(target)}
-    if not short:
-        return None
-    listed = ", ".join(f"{name} {_percent(s.within)} after {s.n}" for name, s in short.items())
-    return Caveat(
-        f"the wanted precision of {target:.2%} was not reached",
-        listed,
-        "raise the time budget, or quiet the machine",
-    )
-
-
-def _percent(value: float) -> str:
-    return "unknown" if math.isnan(value) else f"{value:.2%}"
+    listed = [
+        f"{name} {'unknown' if math.isnan(s.within) else f'{s.within:.2%}'} after {s.n}"
+        for name, s in spreads.items()
+        if not s.reached(target)
+    ]
+    what, fix = f"the wanted precision of {target:.2%} was not reached", "raise the time budget, or quiet the machine"
+    return Caveat(what, ", ".join(listed), fix) if listed else None
 
 
 def _finite(values: ArrayLike, name: str) -> Array:

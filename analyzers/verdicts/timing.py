@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
@@ -75,17 +76,8 @@ def check(timings: pd.DataFrame) -> pd.DataFrame:
     for name in NEEDED:
         if name not in timings:
             raise AnalyzeError(f"timings: column {name!r} is missing", fix=f"needed are {', '.join(NEEDED)}")
-    result: pd.DataFrame = timings.copy()
-    for name, default in (
-        ("l2", ""),
-        ("kept", 1),
-        ("process", 0),
-        ("host", NAN),
-        ("sm_clock", NAN),
-        ("throttle", 0),
-    ):
-        if name not in result:
-            result[name] = default
+    defaults: dict[str, Any] = {"l2": "", "kept": 1, "process": 0, "host": NAN, "sm_clock": NAN, "throttle": 0}
+    result: pd.DataFrame = timings.assign(**{name: one for name, one in defaults.items() if name not in timings})
     for name in ("seconds", "host", "sm_clock", "kept", "throttle"):
         result[name] = pd.to_numeric(result[name], errors="coerce")
     result["l2"] = result["l2"].fillna("").astype(str)
@@ -104,18 +96,7 @@ def choose(timings: pd.DataFrame) -> pd.DataFrame:
     The method is the most trusted one that every implementation was timed by in MIN_ROUNDS rounds, else the one with
     most rounds.
     """
-    methods = [str(name) for name in timings["method"].unique()]
-    deciding = [name for name in methods if name not in ASIDE] or methods
-    rows: pd.DataFrame = timings[timings["method"] == _best_method(timings, deciding)]
-    states = [str(name) for name in rows["l2"].unique()]
-    state = "cold" if "cold" in states else states[0] if states else ""
-    result: pd.DataFrame = rows[rows["l2"] == state]
-    return result
-
-
-def _best_method(timings: pd.DataFrame, methods: Sequence[str]) -> str:
-    impls = timings["impl"].nunique()
-    kept = timings[timings["kept"]]
+    impls, kept = timings["impl"].nunique(), timings[timings["kept"]]
 
     def merit(method: str) -> tuple[int, int, int]:
         rounds = kept[kept["method"] == method].groupby("impl")["block"].nunique()
@@ -123,14 +104,18 @@ def _best_method(timings: pd.DataFrame, methods: Sequence[str]) -> str:
         enough = fewest >= MIN_ROUNDS
         return (int(enough), -_rank(method) if enough else fewest, fewest)
 
-    return max(methods, key=merit, default="")
+    methods = [str(name) for name in timings["method"].unique()]
+    best = max([name for name in methods if name not in ASIDE] or methods, key=merit, default="")
+    rows: pd.DataFrame = timings[timings["method"] == best]
+    states = [str(name) for name in rows["l2"].unique()]
+    result: pd.DataFrame = rows[rows["l2"] == ("cold" if "cold" in states else (states or [""])[0])]
+    return result
 
 
 def _rank(method: str) -> int:
-    return next(
-        (i for i, name in enumerate(TRUST) if method == name or method.startswith((f"{name}-", f"{name}_"))),
-        len(TRUST),
-    )
+    """Place of a method in TRUST."""
+    found = (at for at, name in enumerate(TRUST) if re.match(rf"{name}(?:[-_]|$)", method))
+    return next(found, len(TRUST))
 
 
 def spreads(chosen: pd.DataFrame, every: pd.DataFrame | None = None, spread: float = 0.0) -> dict[str, Timed]:
@@ -143,17 +128,14 @@ def spreads(chosen: pd.DataFrame, every: pd.DataFrame | None = None, spread: flo
     for impl, rows in chosen.groupby("impl", sort=False):
         kept = rows[rows["kept"]]
         slow = rows["throttle"].fillna(0).astype("int64") & _THROTTLE
+        host = _median(kept["host"])
+        figures = summary(*(kept[name].to_numpy() for name in ("seconds", "block", "process")))
         found[str(impl)] = Timed(
             str(impl),
             str(rows["method"].iloc[0]),
             str(rows["l2"].iloc[0]),
-            _with_spread(
-                summary(
-                    kept["seconds"].to_numpy(dtype="float64"), kept["block"].to_numpy(), kept["process"].to_numpy()
-                ),
-                spread,
-            ),
-            _first(_median(kept["host"]), aside.get(str(impl), NAN)),
+            _with_spread(figures, spread),
+            aside.get(str(impl), NAN) if math.isnan(host) else host,
             _median(kept["sm_clock"]),
             len(rows) - len(kept),
             float(slow.ne(0).mean()),
@@ -179,11 +161,6 @@ def _submitting(every: pd.DataFrame) -> dict[str, float]:
     return found
 
 
-def _first(*values: float) -> float:
-    """The first that is known."""
-    return next((value for value in values if not math.isnan(value)), NAN)
-
-
 def _median(values: pd.Series[float]) -> float:
     known = values.dropna()
     return float(known.median()) if len(known) else NAN
@@ -196,14 +173,8 @@ def speedups(chosen: pd.DataFrame, reference: str, spread: float = 0.0) -> dict[
     found = {}
     for impl, rows in kept.groupby("impl", sort=False):
         if impl != reference and not base.empty:
-            found[str(impl)] = ratio(
-                base["seconds"].to_numpy(dtype="float64"),
-                rows["seconds"].to_numpy(dtype="float64"),
-                base["block"].to_numpy(),
-                rows["block"].to_numpy(),
-                base["process"].to_numpy(),
-                spread=spread,
-            )
+            a, b, rounds, others = (one[name].to_numpy() for name in ("seconds", "block") for one in (base, rows))
+            found[str(impl)] = ratio(a, b, rounds, others, base["process"].to_numpy(), spread=spread)
     return found
 
 
@@ -278,10 +249,8 @@ def caveats(
     if not timed:
         return []
     found: list[Caveat | None] = [precision_caveat({name: t.spread for name, t in timed.items()}, target)]
-    few = {name: r.n for name, r in ratios.items() if r.n < MIN_ROUNDS}
-    if few:
-        listed = ", ".join(f"{name}: {n} rounds" for name, n in few.items())
-        told = f"{listed}, {MIN_ROUNDS} needed"
+    if few := [f"{name}: {r.n} rounds" for name, r in ratios.items() if r.n < MIN_ROUNDS]:
+        told = f"{', '.join(few)}, {MIN_ROUNDS} needed"
         found.append(Caveat("too few interleaved rounds for a verdict", told, "raise the time budget"))
     if any(t.l2 == "warm" for t in timed.values()):
         warm = "timed with a warm cache: data that fits in L2 did not come from DRAM"
@@ -316,23 +285,17 @@ def _clocks(timed: Mapping[str, Timed], reference: str) -> Caveat | None:
     other = {name: t.sm_clock for name, t in timed.items() if abs(t.sm_clock / base - 1) > 0.02}
     if not other:
         return None
-    listed = ", ".join(f"{name} {clock / 1e6:.0f} MHz" for name, clock in other.items())
-    return Caveat(
-        "the SM clock differs between implementations",
-        f"{reference} {base / 1e6:.0f} MHz, {listed}",
-        "the speed-up includes the clock: lock it to compare the code alone",
-    )
+    listed = ", ".join(f"{name} {clock / 1e6:.0f} MHz" for name, clock in {reference: base, **other}.items())
+    fix = "the speed-up includes the clock: lock it to compare the code alone"
+    return Caveat("the SM clock differs between implementations", listed, fix)
 
 
 def _excessive(name: str, r: Ratio) -> Caveat | None:
-    if not r.value > _EXCESSIVE:
-        return None
-    return Caveat(
-        f"{name}: an excessive speed-up",
+    much, fix = (
         f"{r.value:.3g} x, above {_EXCESSIVE:.3g} x",
         "check that it computes everything, on this stream, every time",
-        EXCESSIVE,
     )
+    return Caveat(f"{name}: an excessive speed-up", much, fix, EXCESSIVE) if r.value > _EXCESSIVE else None
 
 
 def explained(caveat: Caveat, rows: Mapping[str, Mapping[str, Any]], reference: str, roofline: Roofline) -> Caveat:
@@ -342,16 +305,12 @@ def explained(caveat: Caveat, rows: Mapping[str, Mapping[str, Any]], reference: 
         return caveat
     ours, theirs = (str(rows[one].get("compute", "")) for one in (name, reference))
     more = roofline.peak(ours) / roofline.peak(theirs) if ours and theirs else NAN
-    pace = float(rows[name].get("speedup", NAN))
-    if not (keeps(ours) < keeps(theirs) and pace <= more):
+    if not (keeps(ours) < keeps(theirs) and float(rows[name].get("speedup", NAN)) <= more):
         return caveat
-    return Caveat(
-        f"{name}: a speed-up this large is what its precision allows",
-        f"{pace:.3g} x, above {_EXCESSIVE:.3g} x; the peak of {ours} is {more:.3g} x that of {theirs}",
-        "nothing where that precision is allowed; else compare at the same one",
-        f"{EXCESSIVE}-explained",
-        caveat.about,
-    )
+    what = f"{name}: a speed-up this large is what its precision allows"
+    much = f"{caveat.how_much}; the peak of {ours} is {more:.3g} x that of {theirs}"
+    fix = "nothing where that precision is allowed; else compare at the same one"
+    return Caveat(what, much, fix, f"{EXCESSIVE}-explained", caveat.about)
 
 
 def timed_again(timings: pd.DataFrame, method: str) -> set[str]:

@@ -16,7 +16,7 @@ import pandas as pd
 from collectors import Format
 from collectors.caveat import Caveat
 from collectors.counters import COUNTERS, metric_names
-from collectors.errors import CollectError
+from collectors.errors import CollectError, torn
 from collectors.frame import role_of
 from collectors.ncu import page, rep
 from collectors.ncu.details import detailed_launches
@@ -100,33 +100,29 @@ def _strange(frame: pd.DataFrame) -> list[Caveat]:
 def _no_launches(path: Path, scan: Scan, log: list[Message]) -> CollectError:
     why = reason(log)
     saved = re.search(r"==PROF== Report: .*?([^\\/\n]+?)\s*$", scan.text, re.M)
+    what, fix = "no CSV of ncu in it", "export with --csv --page raw"
     if saved and (why is None or why.level != "error"):
-        return CollectError(
-            f"{path}: no launches: ncu wrote them into {saved[1]}",
-            fix=f"give that file, or what `ncu --import {saved[1]} --page raw --csv` prints",
-        )
-    if why:
-        return CollectError(f"{path}: no launches: {why.message}", fix=why.fix)
-    if scan.tables:
-        return CollectError(f"{path}: the CSV has a header and no launches", fix="export it again")
-    if profiled(scan.text):
-        return CollectError(f"{path}: ncu's text page without a launch", fix="export with --csv --page raw")
-    if "==PROF==" in scan.text:
-        return CollectError(f"{path}: ncu's output breaks off before its CSV", fix="record or export it again")
-    return CollectError(f"{path}: no CSV of ncu in it", fix="export with --csv --page raw")
+        what = f"no launches: ncu wrote them into {saved[1]}"
+        fix = f"give that file, or what `ncu --import {saved[1]} --page raw --csv` prints"
+    elif why:
+        what, fix = f"no launches: {why.message}", why.fix
+    elif scan.tables:
+        what, fix = "the CSV has a header and no launches", "export it again"
+    elif profiled(scan.text):
+        what = "ncu's text page without a launch"
+    elif "==PROF==" in scan.text:
+        what, fix = "ncu's output breaks off before its CSV", "record or export it again"
+    return CollectError(f"{path}: {what}", fix=fix)
 
 
 def _caveats(scan: Scan, log: list[Message], rows: int) -> list[Caveat]:
     found = []
     if scan.broken:
         found.append(Caveat(f"the file breaks off at {scan.broken}", f"{rows} launches read", "export it again"))
-    counted = profiled(scan.text)
-    if counted > rows:
+    if (counted := profiled(scan.text)) > rows:
         what = f"ncu profiled {counted} launches, the file has {rows}"
         if not scan.partial:
-            raise CollectError(
-                f"{scan.path}: {what}", fix="export it again; --partial (partial=True in Python) reads what is there"
-            )
+            raise torn(scan.path, what)
         found.append(Caveat(what, f"{counted - rows} launches missing", "export it again"))
     found.extend(
         Caveat(one.message, "", one.fix, f"ncu-{one.kind.replace(' ', '-')}")

@@ -162,20 +162,14 @@ def to_frame(found: Launches) -> pd.DataFrame:
     columns["device"] = np.where(keys["gpu"] == "", keys["device"], keys["gpu"])
     counters = _counters(found.metrics, keys["cc"].to_numpy())
     columns.update(counters)
-    empty = [name for name, column in counters.items() if np.isnan(column).all()]
-    caveats = [*found.caveats, *([_without_values(empty)] if empty else [])]
-    frame = build(columns, tool="ncu", caveats=caveats)
+    frame = build(columns, tool="ncu", caveats=found.caveats)
+    if empty := [name for name, column in counters.items() if np.isnan(column).all()]:
+        fix = "their metrics are not on this chip, not in this ncu, or not permitted; see the log of the recording"
+        what = f"in the file without a value: {', '.join(empty)}"
+        frame.attrs["caveats"].append(Caveat(what, "these counters are NaN", fix))
     frame.attrs["untaken"] = found.untaken
     frame.attrs["devices"] = _devices(found)
     return frame
-
-
-def _without_values(names: list[str]) -> Caveat:
-    return Caveat(
-        f"in the file without a value: {', '.join(names)}",
-        "these counters are NaN",
-        "their metrics are not on this chip, not in this ncu, or not permitted; see the log of the recording",
-    )
 
 
 @lru_cache(maxsize=4096)

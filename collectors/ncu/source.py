@@ -1,4 +1,4 @@
-"""ncu's source page as CSV (`--page source --print-source cuda,sass`), or of a report.
+"""ncu's source page as CSV (`--page source --print-source cuda,sass`).
 
 Each kernel comes as a block: `File Path`, `Function Name`, a header, then rows of lines (number and text, sums) with
 the rows of their instructions below. Kernels without a line table have instructions alone. Samples are counts.
@@ -10,13 +10,11 @@ import csv
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from collectors import text_of
 from collectors.errors import CollectError
-from collectors.ncu import rep
 from collectors.numbers import parse
 
 _SAMPLES = "# Samples"
@@ -52,10 +50,8 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 def read(path: str | os.PathLike[str]) -> list[Listing]:
-    """The kernels of a source page or report; raises CollectError naming the damaged row."""
+    """The kernels of a source page; raises CollectError naming the damaged row."""
     file = Path(path)
-    if rep.is_report(file):
-        return _of_report(file)
     content = text_of(file)
     if content and not content.endswith("\n"):
         raise CollectError(f"{file}: the last row is cut", fix="export the page again")
@@ -69,78 +65,6 @@ def read(path: str | os.PathLike[str]) -> list[Listing]:
         fix = "export with `ncu --import REPORT --page source --csv --print-source cuda,sass`"
         raise CollectError(f"{file}: no instructions in it", fix=f"{fix}; record with --section SourceCounters")
     return kernels
-
-
-_STALL = "smsp__pcsamp_warps_issue_stalled_"
-_PAGE = {
-    "dispatch_stall": "dispatch",
-    "imc_miss": "imc",
-    "lg_throttle": "lg",
-    "long_scoreboard": "long_sb",
-    "math_pipe_throttle": "math",
-    "mio_throttle": "mio",
-    "no_instructions": "no_inst",
-    "short_scoreboard": "short_sb",
-    "sleeping": "sleep",
-    "tex_throttle": "tex",
-}
-"""Reasons to wait as metrics are named -> as the page calls them, where that is not the same."""
-_ACCESS = {2: "Load", 4: "Store"}
-
-
-def _of_report(file: Path) -> list[Listing]:
-    rep.count_results(file)
-    report = rep.package(file).load_report(str(file))
-    actions = [report[i][j] for i in range(len(report)) for j in range(len(report[i]))]
-    kernels = _joined([one for one in (_sampled(action) for action in actions) if one.instructions])
-    if not kernels:
-        raise CollectError(f"{file}: no instructions in it", fix="record with --section SourceCounters")
-    return kernels
-
-
-def _sampled(action: Any) -> Listing:
-    """One launch of a report; no instructions where none were counted."""
-    samples, executed = _by_address(action, "smsp__pcsamp_sample_count"), _by_address(action, "inst_executed")
-    names = [name for name in action.metric_names() if name.startswith(_STALL) and not name.endswith("_not_issued")]
-    stalls = {name.removeprefix(_STALL): _by_address(action, name) for name in names}
-    sectors, ideal, access = (
-        _by_address(action, name)
-        for name in (
-            "memory_l2_theoretical_sectors_global",
-            "memory_l2_theoretical_sectors_global_ideal",
-            "memory_access_type",
-        )
-    )
-    sources = {name: text.splitlines() for name, text in action.source_files().items()}
-    found, text = [], {}
-    for address in sorted({*samples, *executed}):
-        place = action.source_info(address)
-        line, file = (int(place.line()), str(place.file_name())) if place is not None else (0, "")
-        if 0 < line <= len(sources.get(file, ())):
-            text[file, line] = sources[file][line - 1]
-        found.append(
-            Instruction(
-                address=address,
-                sass=str(action.sass_by_pc(address)).strip(),
-                line=line,
-                file=file,
-                samples=samples.get(address, 0.0),
-                stalls={_PAGE.get(name, name): at[address] for name, at in stalls.items() if at.get(address, 0.0) > 0},
-                sectors=sectors.get(address, 0.0),
-                ideal=ideal.get(address, 0.0),
-                access=_ACCESS.get(int(access.get(address, 0)), ""),
-            )
-        )
-    return Listing(str(action.name(action.NameBase_DEMANGLED)), tuple(found), text)
-
-
-def _by_address(action: Any, name: str) -> dict[int, float]:
-    """Counts of a metric at each instruction; {} of one not collected by instruction."""
-    metric = action.metric_by_name(name)
-    if metric is None or not metric.has_correlation_ids():
-        return {}
-    addresses = metric.correlation_ids()
-    return {int(addresses.as_uint64(n)): float(metric.as_double(n)) for n in range(metric.num_instances())}
 
 
 def _blocks(rows: Sequence[list[str]]) -> Iterator[list[list[str]]]:

@@ -60,7 +60,9 @@ def read(path: str | Path, *, partial: bool = False, coded: bool = False) -> pd.
     export = scan(path, kind_of)
     caveats = _complaints(export, partial)
     tables = [(kind_of(table.header), table) for table in export.tables]
-    reports = [(kind, _read_report(export, table, kind, partial)) for kind, table in tables if kind in REPORTS]
+    reports = [(kind, table_frame(export, table, kind, partial=partial)) for kind, table in tables if kind in REPORTS]
+    for _, one in reports:
+        one.attrs["caveats"] += _added_up(path, one, partial)
     chosen = next((found for kinds in _CHOICES if (found := [one for one in reports if one[0] in kinds])), [])
     if not chosen:
         raise _no_launches(export, tables, reports)
@@ -71,12 +73,6 @@ def read(path: str | Path, *, partial: bool = False, coded: bool = False) -> pd.
         # The system library's calls stand under the same header.
         if kind == "api_sum" and one["name"].str.match(r"cu[A-Za-z]").any():
             frame.attrs["api"] = api_facts(one["name"], one["calls"], one["total"])
-    return frame
-
-
-def _read_report(export: Export, table: Table, kind: str, partial: bool) -> pd.DataFrame:
-    frame = table_frame(export, table, kind, partial=partial)
-    frame.attrs["caveats"] += _added_up(export.path, frame, partial)
     return frame
 
 
@@ -123,24 +119,16 @@ def _caveats(export: Export, reports: Sequence[_Report], chosen: Sequence[_Repor
 def _no_launches(export: Export, tables: Sequence[tuple[str, Table]], reports: Sequence[_Report]) -> CollectError:
     wanted = "cuda_gpu_trace, cuda_gpu_kern_sum or the sqlite export"
     if tables:
-        why = f"; nsys says: {export.skipped[-1]}" if export.skipped else ""
-        others = [one for kind, one in tables if kind not in REPORTS]
-        return NoLaunchesError(
-            f"{export.path}: holds {', '.join(dict.fromkeys(kind for kind, _ in tables))}, "
-            f"from which no launches are read{why}",
-            fix=f"give {wanted}",
-            rows=sum(len(frame) for _, frame in reports)
-            + sum(export.data[one.start : one.end].count(b"\n") for one in others),
-        )
+        what = f"holds {', '.join(dict.fromkeys(kind for kind, _ in tables))}, from which no launches are read"
+        what += f"; nsys says: {export.skipped[-1]}" if export.skipped else ""
+        rows = sum(export.data[one.start : one.end].count(b"\n") for kind, one in tables if kind not in REPORTS)
+        rows += sum(len(frame) for _, frame in reports)
+        return NoLaunchesError(f"{export.path}: {what}", fix=f"give {wanted}", rows=rows)
+    what = f"no header of a known nsys report (expected one of {', '.join(('gpu_trace', *SUMMARIES))}, ...)"
+    fix = f"the header is cut or of another tool; export {wanted}"
     if export.skipped:
-        return CollectError(
-            f"{export.path}: nsys skipped every report: {export.skipped[0]}", fix="record with -t cuda,nvtx"
-        )
-    kinds = ", ".join(("gpu_trace", *SUMMARIES))
-    return CollectError(
-        f"{export.path}: no header of a known nsys report (expected one of {kinds}, ...)",
-        fix=f"the header is cut or of another tool; export {wanted}",
-    )
+        what, fix = f"nsys skipped every report: {export.skipped[0]}", "record with -t cuda,nvtx"
+    return CollectError(f"{export.path}: {what}", fix=fix)
 
 
 def _role(frame: pd.DataFrame) -> Role:

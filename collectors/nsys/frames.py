@@ -29,7 +29,12 @@ def table_frame(export: Export, table: Table, kind: str, *, partial: bool = Fals
     out with a caveat. Raises CollectError naming file, line and column. attrs: "caveats", "report".
     """
     columns, unsure = fields(table.header, kind, table.unit)
-    end, caveats = _whole(export, table, partial)
+    end, caveats = whole_end(export, table), []
+    if end != table.end:
+        if not partial:
+            raise cut(export.path, table.line + export.data[table.start : end].count(b"\n"))
+        what = f"{export.path.name} was cut: its last row is left out"
+        caveats = [Caveat(what, f"{table.end - end} B", "export the report again")]
     body = export.data[table.start : end]
     wanted = [at for at, one in enumerate(columns) if one.type]
     found = None if table.ends else _quick(body, columns, wanted)
@@ -44,26 +49,10 @@ def table_frame(export: Export, table: Table, kind: str, *, partial: bool = Fals
             fix="the file was cut after its header; export the report again",
         )
     _check(export, table, kind, frame)
-    frame.attrs["caveats"] = [*map(_no_unit, unsure), *caveats]
+    fix, much = "use nsys 2022.4 or later", "times taken as ns, sizes left out"
+    frame.attrs["caveats"] = [*(Caveat(f"the header gives no unit for {one}", much, fix) for one in unsure), *caveats]
     frame.attrs["report"] = kind
     return frame
-
-
-def _whole(export: Export, table: Table, partial: bool) -> tuple[int, list[Caveat]]:
-    """The end of the last whole row; a cut one is refused, or a caveat with `partial`."""
-    end = whole_end(export, table)
-    if end == table.end:
-        return end, []
-    if not partial:
-        raise cut(export.path, table.line + export.data[table.start : end].count(b"\n"))
-    what = f"{export.path.name} was cut: its last row is left out"
-    return end, [Caveat(what, f"{table.end - end} B", "export the report again")]
-
-
-def _no_unit(column: str) -> Caveat:
-    return Caveat(
-        f"the header gives no unit for {column}", "times taken as ns, sizes left out", "use nsys 2022.4 or later"
-    )
 
 
 def _quick(body: bytes, columns: Sequence[Field], wanted: list[int]) -> dict[int, Any] | None:
@@ -156,15 +145,13 @@ def _typed(found: Any, field: Field) -> Any:
 
 
 def _clean(text: str, field: Field) -> str:
-    if field.type == "dims":
-        return ",".join(text.split())
-    if text == "None" and field.column != "name":
-        return ""
-    if field.type == "id":
-        return text.strip().removesuffix(".0")
     if field.column == "name":
         return text.strip()
-    return text.removeprefix(":") if field.column == "range" else text
+    if field.type == "dims":
+        return ",".join(text.split())
+    if field.type == "id":
+        return text.strip().removesuffix(".0").replace("None", "")
+    return "" if text == "None" else text.removeprefix(":") if field.column == "range" else text
 
 
 def _check(export: Export, table: Table, kind: str, frame: pd.DataFrame) -> None:

@@ -15,16 +15,10 @@ from typing import NamedTuple
 _CELL = re.compile(r"\s*(.*?)\s*(?:\(([^()]*)\))?\s*")
 
 TIME_UNITS = {
-    "ns": 1e-9,
-    "nsec": 1e-9,
-    "us": 1e-6,
-    "usec": 1e-6,
-    "μs": 1e-6,
-    "µs": 1e-6,
-    "ms": 1e-3,
-    "msec": 1e-3,
-    "s": 1.0,
-    "sec": 1.0,
+    **dict.fromkeys(("ns", "nsec"), 1e-9),
+    **dict.fromkeys(("us", "usec", "μs", "µs"), 1e-6),
+    **dict.fromkeys(("ms", "msec"), 1e-3),
+    **dict.fromkeys(("s", "sec"), 1.0),
 }
 # nsys counts in powers of 1000: a copy of 65536 B prints 0.066 MB.
 _BYTE_UNITS = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1024.0, "MiB": 1024.0**2}
@@ -40,22 +34,14 @@ class Field(NamedTuple):
     factor: float
 
 
-_STATS = {
-    "avg": "mean",
-    "average": "mean",
-    "med": "median",
-    "median": "median",
-    "min": "min",
-    "minimum": "min",
-    "max": "max",
-    "maximum": "max",
-    "stddev": "sd",
+_STATS = ("avg", "average", "med", "median", "min", "minimum", "max", "maximum", "stddev")
+"""Read though nothing asks for them: their cells show the decimal mark of a file and its damage."""
+_SUM = {"time": ("share", "share"), "total time": ("total", "time"), **{cell: (cell, "time") for cell in _STATS}}
+_UNREAD = ("corrid", "stcsmem", "dymsmem", "srcmemkd", "dstmemkd", "ctx", "greenctx")
+_SIDES = {
+    f"{of}{side}": (f"{what}_{side}", "count") for of, what in (("grd", "grid"), ("blk", "block")) for side in "xyz"
 }
-_SUM = {
-    "time": ("share", "share"),
-    "total time": ("total", "time"),
-    **{cell: (name, "time") for cell, name in _STATS.items()},
-}
+_NAME, _COUNT = ("name", "text"), ("instances", "count")
 _PROCESS = {"pid": ("process", "id"), "tid": ("thread", "id")}
 _SHAPE = {"gridxyz": ("grid", "dims"), "blockxyz": ("block", "dims")}
 
@@ -63,50 +49,28 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
     "gpu_trace": {
         "start": ("start", "time"),
         "duration": ("time", "time"),
-        "corrid": ("correlation", ""),
-        "grdx": ("grid_x", "count"),
-        "grdy": ("grid_y", "count"),
-        "grdz": ("grid_z", "count"),
-        "blkx": ("block_x", "count"),
-        "blky": ("block_y", "count"),
-        "blkz": ("block_z", "count"),
+        **dict.fromkeys(_UNREAD, ("", "")),
+        **_SIDES,
         "reg/trd": ("registers", "count"),
-        "stcsmem": ("static_shared", ""),
-        "dymsmem": ("dynamic_shared", ""),
         "bytes": ("bytes", "bytes"),
         "throughput": ("rate", "rate"),
         "thru": ("rate", "rate"),
-        "srcmemkd": ("source", ""),
-        "dstmemkd": ("destination", ""),
         "device": ("device", "text"),
-        "ctx": ("context", ""),
-        "greenctx": ("green_context", ""),
         "strm": ("stream", "id"),
-        "name": ("name", "text"),
+        "name": _NAME,
     },
-    "kern_sum": {**_SUM, "instances": ("instances", "count"), **_SHAPE, "name": ("name", "text")},
-    "gpu_sum": {
-        **_SUM,
-        "instances": ("instances", "count"),
-        "category": ("category", "text"),
-        "operation": ("name", "text"),
-    },
-    "mem_time_sum": {
-        **_SUM,
-        "count": ("instances", "count"),
-        "operations": ("instances", "count"),
-        "operation": ("name", "text"),
-        "name": ("name", "text"),
-    },
-    "api_sum": {**_SUM, "num calls": ("calls", "count"), "calls": ("calls", "count"), "name": ("name", "text")},
+    "kern_sum": {**_SUM, "instances": _COUNT, **_SHAPE, "name": _NAME},
+    "gpu_sum": {**_SUM, "instances": _COUNT, "category": ("category", "text"), "operation": _NAME},
+    "mem_time_sum": {**_SUM, "count": _COUNT, "operations": _COUNT, "operation": _NAME, "name": _NAME},
+    "api_sum": {**_SUM, "num calls": ("calls", "count"), "calls": ("calls", "count"), "name": _NAME},
     "nvtx_kern_sum": {
         "nvtx range": ("range", "text"),
         "style": ("style", "text"),
         **_PROCESS,
         "nvtx inst": ("range_instances", "count"),
-        "kern inst": ("instances", "count"),
+        "kern inst": _COUNT,
         **{cell: field for cell, field in _SUM.items() if cell != "time"},
-        "kernel name": ("name", "text"),
+        "kernel name": _NAME,
     },
 }
 NEEDS: dict[str, frozenset[str]] = {

@@ -107,12 +107,10 @@ def _attribute(
 ) -> list[str]:
     """The range path of each piece of work; appends to `caveats` what could not be attributed."""
     size = len(work["start"])
-    if not ranges:
-        return [""] * size
-    if calls is None:
-        caveats.append(
-            Caveat("API calls were not traced, so no kernel can be attributed to a range", "", "-t cuda,nvtx")
-        )
+    if ranges and calls is None:
+        what = "API calls were not traced, so no kernel can be attributed to a range"
+        caveats.append(Caveat(what, "", "-t cuda,nvtx"))
+    if not ranges or calls is None:
         return [""] * size
     key = call_key(work["globalPid"], work["correlationId"])
     at = np.searchsorted(calls["key"], key).clip(max=len(calls["key"]) - 1)
@@ -146,14 +144,9 @@ def _gaps(work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[R
         found.append(Caveat("NVTX ranges that were never closed count to the end", f"{unclosed} ranges", "pop them"))
     whole = work["kind"] == KINDS.index("graph")
     if whole.any():
-        seconds = float((work["end"] - work["start"])[whole].sum()) / 1e9
-        found.append(
-            Caveat(
-                "CUDA graphs were traced whole: their kernels are not listed",
-                f"{int(whole.sum())} launches, {seconds:.3g} s",
-                "record with --cuda-graph-trace=node",
-            )
-        )
+        much = f"{int(whole.sum())} launches, {(work['end'] - work['start'])[whole].sum() / 1e9:.3g} s"
+        what = "CUDA graphs were traced whole: their kernels are not listed"
+        found.append(Caveat(what, much, "record with --cuda-graph-trace=node"))
     return found
 
 
@@ -174,32 +167,27 @@ def _frame(
     devices: dict[int, dict[str, Any]],
     caveats: list[Caveat],
 ) -> pd.DataFrame:
-    kinds = each(work["kind"], lambda kind: ("kernel", "memcpy", "memset", "kernel")[kind])
-    names = work_names(base, work)
     numbers, streams = work["deviceId"], each(work["streamId"], str)
     used = sorted(set(numbers.tolist()))
     if len(used) > 1:
         streams = each(numbers, str) + ":" + streams
-    time = (work["end"] - work["start"]) / 1e9
-    registers = work["registersPerThread"].astype(np.float64)
+    registers, sizes = (np.where(work[name] < 0, np.nan, work[name]) for name in ("registersPerThread", "bytes"))
     moved = np.isin(work["kind"], (1, 2))
-    sizes = work["bytes"][moved].astype(np.float64)
-    sizes = np.where(sizes < 0, np.nan, sizes)
     frame = build(
         {
             "range": where,
-            "kernel": names,
-            "grid": shapes(work["gridX"], work["gridY"], work["gridZ"]),
-            "block": shapes(work["blockX"], work["blockY"], work["blockZ"]),
+            "kernel": work_names(base, work),
+            "grid": shapes(*(work[f"grid{axis}"] for axis in "XYZ")),
+            "block": shapes(*(work[f"block{axis}"] for axis in "XYZ")),
             "device": each(numbers, lambda one: devices[one]["name"] if one in devices else str(one)),
             "cc": each(numbers, lambda one: devices[one]["cc"] if one in devices else ""),
-            "kind": kinds,
+            "kind": each(work["kind"], lambda kind: ("kernel", "memcpy", "memset", "kernel")[kind]),
             "start": work["start"] / 1e9,
             "process": each(process_of(work["globalPid"]), str),
             "stream": streams,
-            "time": time,
-            "registers": np.where(registers < 0, np.nan, registers),
-            **moved_bytes(moved, sizes),
+            "time": (work["end"] - work["start"]) / 1e9,
+            "registers": registers,
+            **moved_bytes(moved, sizes[moved]),
         },
         tool="nsys",
         caveats=caveats,

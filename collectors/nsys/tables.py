@@ -22,39 +22,16 @@ from collectors.nsys.ranges import Range
 _MAGIC = b"SQLite format 3\x00"
 ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 TABLES = {"kernel": "KERNEL", "memcpy": "MEMCPY", "memset": "MEMSET", "graph": "GRAPH_TRACE"}
-_COPY_KINDS = [
-    "Unknown",
-    "Host-to-Device",
-    "Device-to-Host",
-    "Host-to-Array",
-    "Array-to-Host",
-    "Array-to-Array",
-    "Array-to-Device",
-    "Device-to-Array",
-    "Device-to-Device",
-    "Host-to-Host",
-    "Peer-to-Peer",
-    "Unified-Host-to-Device",
-    "Unified-Device-to-Host",
-    "Unified-Device-to-Device",
-]
-_COLUMNS = [
-    "start",
-    "end",
-    "deviceId",
-    "streamId",
-    "correlationId",
-    "globalPid",
-    "name",
-    "gridX",
-    "gridY",
-    "gridZ",
-    "blockX",
-    "blockY",
-    "blockZ",
-    "registersPerThread",
-    "bytes",
-]
+_COPY_KINDS = (
+    *("Unknown", "Host-to-Device", "Device-to-Host", "Host-to-Array", "Array-to-Host", "Array-to-Array"),
+    *("Array-to-Device", "Device-to-Array", "Device-to-Device", "Host-to-Host", "Peer-to-Peer"),
+    *("Unified-Host-to-Device", "Unified-Device-to-Host", "Unified-Device-to-Device"),
+)
+"""CUPTI's kinds of copies by number."""
+_COLUMNS = (
+    *("start", "end", "deviceId", "streamId", "correlationId", "globalPid", "name"),
+    *("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "registersPerThread", "bytes"),
+)
 _GPU = {
     "id": "id",
     "index": "cuDevice",

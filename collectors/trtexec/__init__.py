@@ -26,16 +26,8 @@ from collectors.trtexec.log import Run, is_log, read_logs
 
 _FAR = 0.05
 # What tells TensorRT's files apart, near their beginning.
-_PARTS = (
-    ("layers", re.compile(r'^\s*\{\s*"Layers"\s*:')),
-    (
-        "profile",
-        re.compile(
-            r'^\s*\[\s*\{\s*"count"\s*:|"(averageMs|timeMs)"\s*:|=== Profile \(\d+ iter|&&&& \w+ TensorRT\.trtexec'
-        ),
-    ),
-    ("times", re.compile(r'"latencyMs"\s*:')),
-)
+_PROFILE = r'^\s*\[\s*\{\s*"count"\s*:|"(averageMs|timeMs)"\s*:|=== Profile \(\d+ iter|&&&& \w+ TensorRT\.trtexec'
+_PARTS = {"layers": r'^\s*\{\s*"Layers"\s*:', "profile": _PROFILE, "times": r'"latencyMs"\s*:'}
 _Milliseconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
@@ -52,7 +44,7 @@ def sniff(head: str, path: Path) -> bool:
     """Whether a file is JSON of trtexec, or what trtexec printed."""
     if is_log(head) or re.match(r'\s*\{\s*"(Layers|Bindings)"\s*:', head):
         return True
-    return head.lstrip().startswith("[") and any(mark.search(head) for _, mark in _PARTS)
+    return head.lstrip().startswith("[") and any(re.search(mark, head) for mark in _PARTS.values())
 
 
 def read(
@@ -155,11 +147,11 @@ def _of_run(run: Run, info: Sequence[Layer] | None = None, latency: float = math
     else:
         compute = run.seconds("GPU Compute Time")
         mean = list((compute or run.seconds("Latency")).values())[:1]
-        whole = Caveat(
+        what, fix = (
             "the log lists no layers: one row stands for the whole network",
-            "GPU compute time" if compute else "latency, copies included",
             "run trtexec with --dumpProfile --separateProfileRun",
         )
+        whole = Caveat(what, "GPU compute time" if compute else "latency, copies included", fix)
         frame = _frame(["whole network"], np.array(mean), None, [*run.caveats, whole])
     frame.attrs["report"] = "log"
     for name, fact in (("device", "Selected Device"), ("cc", "Compute Capability")):
@@ -175,11 +167,9 @@ def _of_runs(runs: Sequence[Run]) -> pd.DataFrame:
     caveats = [
         msgspec.structs.replace(caveat, about=name) for name, one in frames.items() for caveat in one.attrs["caveats"]
     ]
-    several = Caveat(
-        "several runs of trtexec stand in one file: what is added up over ranges, and its shares, are of all of them",
-        f"{len(runs)} runs",
-        "read each range by itself, or `profkit compare RUN:RANGE RUN:RANGE`",
-    )
+    what = "several runs of trtexec stand in one file: what is added up over ranges, and its shares, are of all of them"
+    fix = "read each range by itself, or `profkit compare RUN:RANGE RUN:RANGE`"
+    several = Caveat(what, f"{len(runs)} runs", fix)
     frame.attrs = {"report": "log", "caveats": [several, *caveats]}
     return frame
 
@@ -232,7 +222,7 @@ def _layer_caveats(layers: Sequence[Layer], mean: Any) -> list[Caveat]:
     found = [Caveat("bytes and FLOP are modelled from the layers' shapes, not counted", f"{len(layers)} layers", "")]
     opaque = np.array([one.opaque for one in layers], dtype=bool)
     if opaque.any():
-        share = float(np.nansum(mean[opaque]) / np.nansum(mean)) if np.nansum(mean) else 0.0
+        share = np.nansum(mean[opaque]) / (np.nansum(mean) or 1.0)
         much = f"{int(opaque.sum())} layers, {share:.0%} of the time"
         found.append(Caveat("fused layers (Myelin, ForeignNode) hide what they compute", much, ""))
     return found
@@ -242,19 +232,17 @@ def _against(frame: pd.DataFrame, latency: float) -> pd.DataFrame:
     """The frame, with a caveat where the layers do not add up to the median latency [s]."""
     ratio = float(frame["time"].sum()) / latency
     if abs(ratio - 1) > _FAR:
-        frame.attrs["caveats"].append(
-            Caveat(
-                "the layers do not add up to the latency: they were timed apart, without graph or overlap",
-                f"sum / median latency = {ratio:.3f}",
-                "take shares from the layers, the time from the latency",
-            )
-        )
+        what = "the layers do not add up to the latency: they were timed apart, without graph or overlap"
+        fix = "take shares from the layers, the time from the latency"
+        frame.attrs["caveats"].append(Caveat(what, f"sum / median latency = {ratio:.3f}", fix))
     return frame
 
 
 def _companions(heads: Mapping[Path, str]) -> Groups:
     """A profile with its layers and times, of several by the beginning of their names."""
-    parts = {path: next((name for name, mark in _PARTS if mark.search(head)), "") for path, head in heads.items()}
+    parts = {
+        path: next((name for name, mark in _PARTS.items() if re.search(mark, head)), "") for path, head in heads.items()
+    }
     profiles = [path for path, part in parts.items() if part == "profile"]
     leaders = profiles or [path for path, part in parts.items() if part == "layers"]
     groups: Groups = {path: {} for path, part in parts.items() if path in leaders or not part or not leaders}

@@ -17,8 +17,6 @@ from collectors import CollectError, Format, Role, head_of, sniffed
 from collectors.caveat import Caveat
 from collectors.errors import NoLaunchesError
 from collectors.frame import distinct
-from collectors.ncu import source
-from collectors.ncu.rep import is_report
 from collectors.nsys.scrub import scrub as write_scrubbed
 from profkit._version import __version__
 from profkit.errors import ProfkitError
@@ -198,11 +196,6 @@ def _copied(run: Run, found: list[_Found], partial: bool, scrub: bool) -> dict[s
         role = one.role.otherwise if told else one.role.name
         digest = files[file].sha256
         captures.append(Capture(file, one.format.name, role, one.path.name, digest, one.rows, copied, partial=partial))
-        if one.format.name == "ncu" and is_report(run.path / file):
-            # Its instructions, where they were sampled.
-            with contextlib.suppress(CollectError):
-                rows = sum(len(kernel.instructions) for kernel in source.read(run.path / file))
-                captures.append(Capture(file, "ncu", "lines", one.path.name, digest, rows))
     return frames
 
 

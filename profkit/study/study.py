@@ -393,7 +393,7 @@ class Study:
 
     def _uses(self, task: Work, time: float) -> dict[str, float]:
         """Share of each known ceiling that the task's work would use in that time [s]."""
-        needed = pipe_times(task.flops, {name: self.roofline.peak(name) for name in task.flops})
+        needed = pipe_times(task.flops, self.roofline.peak)
         needed["dram"] = task.bytes / self.roofline.peak("dram")
         return {name: seconds / time for name, seconds in needed.items() if seconds > 0}
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -123,94 +122,11 @@ def test_export_of_the_a100_agrees_with_the_oracle():
         assert row["flop_fp64"] / row["dram_bytes"] == pytest.approx(golden["fp64"]["ai_dram"], rel=tolerance)
 
 
-class Metric:
-    """A metric by instruction, as NVIDIA's package gives it."""
-
-    def __init__(self, counts):
-        self._counts = list(counts.items())
-
-    def has_correlation_ids(self):
-        return True
-
-    def correlation_ids(self):
-        return SimpleNamespace(as_uint64=lambda number: self._counts[number][0])
-
-    def num_instances(self):
-        return len(self._counts)
-
-    def as_double(self, number):
-        return float(self._counts[number][1])
-
-
-SAMPLED = {
-    "smsp__pcsamp_sample_count": {16: 7, 32: 93},
-    "smsp__pcsamp_warps_issue_stalled_long_scoreboard": {16: 0, 32: 90},
-    "smsp__pcsamp_warps_issue_stalled_long_scoreboard_not_issued": {16: 0, 32: 80},
-    "smsp__pcsamp_warps_issue_stalled_wait": {16: 7, 32: 3},
-    "inst_executed": {16: 64, 32: 64, 48: 64},
-    "memory_l2_theoretical_sectors_global": {16: 512},
-    "memory_l2_theoretical_sectors_global_ideal": {16: 64},
-    "memory_access_type": {16: 2},
-}
-
-
-class Action:
-    NameBase_DEMANGLED = 1
-    sampled = SAMPLED
-
-    def metric_names(self):
-        return [*self.sampled, "gpu__time_duration.sum"]
-
-    def metric_by_name(self, name):
-        return Metric(self.sampled[name]) if name in self.sampled else None
-
-    def source_files(self):
-        return {"a.cu": "one\ny = x[i];\n"}
-
-    def source_info(self, address):
-        return SimpleNamespace(line=lambda: 2, file_name=lambda: "a.cu") if address < 48 else None
-
-    def sass_by_pc(self, address):
-        return f"     OP {address}"
-
-    def name(self, base):
-        return "k(int)"
-
-
-def test_instructions_and_their_lines_come_from_the_package(tmp_path, monkeypatch):
-    path = tmp_path / "x.ncu-rep"
-    path.write_bytes(REPORT)
-    package = SimpleNamespace(load_report=lambda _: [[Action()]])
-    monkeypatch.setitem(sys.modules, "ncu_report", package)
-    (kernel,) = source.read(path)
-    assert (kernel.kernel, kernel.text) == ("k(int)", {("a.cu", 2): "y = x[i];"})
-    first, second, third = kernel.instructions
-    assert (first.sass, first.line, first.file, first.access) == ("OP 16", 2, "a.cu", "Load")
-    assert (first.samples, first.sectors, first.ideal) == (7, 512, 64)
-    assert second.stalls == {"long_sb": 90, "wait": 3}
-    assert (third.samples, third.line, third.file, dict(third.stalls)) == (0, 0, "", {})
-    monkeypatch.setattr(Action, "sampled", {})
-    with pytest.raises(CollectError, match="no instructions"):
-        source.read(path)
-
-
 def test_a_source_page_that_is_no_csv_is_refused(tmp_path):
     path = tmp_path / "page.csv"
     path.write_text('"' + "x" * 200_000 + '"\n')
     with pytest.raises(CollectError, match="not CSV"):
         source.read(path)
-
-
-@needs_shared
-def test_the_instructions_of_a_report_add_up():
-    pytest.importorskip("ncu_report")
-    (kernel,) = source.read(SHARED / "armleth.ncu-rep")
-    frame = read(SHARED / "armleth.ncu-rep")
-    assert kernel.kernel == frame["kernel"][0]
-    assert sum(one.samples for one in kernel.instructions) == 1143
-    assert max(kernel.instructions, key=lambda one: one.stalls.get("long_sb", 0)).stalls["long_sb"] == 866
-    for one in kernel.instructions:
-        assert sum(one.stalls.values()) == one.samples
 
 
 REFUSED = {
