@@ -22,6 +22,7 @@ from analyzers.verdicts.implementation import (
     IMPL_COLUMNS,
     LowerBounds,
     Part,
+    as_counted,
     compared,
     lower_bound_row,
     lower_bounds,
@@ -290,7 +291,8 @@ class _Rows:
         kernels = self._in_calls(launches, {one.row["impl"]: one.row["kernel_time"] for one in parts})
         shares = splits(kernels, {one.row["impl"]: (one.row["time"], one.row["kernel_time"]) for one in parts})
         why, rows = reasons(kernels), []
-        for one, row, lower_bound in zip(parts, placed(parts, self.counts.impls, self.roofline), least, strict=True):
+        seen = placed([*map(as_counted, parts, least)], self.counts.impls, self.roofline)
+        for one, row, lower_bound in zip(parts, seen, least, strict=True):
             name = one.row["impl"]
             binds = held(row, shares.get(name, {}), why.get(name, ""))
             rows.append({**one.row, **row, **binds, **lower_bound_row(one, lower_bound)})

@@ -16,19 +16,14 @@ from profkit.launch.alone import counting
 from profkit.torch_tools import perturb
 from roofline.errors import RooflineError
 
-_held = contextlib.ExitStack()
-"""What this process has until it ends."""
-
 
 class Modes(WeightChecks):
     def _annotated_calls(self, implementations: list[Implementation]) -> None:
         """One warm-up call, then one in the range sample / implementation / counters, for ncu.
 
-        The counters of a shared device are taken until this process ends, the device itself for each counted call.
+        A shared device and its counters are taken for the counted calls alone.
         """
         job, arguments = self._job, self._fresh(self._job.seeds[-1] if self._job.seeds else 0)
-        with self._company.apart():
-            _held.enter_context(counting(job.shared, lambda _: self.events.phase("wait")))
         for one in implementations:
             name = one.subject.name
             self.events.phase("build", name)
@@ -36,8 +31,12 @@ class Modes(WeightChecks):
                 mine = inputs.clone(arguments)
                 one.call(mine)
                 facts.settle(self.device)
-                self.events.phase("count", name)
-                with self._company.alone(), annotated(job.sample, name, "counters"):
+                with contextlib.ExitStack() as held:
+                    with self._company.apart():
+                        held.enter_context(counting(job.shared, lambda _: self.events.phase("wait")))
+                    held.enter_context(self._company.alone())
+                    self.events.phase("count", name)
+                    held.enter_context(annotated(job.sample, name, "counters"))
                     one.model(*mine)
                     facts.settle(self.device)
                 self.events.send("impl", name, status="counted")

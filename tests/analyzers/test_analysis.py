@@ -115,6 +115,17 @@ def test_a_time_below_the_lower_bound_is_impossible_not_faster(h200):
     assert "excessive" in whats(result)
 
 
+def test_flop_that_a_right_answer_does_without_are_no_bound_of_the_task(h200):
+    """diag(A) @ B as a product: the reference's FLOP take 2 ms, the bytes 28 us."""
+    work = Work({"fp32": 1.37e11}, 1.34e8, "modelled", written=6.7e7)
+    result = analyze(samples({"reference": noisy(2.7e-3), "scaled": noisy(55e-6)}), None, work, h200)
+    row = result.impl("scaled")
+    assert (row["impossible"], row["verdict"], row["lower_bound_bound_by"]) == (False, "faster", "dram")
+    assert row["lower_bound_ratio"] == pytest.approx(55e-6 / (1.34e8 / 4.8e12), rel=0.05)
+    assert math.isnan(row["achieved_flops"])
+    assert "that of the bytes" in whats(result)
+
+
 def test_the_achieved_rate_is_of_the_tasks_work_whatever_was_counted(h200):
     """A reference that pads its tiles achieves nothing by it: the faster candidate stands higher."""
     work = Work({"tensor_bf16": 1e11}, 1e8)
