@@ -2,6 +2,11 @@
 
 An engine, Local or Dask, is a context manager that does single tasks, and ends what runs when it is left; `follow`
 makes the next task of an item when one has ended.
+
+    python -m profkit.campaign.engine SERVER DESCRIPTOR
+
+is a worker of Local's. Tasks come as JSON lines on standard input; answers go to standard output. It ends with its parent,
+together with its descendants (launch/warden.py).
 """
 
 from __future__ import annotations
@@ -11,16 +16,24 @@ import importlib
 import logging
 import os
 import queue
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from profkit.campaign.stages import Answer, Task, WorkItem, decoded, encoded, perform_encoded
-from profkit.campaign.worker import Worker, WorkerDiedError
+import msgspec
+
+from profkit.campaign.stages import Answer, Task, WorkItem, decoded, encoded, interrupted, perform_encoded
+from profkit.campaign.stages import warm as warm_up
 from profkit.errors import CannotProfileError, ProfkitError
-from profkit.launch import warm
+from profkit.launch import process, warm
 from profkit.launch.environment import environment, sharing
+from profkit.launch.protocol import BARE
+from profkit.launch.warden import with_parent
+from profkit.launch.warm import Warm
 
 _TRIES = 2
 _CORES_OF_A_GPU = 3
@@ -29,6 +42,8 @@ RESOURCE = "GPU"
 """What a Dask worker that measures on a GPU is started with."""
 _PATIENCE = "20s"
 _FAREWELL = 2
+_LAST_WORDS = 5.0
+"""Seconds for Dask's client, and for a worker, to end."""
 
 
 Ended = Callable[["Answer | BaseException"], None]
@@ -62,6 +77,75 @@ def pool(jobs: int, gpus: int) -> int:
     """Number of parallel builds. jobs: as asked for, 0 for as many as do not disturb."""
     cores = len(os.sched_getaffinity(0))
     return jobs or max(1, (cores - _CORES_OF_A_GPU * gpus) // (2 if gpus else 1))
+
+
+class WorkerDiedError(Exception):
+    """The worker ended in the middle of a task."""
+
+
+class Worker:
+    """A worker process, restarted when it has ended; for one thread."""
+
+    def __init__(self, log: Path, extra: Mapping[str, str], servers: Warm) -> None:
+        self._log, self._extra, self._servers = log, dict(extra), servers
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, task: Task) -> Answer:
+        """Have a task done. Raises WorkerDiedError."""
+        running, problem = self._started(), None
+        try:
+            into, out = _pipes(running)
+            into.write(encoded(task) + b"\n")
+            into.flush()
+            answer: Answer = decoded(out.readline(), Answer)
+            return answer
+        except (OSError, ValueError, msgspec.DecodeError) as error:
+            problem = error
+        # Broken pipe: the reason is how the process ended, if it did.
+        how = _end(running) or str(problem)
+        self.close()
+        raise WorkerDiedError(how) from problem
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self.close()
+            name, lent = self._servers.lend(environment(sharing()))
+            with self._log.open("ab") as log:
+                self._process = process.guarded(
+                    [*BARE, "profkit.campaign.engine", name, str(lent)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    env={**os.environ, **environment(self._extra)},
+                    start_new_session=True,
+                    pass_fds=(lent,),
+                )
+        return self._process
+
+    def close(self) -> None:
+        """End the worker and its descendants. Thread-safe."""
+        running, self._process = self._process, None
+        if running is None:
+            return
+        process.kill_session(running.pid, grace=_LAST_WORDS)
+        running.wait()
+        for pipe in _pipes(running):
+            with contextlib.suppress(OSError, ValueError):
+                pipe.close()
+
+
+def _end(running: subprocess.Popen[bytes]) -> str:
+    """How a process ended; "" if it still runs after a while."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        code = running.wait(_LAST_WORDS)
+        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    return ""
+
+
+def _pipes(running: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    assert running.stdin is not None
+    assert running.stdout is not None
+    return running.stdin, running.stdout
 
 
 class Local:
@@ -181,3 +265,26 @@ class Dask:
             f"the Dask scheduler at {self._address} is gone; results that were delivered stay",
             fix="the same command, to this or another scheduler, goes on where it stopped",
         )
+
+
+def main() -> int:
+    with_parent(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, interrupted)
+    # Prints go to the log.
+    told = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    name, lent = sys.argv[1], int(sys.argv[2])
+    os.set_inheritable(lent, False)
+    warm_up({name: lent})
+
+    for line in sys.stdin.buffer:
+        told.write(perform_encoded(line) + b"\n")
+        told.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (KeyboardInterrupt, BrokenPipeError):
+        sys.exit(143)

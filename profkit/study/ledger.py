@@ -13,7 +13,7 @@ from analyzers.ledger.ledger import Ledger, ledger
 from collectors.frame import host_of
 from profkit.errors import ProfkitError
 from profkit.launch import cache
-from profkit.study.hosts import devices_of
+from profkit.study.files import devices_of
 from profkit.study.study import open_study
 from roofline.ceilings import Roofline, datasheet_ceilings
 from roofline.device import find_spec

@@ -43,8 +43,7 @@ from profkit.rundir.directory import Run, open_run
 from profkit.rundir.manifest import Impl, Manifest
 from profkit.study.caveats import caveats_of
 from profkit.study.declared import declared_works
-from profkit.study.files import Captured, read_captures, read_csv, roofline_of
-from profkit.study.hosts import each_device, lived
+from profkit.study.files import Captured, each_device, lived, read_captures, read_csv, roofline_of
 from profkit.study.verdicts import verdicts_of
 from roofline.ceilings import Roofline
 

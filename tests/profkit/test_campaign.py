@@ -23,12 +23,11 @@ from candidates import _HEAD, BODIES, REFERENCE
 from click.testing import CliRunner
 from test_process import alive
 
-from profkit.campaign import engine, stages, worker
+from profkit.campaign import engine, stages
 from profkit.campaign.campaign import Campaign, Count, duration, places
-from profkit.campaign.engine import Local, follow
+from profkit.campaign.engine import Local, WorkerDiedError, follow
 from profkit.campaign.ledger import Ledger, unfinished
 from profkit.campaign.stages import Answer, Task, WorkItem, deliver, of_folder, of_pair, perform
-from profkit.campaign.worker import WorkerDiedError
 from profkit.cli.options import Runners
 from profkit.cli.profile import profile_ as profile_command
 from profkit.cli.runs import list_ as list_command
@@ -731,8 +730,8 @@ def test_a_broken_pipe_says_how_the_worker_ended(tmp_path, monkeypatch):
         os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT)
         return running
 
-    monkeypatch.setattr(worker.process, "guarded", dead)
-    monkeypatch.setattr(worker, "encoded", lambda _: b"{}")
+    monkeypatch.setattr(engine.process, "guarded", dead)
+    monkeypatch.setattr(engine, "encoded", lambda _: b"{}")
     with pytest.raises(WorkerDiedError, match=r"^killed by SIGKILL$") as told:
-        worker.Worker(tmp_path / "log", {}, process.start).ask(None)
+        engine.Worker(tmp_path / "log", {}, process.start).ask(None)
     assert isinstance(told.value.__cause__, BrokenPipeError)
