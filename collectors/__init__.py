@@ -46,8 +46,20 @@ _OTHERS = (
     (
         "a table of rocprof-compute",
         "",
-        r"^(?:Dispatch_ID,)?[^\n]*\bKernel_Name\b[^\n]*\bTCC_HIT\[0\]|^(?:,)?Metric_ID,Metric,Avg|^,?Metric,Avg,Min,Max,Unit",
+        r"^(?:Dispatch_ID,)?[^\n]*\bKernel_Name\b[^\n]*\bTCC_HIT\[0\]|^Dispatch_ID,Kernel_Name,GPU_ID\s|^(?:,)?Metric_ID,Metric,Avg|^,?Metric,Avg,Min,Max,Unit",
         "give the counter_collection.csv of `rocprofv3 --pmc ... --output-format csv`",
+    ),
+    (
+        "a Chrome trace of rocprof",
+        "",
+        r'"traceEvents"[\s\S]*"(?:BeginNs|DurationNs)"',
+        "give the results.csv or results.stats.csv that rocprof wrote beside it",
+    ),
+    (
+        "a log with a table of torch.profiler whose lines begin with who wrote them",
+        "",
+        r"\S +Name +Self CPU %",
+        "take what stands before each line away, or print the table into a file of its own",
     ),
 )
 """Files of other tools by the end of their name or what stands in them: what they are, and what to export instead."""

@@ -24,6 +24,8 @@ _HEADER = re.compile(r"^\s*Name\s{2,}.*\bSelf CPU\b.*# of Calls", re.MULTILINE)
 _GPU = re.compile(r"Self (?!CPU)\w+")
 _TIME = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _COLUMNS = ["name", "calls", "gpu", "cpu", "share"]
+_KERNEL = re.compile(r"void |Mem(?:cpy|set) |\w[\w:]*[<(]|\w+(?:::\w+)*(?:\.\.\.|\.kd)?$")
+"""What a kernel can be called; ProfilerStep*, nccl:all_reduce, Optimizer.step#Adam.step are ranges on the GPU."""
 _KINDS = (("Memcpy", "memcpy"), ("Memset", "memset"))
 
 
@@ -42,14 +44,23 @@ def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame
     _, best = max(tables, key=lambda one: one[1]["gpu"].sum(), default=(0, pd.DataFrame(columns=_COLUMNS)))
     # Operators and calls take some of the CPU's time.
     busy = best[best["gpu"] > 0]
-    kernels = busy[busy["cpu"] == 0]
-    taken = busy if kernels.empty else kernels
+    # Calls of the runtime are given what recording them took.
+    operators = busy[(busy["cpu"] > 0) & ~busy["name"].str.match("(?:cuda|cu|hip)[A-Z]")]
+    # Ranges take the GPU's time from first to last kernel and none of the CPU's; those of one word have a row of the host as well.
+    ranges = ~busy["name"].str.match(_KERNEL) | busy["name"].isin(best["name"][best["cpu"] > 0])
+    kernels = busy[(busy["cpu"] == 0) & ~ranges]
+    taken = operators if kernels.empty else kernels
     if taken.empty:
         raise CollectError(
             f"{file}: a table of torch.profiler without GPU time",
             fix="profile with ProfilerActivity.CUDA and print `key_averages().table(sort_by='self_cuda_time_total')`",
         )
     caveats, share = [], float(taken["share"].sum(skipna=False))
+    if share > 100.5 + 0.005 * len(taken):
+        raise CollectError(
+            f"{file}: the rows add up to {share:.0f} % of the GPU time: ranges of the program stand among the kernels",
+            fix="give the trace of export_chrome_trace, which tells them apart",
+        )
     if not share > 99.5:
         what = f"the table lists kernels of {share:.1f} % of the GPU time" if share == share else "the table may be cut"
         caveats.append(Caveat(what, f"{len(taken)} rows", "print it with row_limit=-1"))

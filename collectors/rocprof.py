@@ -47,23 +47,30 @@ _COLUMNS = {
 """What a column is here, by its name without case and marks; what is not here may be a counter."""
 _SUMMARY = {"Name", "Calls", "TotalDurationNs"}
 _CALL, _SUFFIX = r"hip[A-Z]|hsa_|roctx|__hip", r"( \[clone )?\.kd\]?$"
+_FACT = re.compile(
+    r".*(?:id|size|count|ns|index|perworkgroup|perworkitem|timestamp)|scr|sgpr|accumvgpr|fbar|sig|obj|kind",
+    re.IGNORECASE,
+)
+"""What else a column says of a dispatch, by its name without marks; the rest are counters."""
+_UNQUOTED = re.compile(r'^([^"\n]*,[^"\n]*?)((?:,[\d.eE+-]+){4}\r?)$', re.MULTILINE)
+"""A row of the summary of versions 1 and 2, whose name has commas and no quotes."""
 _OURS = {spelling: name for name, spellings in _COLUMNS.items() for spelling in spellings}
 _KERNEL = {
-    "name": "name",
-    "start": "start",
-    "end": "end",
-    "process": "pid",
-    "agent": "agent_id",
-    "stream": "stream_id",
-    "queue": "queue_id",
-    "event": "event_id",
-    "registers": "arch_vgpr_count",
-    "shared_memory": "lds_size",
-    **{f"grid_{axis}": f"grid_{axis}" for axis in "xyz"},
-    **{f"block_{axis}": f"workgroup_{axis}" for axis in "xyz"},
+    "name": ("name",),
+    "start": ("start",),
+    "end": ("end",),
+    "process": ("pid",),
+    "agent": ("agent_id",),
+    "stream": ("stream_id",),
+    "queue": ("queue_id",),
+    "event": ("event_id",),
+    "registers": ("arch_vgpr_count", "vgpr_count"),
+    "shared_memory": ("lds_size",),
+    **{f"grid_{axis}": (f"grid_{axis}",) for axis in "xyz"},
+    **{f"block_{axis}": (f"workgroup_{axis}",) for axis in "xyz"},
 }
-"""What is read of the views `kernels` and `memory_copies`; a column that a version lacks is empty."""
-_COPY = {**_KERNEL, "agent": "dst_agent_id", "bytes": "size"}
+"""What is read of the views `kernels` and `memory_copies`, else of the table below; a column that a version lacks is empty."""
+_COPY = {**_KERNEL, "agent": ("dst_agent_id",), "bytes": ("size",)}
 _FIX = "record it again, or export with `rocprofv3 --output-format csv`"
 FABRIC = Caveat(
     "AMD counts memory traffic where L2 leaves for the fabric",
@@ -98,6 +105,8 @@ def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame
     if is_sqlite(path):
         return _read_rocpd(path)
     text, caveats = whole_text(path, partial)
+    if text.startswith(("Name,", '"Name",')):
+        text = _UNQUOTED.sub(r'"\1"\2', text)
     found = list(records(path, text))
     if len(found) < 2:
         raise CollectError(f"{path}: a header of rocprof and no row after it", fix="export again")
@@ -113,6 +122,8 @@ def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame
     else:
         known = metric_names(vendor="amd")
         counted = {name: numbers(path, rows[name]) for name in names if name in known}
+        others = [name for name in names if name not in known | _COLUMNS.keys() and not _FACT.fullmatch(_plain(name))]
+        counted |= {name: pd.to_numeric(rows[name], errors="coerce").to_numpy(float) for name in others}
     frame = _of_dispatches(path, rows, counted)
     frame.attrs["caveats"] += caveats
     if {"dram_read", "dram_write"} & set(frame.columns):
@@ -208,6 +219,11 @@ def _by_dispatch(path: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str
 def _summary(path: Path, rows: pd.DataFrame, caveats: list[Caveat], partial: bool) -> pd.DataFrame:
     """A summary of kernels or copies: a row each with its `instances`, `time` the mean of one."""
     names = rows["Name"]
+    if names.eq("KERNEL_DISPATCH").any():
+        raise CollectError(
+            f"{path}: a summary of rocprofv3 by domain, which lists no kernels",
+            fix="give the kernel_stats.csv or kernel_trace.csv beside it",
+        )
     if names.str.match(_CALL).all():
         raise CollectError(
             f"{path}: a summary of the host's calls, which lists no kernels", fix="give the kernels' stats"
@@ -219,7 +235,9 @@ def _summary(path: Path, rows: pd.DataFrame, caveats: list[Caveat], partial: boo
     caveats = [*caveats, *added_up(path, share, 0.001 + 0.0005 * len(rows), partial)]
     columns = {
         "kernel": names.str.replace(_SUFFIX, "", regex=True).to_numpy(),
-        "kind": np.where(names.str.match(r"MEMORY_COPY|Copy\w+To"), "memcpy", "kernel"),
+        "kind": np.select(
+            [names.str.match(r"MEMORY_COPY|Copy\w+To"), names == "FillBuffer"], ["memcpy", "memset"], "kernel"
+        ),
         "instances": count.astype(np.int64),
         "time": time / count,
     }
@@ -231,8 +249,12 @@ def _summary(path: Path, rows: pd.DataFrame, caveats: list[Caveat], partial: boo
 def _ours(header: Sequence[str]) -> list[str]:
     """The columns of a header by our names, counters by their own."""
     cells = [cell.strip() for cell in header]
-    plain = (re.sub(r"[^a-z0-9]", "", cell.lower()) for cell in cells)
+    plain = map(_plain, cells)
     return [_OURS.get(one, f"{cell}?" if cell in _COLUMNS else cell) for one, cell in zip(plain, cells, strict=True)]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _is_rocpd(path: Path) -> bool:
@@ -251,9 +273,9 @@ def _read_rocpd(path: Path) -> pd.DataFrame:
     """
     with open_base(path, _FIX) as base:
         tables = tables_of(base)
-        parts = [_view(base, "kernels", _KERNEL)] if "kernels" in tables else []
+        parts = [_view(base, "kernels", "rocpd_kernel_dispatch", _KERNEL)] if "kernels" in tables else []
         if "memory_copies" in tables:
-            parts.append(_view(base, "memory_copies", _COPY).assign(copied=True))
+            parts.append(_view(base, "memory_copies", "rocpd_memory_copy", _COPY).assign(copied=True))
         filled = [part for part in parts if len(part)]
         if not filled:
             raise CollectError(f"{path}: no kernels and no copies in it", fix="record with `rocprofv3 --kernel-trace`")
@@ -263,21 +285,30 @@ def _read_rocpd(path: Path) -> pd.DataFrame:
     return _rocpd_frame(path, work, counted, agents)
 
 
-def _view(base: sqlite3.Connection, view: str, wanted: dict[str, str]) -> pd.DataFrame:
-    there = {row[1] for row in base.execute(f'PRAGMA table_info("{view}")')}
-    cells = [f'"{name}" AS "{key}"' if name in there else f'NULL AS "{key}"' for key, name in wanted.items()]
-    rows = base.execute(f'SELECT {", ".join(cells)} FROM "{view}"').fetchall()
+def _view(base: sqlite3.Connection, view: str, below: str, wanted: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    """What is `wanted` of a view; event and agent stand in the table `below` it alone, in some versions."""
+    # The later of the two is asked first.
+    there = {name: f'{of}."{name}"' for of, table in (("b", below), ("v", view)) for name in _names(base, table)}
+    cells = [next((there[name] for name in names if name in there), "NULL") for names in wanted.values()]
+    joined = f'LEFT JOIN "{below}" b USING (guid, id)' if "guid" in _names(base, below) else ""
+    rows = base.execute(f'SELECT {", ".join(cells)} FROM "{view}" v {joined}').fetchall()
     found: pd.DataFrame = pd.DataFrame(rows, columns=list(wanted))
     for name in ("start", "end"):
         found[name] = pd.to_numeric(found[name], errors="coerce")
     return found
 
 
+def _names(base: sqlite3.Connection, table: str) -> list[str]:
+    return [row[1] for row in base.execute(f'PRAGMA table_info("{table}")')]
+
+
 def _counted(base: sqlite3.Connection, tables: set[str], events: pd.Series[Any]) -> dict[str, Any]:
     """The counters of each launch, summed over the instances of a block."""
     if "pmc_events" not in tables:
         return {}
-    query = "SELECT event_id, name, SUM(value) AS value FROM pmc_events GROUP BY event_id, name"
+    # Where there is a counter_name, `name` is the kernel's.
+    prefix = "counter_" if "counter_name" in _names(base, "pmc_events") else ""
+    query = f"SELECT event_id, {prefix}name, SUM({prefix}value) FROM pmc_events GROUP BY event_id, {prefix}name"
     found: dict[str, dict[int, float]] = {}
     for event, name, value in base.execute(query):
         found.setdefault(name, {})[event] = value

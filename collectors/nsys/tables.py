@@ -212,7 +212,10 @@ def devices_of(base: sqlite3.Connection, tables: set[str]) -> dict[int, dict[str
     numbers = {one["id"]: one["index"] if one["index"] is not None else one["id"] for one in gpus}
     if "TARGET_INFO_CUDA_DEVICE" in tables:
         ids = "SELECT gpuId, cudaId FROM TARGET_INFO_CUDA_DEVICE WHERE gpuId IS NOT NULL"
-        numbers.update(base.execute(ids).fetchall())
+        cuda = dict(base.execute(ids).fetchall())
+        numbers.update(cuda)
+        # What is no device of CUDA may claim the number of one, as Windows' renderer does.
+        gpus.sort(key=lambda one: one["id"] in cuda)
     found = {}
     for one in gpus:
         major, minor, number = one.pop("major"), one.pop("minor"), int(numbers[one.pop("id")])

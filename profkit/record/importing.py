@@ -13,7 +13,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from collectors import CollectError, Format, Role, head_of, sniffed
+from collectors import CollectError, Format, Role, format_of, head_of, sniffed
 from collectors.caveat import Caveat
 from collectors.errors import NoLaunchesError
 from collectors.frame import distinct
@@ -24,7 +24,7 @@ from profkit.record.ceilings import KINDS, device_facts
 from profkit.rundir.directory import RUNS, Run, create_run, now
 from profkit.rundir.files import sha256
 from profkit.rundir.manifest import Capture, Command, Counters, FileRef, Manifest, SampleInfo
-from roofline.device import find_spec
+from roofline.device import find_spec, of_amd
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,8 +101,8 @@ def import_files(
             failures.append(error)
     if not any(one.frame is not None for one in found):
         none = ProfkitError(
-            "nothing here lists kernels",
-            fix="give an ncu export, an nsys trace or sqlite export, or a profile of trtexec",
+            f"{', '.join(f'{one.path.name} of {one.format.name}' for one in found)}: lists no kernels, copies or layers",
+            fix="record the GPU's work (`nsys profile -t cuda`), and give its report of kernels or its trace",
         )
         raise [*failures, none][0]
     run = _made(target, found[0].path.stem)
@@ -111,7 +111,8 @@ def import_files(
         undo.callback(shutil.rmtree, run.path, ignore_errors=True)
         frames = _copied(run, found, partial, scrub)
         manifest = run.manifest
-        manifest.device, manifest.counters = _device(found, device), _counters(found)
+        manifest.device = _device(found, device)
+        manifest.counters = _counters(found, format_of("rocprof") if of_amd(manifest.device) else found[0].format)
         manifest.commands = [Command("import", ["profkit", "import", *(one.path.name for one in found)])]
         manifest.caveats = [
             Caveat(f"a file could not be imported: {error}", "its launches are missing here", error.fix)
@@ -230,7 +231,8 @@ def _of_a_cpu(found: Sequence[_Found]) -> bool:
     return all(one.frame is None or (one.frame["kind"] == "operator").all() for one in found)
 
 
-def _counters(found: Sequence[_Found]) -> Counters:
+def _counters(found: Sequence[_Found], counting: Format) -> Counters:
+    """Whether there are counters, else why not; `counting`: the format that would hold them."""
     tools = ", ".join(dict.fromkeys(one.format.name for one in found))
     if any(one.role.name in ("counters", "layers") for one in found):
         return Counters("collected", tool=tools, clock_control="unknown")
@@ -240,5 +242,6 @@ def _counters(found: Sequence[_Found]) -> Counters:
     held = "times alone" if timed else "neither times nor counters"
     if untaken := [name for one in found for name in one.told("untaken")]:
         names = ", ".join([*untaken[:4], *(["..."] if len(untaken) > 4 else [])])
-        held = f"{'times' if timed else 'no times'} and {len(untaken)} metrics that are not used here: {names}"
-    return Counters("off", why=f"these exports ({tools}) hold {held}", tool=tools, fix=found[0].format.remedy)
+        count = "one metric that is" if len(untaken) == 1 else f"{len(untaken)} metrics that are"
+        held = f"{'times' if timed else 'no times'} and {count} not used here: {names}"
+    return Counters("off", why=f"these exports ({tools}) hold {held}", tool=tools, fix=counting.remedy)

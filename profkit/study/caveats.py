@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from collectors.caveat import Caveat
 from profkit.study.declared import outside_ranges
+from roofline.device import of_amd
 
 if TYPE_CHECKING:
     from profkit.rundir.manifest import Impl
@@ -38,7 +39,8 @@ def _of_ceilings(study: Study) -> Iterator[Caveat]:
         unnamed = study.manifest.sample.kind == "import" and roof.device.startswith("unknown device")
         yield Caveat(
             f"no ceiling is known for {roof.device}",
-            "no roofline, no lower bound, no share of peak but ncu's own of DRAM",
+            "no roofline, no lower bound, no share of peak"
+            + ("" if of_amd(study.manifest.device) else " but ncu's own of DRAM"),
             "name the GPU: `profkit import FILE --device NAME`"
             if unnamed
             else "add it to roofline/devices.toml, with its source",

@@ -36,6 +36,12 @@ NO_TIME = Caveat(
     "ask ncu for `--section SpeedOfLight`, or for gpu__time_duration.sum among its --metrics",
     "no-time",
 )
+_UNTIMED = {
+    "trtexec": NO_LAYER_TIME,
+    "rocprof": Caveat(
+        NO_TIME.what, NO_TIME.how_much, "import the kernel_trace.csv of `rocprofv3 --kernel-trace` beside it", "no-time"
+    ),
+}
 ORDER = ("counters", "layers", "times", "timeline")
 
 
@@ -106,7 +112,7 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
 
     ranged: parts are ranges, of kernels and layers alone; else implementations with copies and fills.
     """
-    parts, caveats = [], []
+    parts, caveats, moved = [], [], dict[str, tuple[float, float]]()
     for capture, given in used:
         kernels = frame = given if len(used) == 1 else spelt(given)
         if ranged:
@@ -118,11 +124,16 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
                 impl = renamed(impl, told)
             kernels = kernels.assign(impl=impl)
         parts.append(kernels)
+        for kind, rows in frame[frame["kind"].isin(("memcpy", "memset"))].groupby("kind"):
+            times = rows.get("instances", pd.Series(1, rows.index)), rows.get("time", pd.Series(math.nan, rows.index))
+            before = moved.get(str(kind), (0.0, 0.0))
+            moved[str(kind)] = (before[0] + float(times[0].sum()), before[1] + float((times[0] * times[1]).sum()))
         caveats += [row for row in frame.attrs.get("caveats", ()) if row not in caveats]
     merged: pd.DataFrame = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
     if "time" not in merged or merged["time"].isna().all():
         merged = merged.assign(time=math.nan)
-        caveats.append(NO_LAYER_TIME if set(merged["tool"]) == {"trtexec"} else NO_TIME)
+        caveats.append(_UNTIMED.get(next(iter(merged["tool"].unique()), ""), NO_TIME))
+    merged.attrs["moved"] = moved if ranged else {}
     merged.attrs["caveats"] = [*caveats, *_left_out([capture for capture, _ in used], every)]
     return merged
 

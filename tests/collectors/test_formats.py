@@ -57,6 +57,19 @@ def test_a_profile_takes_the_companions_that_are_named_as_it_is(tmp_path):
     [
         ("x.nvvp", "SQLite format 3", "Visual Profiler", "nvprof -i"),
         ("pmc_perf.csv", "Dispatch_ID,Kernel_Name,GPU_ID,TCC_HIT[0]\n1,k,0,5\n", "rocprof-compute", "rocprofv3 --pmc"),
+        ("pmc_dispatch_info.csv", "Dispatch_ID,Kernel_Name,GPU_ID\n0,k,0\n", "rocprof-compute", "rocprofv3 --pmc"),
+        (
+            "results.json",
+            '{ "traceEvents":[{}\n,{"args":{"BeginNs":"7"}}\n]}',
+            "Chrome trace of rocprof",
+            "results.csv",
+        ),
+        (
+            "vllm.log",
+            "(Worker_TP0 pid=9)   Name    Self CPU %      Self CPU\n",
+            "a log with a table",
+            "before each line",
+        ),
         ("x.nsys-rep", "binary", "recording of nsys", "nsys export --type sqlite"),
         ("x.qdrep", "binary", "recording of nsys", "nsys export --type sqlite"),
         (

@@ -63,3 +63,18 @@ def test_a_table_without_gpu_time_or_with_a_damaged_row_is_refused(tmp_path):
     path.write_text(TABLE.replace("3.000ms", "3.000xx"))
     with pytest.raises(CollectError, match=r"line 4: Self CUDA: .*found '3.000xx'"):
         read(path)
+
+
+def test_ranges_on_the_gpu_and_calls_of_the_runtime_are_neither_kernels_nor_operators(tmp_path):
+    path = tmp_path / "log.txt"
+    names = ("ProfilerStep*", "nccl:all_reduce", "Optimizer.step#Adam.step", "DDP.forward", "my loss")
+    ranges = [(name, "0.000us", "4.000ms", "100.00", 1) for name in names]
+    kernel = ("void gemm<float>(float*)", "0.000us", "3.000ms", "75.00", 3)
+    forward = [("forward", "9.000ms", "0.000us", "0.00", 1), ("forward", "0.000us", "4.000ms", "100.00", 1)]
+    path.write_text(table(*ranges, kernel, ("triton_poi_fused_...", "0.000us", "1.000ms", "25.00", 1), *forward))
+    assert read(path)["kernel"].tolist() == [kernel[0], "triton_poi_fused_..."]
+    path.write_text(table(OPERATOR, ("cudaLaunchKernel", "9.000ms", "1.000ms", "25.00", 3)))
+    assert read(path)["kernel"].tolist() == ["aten::mm"]
+    path.write_text(table(kernel, forward[1]))
+    with pytest.raises(CollectError, match="add up to 175 %"):
+        read(path)

@@ -149,6 +149,17 @@ def test_two_devices(tmp_path):
     assert sorted(zip(frame["device"], frame["stream"], strict=True)) == [("A", "0:7"), ("B", "1:7")]
 
 
+def test_what_is_no_device_of_cuda_does_not_take_its_number(tmp_path):
+    """Windows lists its renderer beside the GPU, both as device 0."""
+    path = sqlite_export(tmp_path / "r.sqlite", [Op(1000, 500)], more=Base(devices=("NVIDIA T4", "Basic Renderer")))
+    with sqlite3.connect(path) as base:
+        base.execute("UPDATE TARGET_INFO_GPU SET cuDevice = 0")
+        base.execute("CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INT, cudaId INT)")
+        base.execute("INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (0, 0)")
+    base.close()
+    assert set(collectors.read(path)["device"]) == {"NVIDIA T4"}
+
+
 def test_no_gpu_work_is_an_error(tmp_path):
     with pytest.raises(CollectError, match="no GPU work"):
         read_sqlite(sqlite_export(tmp_path / "r.sqlite", [], [Nvtx(0, 50, "a")]))

@@ -157,3 +157,51 @@ def test_a_database_of_rocprofv3(tmp_path):
     base.close()
     with pytest.raises(CollectError, match="without its times"):
         read(tmp_path / "results.db")
+
+
+def test_a_database_of_rocm_7_has_events_and_agents_in_the_table_below(tmp_path):
+    path = tmp_path / "results.db"
+    with sqlite3.connect(path) as base:
+        base.executescript("""
+            CREATE TABLE rocpd_info_agent (id, name, product_name);
+            INSERT INTO rocpd_info_agent VALUES (4, 'gfx942', 'AMD Instinct MI300X');
+            CREATE TABLE rocpd_kernel_dispatch (id, guid, agent_id, event_id, pid);
+            INSERT INTO rocpd_kernel_dispatch VALUES (1, 'g', 4, 10, 99), (2, 'g', 4, 20, 99);
+            CREATE TABLE kernels (id, guid, name, start, end, pid, stream_id, queue_id, vgpr_count);
+            INSERT INTO kernels VALUES (1, 'g', 'gemm', 2000, 5000, 7, 3, 1, 96), (2, 'g', 'add', 6000, 7000, 7, 3, 1, 8);
+            CREATE TABLE pmc_events (event_id, name, counter_name, counter_value);
+            INSERT INTO pmc_events VALUES (10, 'gemm', 'FETCH_SIZE', 8), (10, 'gemm', 'FETCH_SIZE', 4), (20, 'add', 'SQ_WAVES', 1);
+        """)
+    base.close()
+    frame = validate(read(path))
+    assert set(frame["device"]) == {"AMD Instinct MI300X"}
+    assert set(frame["process"]) == {"7"}
+    assert frame["registers"].tolist() == [96, 8]
+    assert frame["dram_read"].tolist() == pytest.approx([12 * 1024, np.nan], nan_ok=True)
+    assert frame.attrs["untaken"] == ["SQ_WAVES"]
+
+
+def test_counters_that_are_columns_are_named_and_facts_are_not(tmp_path):
+    (tmp_path / "a.csv").write_text(
+        "Index,KernelName,gpu-id,queue-id,queue-index,tid,grd,wgr,lds,scr,arch_vgpr,accum_vgpr,sgpr,fbar,sig,obj,"
+        "SQ_INSTS_LDS,TCC_MISS[0],VALUBusy,DispatchNs,BeginNs,EndNs,CompleteNs\n"
+        '0,"k.kd",0,0,0,9,1024,256,0,0,8,4,32,6464,0x0,0x7f,12,3,50.5,1,2,5,6\n'
+    )
+    assert read(tmp_path / "a.csv").attrs["untaken"] == ["SQ_INSTS_LDS", "TCC_MISS[0]", "VALUBusy"]
+
+
+def test_a_summary_of_version_1_does_not_quote_names_and_fills_are_no_kernels(tmp_path):
+    path = tmp_path / "results.stats.csv"
+    path.write_text(
+        '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n'
+        "void f<A, B(int)#1}, C<1, 2> >(A const&, int),3,3000,1000,60.0\nFillBuffer,1,2000,2000,40.0\n"
+    )
+    frame = validate(read(path))
+    assert frame["kernel"].tolist() == ["void f<A, B(int)#1}, C<1, 2> >(A const&, int)", "FillBuffer"]
+    assert frame["kind"].tolist() == ["kernel", "memset"]
+    assert frame["instances"].tolist() == [3, 1]
+    path.write_text(
+        STATS.replace("add(float*, int)", "KERNEL_DISPATCH").replace("MEMORY_COPY_HOST_TO_DEVICE", "HIP_API")
+    )
+    with pytest.raises(CollectError, match="by domain"):
+        read(path)

@@ -143,6 +143,28 @@ def test_amd_is_not_cuda(tmp_path):
     assert "amd" in str(with_nvidia.failures[0])
 
 
+def test_an_owner_of_an_amd_gpu_is_not_sent_to_nvidias_tools(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text('Index,KernelName,gpu-id,queue-id,grd,wgr\n0,"k.kd",0,0,1024,256\n')
+    assert invoke(["import", str(tmp_path / "a.csv"), "-q", "-o", str(tmp_path / "run")]) == 0
+    assert invoke(["explain", str(tmp_path / "run")]) == 0
+    shown = capsys.readouterr().out
+    assert "times: rocprof's" in shown
+    assert "collect: rocprofv3 --pmc" in shown
+    assert not re.search("ncu|nsys|CUDA", shown)
+
+
+def test_a_summary_tells_copies_beside_its_kernels(tmp_path, capsys):
+    stats = '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n'
+    rows = '"add",3,3000,1000,30.0\n"CopyHostToDevice",2,6000,3000,60.0\n"FillBuffer",1,1000,1000,10.0\n'
+    (tmp_path / "a.csv").write_text(stats + rows)
+    assert invoke(["import", str(tmp_path / "a.csv"), "-q", "-o", str(tmp_path / "run")]) == 0
+    assert "3.00 us of GPU time" in (shown := capsys.readouterr().out)
+    assert "beside kernels 2 copies, 1 fill: 7.00 us, 70.0% of the GPU's work" in shown
+    (tmp_path / "b.csv").write_text(stats + '"CopyHostToDevice",2,6000,3000,100.0\n')
+    assert invoke(["import", str(tmp_path / "b.csv"), "-q", "-o", str(tmp_path / "copies")]) == 0
+    assert "no kernels in these exports; beside kernels 2 copies: 6.00 us, 100%" in capsys.readouterr().out
+
+
 def test_nobody_speaks_of_correctness_or_speedup(tmp_path, capsys):
     assert invoke(["import", str(NCU), "-q", "-o", str(tmp_path / "run")]) == 0
     shown = capsys.readouterr()
@@ -210,7 +232,7 @@ def test_a_report_without_kernels_is_kept_beside_the_others(tmp_path, sqlite):
     (tmp_path / "ranges.csv").write_text(pushpop_trace([Nvtx(0, 100, "a")]))
     run = Study(import_files([sqlite, tmp_path / "ranges.csv"], tmp_path / "run").run)
     assert [one.role for one in run.manifest.captures] == ["times", "report"]
-    with pytest.raises(ProfkitError, match="lists kernels"):
+    with pytest.raises(ProfkitError, match="of nsys: lists no kernels"):
         import_files([tmp_path / "ranges.csv"], tmp_path / "other")
 
 

@@ -202,7 +202,8 @@ def _how_much(study: Study) -> str:
         return _step_work(study)
     kernels = study.hottest
     if not len(kernels):
-        return say("cap_nothing_imported" if study.manifest.sample.kind == "import" else "cap_nothing")
+        none = say("cap_nothing_imported" if study.manifest.sample.kind == "import" else "cap_nothing")
+        return none + _moved(study, 0.0)
     total = float(kernels["time"].sum()) or math.nan if "time" in kernels else math.nan
     what = "operators" if study.of_operators else "layers" if tool(study) == "trtexec" else "kernels"
     many = say(f"cap_{what}_one" if len(kernels) == 1 else f"cap_{what}", count=str(len(kernels)))
@@ -218,7 +219,17 @@ def _how_much(study: Study) -> str:
         said = say("cap_counted", counted=said, total=units.text(float(frame["time"].sum()), "s"))
         kernels = kernels.sort_values("share", ascending=False, kind="stable")
     hot = kernels.iloc[0].to_dict()
-    return said + _hottest(hot, units.percent(float(hot["share"])))
+    return said + _hottest(hot, units.percent(float(hot["share"]))) + _moved(study, total)
+
+
+def _moved(study: Study, computed: float) -> str:
+    """Copies and fills of an import without a timeline, beside `computed` seconds of kernels; "" without any."""
+    moved = {} if study.launches is None or study.filtered else study.launches.attrs.get("moved", {})
+    time = sum(seconds for _, seconds in moved.values())
+    if not time > 0:
+        return ""
+    work = say("comma").join(_launched({kind: count for kind, (count, _) in moved.items()}))
+    return say("cap_moved", work=work, time=units.text(time, "s"), share=units.percent(time / (time + computed)))
 
 
 def tool(study: Study) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
 from analyzers.verdicts.verdict import PACED
+from collectors import READERS, format_of
 from profkit.report.messages import language, named, say, translated
 from profkit.report.sections.answer import tool
 from roofline import units
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 MOST_WORKS = 40
 """Parts whose work is listed: a program may have hundreds of ranges."""
-_TOOLS = ("ncu", "nsys", "cupti", "nvprof", "trtexec")
 
 
 def counters_line(study: Study) -> str:
@@ -138,7 +138,7 @@ def _processes(study: Study) -> str:
 def kernel_times_line(study: Study) -> str:
     """How the times of single kernels were taken."""
     name = tool(study)
-    return say(f"cap_{name}" if name in _TOOLS else "cap_other")
+    return format_of(name).says[language()] if name in READERS else say("cap_other")
 
 
 def placed(study: Study) -> bool:
