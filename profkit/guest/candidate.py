@@ -55,7 +55,7 @@ def serve(job: Job) -> None:
         while True:
             question = channel.receive()
             name = str(question.pop("ask"))
-            guest.answers.rewind()
+            guest.rewind()
             _answer(channel, notes, partial(guest.asked, name, **question), "load-error" if name == "build" else "")
     except EndedError:
         return
@@ -84,20 +84,20 @@ class Guest:
         self._folder = Path(job.exchange)
         self._device = facts.choose(job.device)
         self._clocks: dict[str, Any] = {}
-        self._areas = {way: staging.Area(self._device) for way in ("given", "answer")}
+        self._areas: dict[str, staging.Area] = {}
         torch.set_grad_enabled(False)
         if self._device.type == "cpu":
             heap.keep()
 
-    @property
-    def answers(self) -> staging.Area:
-        """Device memory that the judge reads answers from."""
-        return self._areas["answer"]
+    def rewind(self) -> None:
+        """Use the memory that the judge reads answers from again."""
+        if "answer" in self._areas:
+            self._areas["answer"].rewind()
 
     def share(self, way: str, handle: str, size: int) -> dict[str, Any]:
         """Open device memory that the judge has allocated."""
         try:
-            self._areas[way].add(staging.opened(bytes.fromhex(handle), size, self._device))
+            self._areas[way] = staging.Area(staging.opened(bytes.fromhex(handle), size, self._device))
         except Exception:
             traceback.print_exc()
             return {"shared": False}
@@ -107,17 +107,14 @@ class Guest:
         """A value from the judge, on this device or another."""
         place = device or self._device
         return inputs.to_device(
-            exchange.read(self._folder / given, place, trusted=True, area=self._areas["given"]), place
+            exchange.read(self._folder / given, place, trusted=True, area=self._areas.get("given")), place
         )
 
     def _give(self, value: Any, file: str) -> dict[str, Any]:
-        """Hand an answer over; reports the bytes that found no room on the device."""
+        """Hand an answer over."""
         facts.settle(self._device)
-        described = exchange.describe(value)
-        bytes_ = staging.size(described, self._device) if self._device.type == "cuda" else 0
-        here = 0 < bytes_ <= self.answers.left
-        exchange.write(described, self._folder / file, self.answers if here else None)
-        return {} if here else {"wanted": bytes_}
+        exchange.write(exchange.describe(value), self._folder / file, self._areas.get("answer"))
+        return {}
 
     def load(self) -> dict[str, Any]:
         """Import the candidate; its extensions are built here, in parallel with other processes."""

@@ -23,7 +23,7 @@ class Implementation:
 
     `match`: its tensors that correspond to the reference's. `alive`: names of weights that both sides have drawn
     values for in comparisons. `kept`: the state that every compared call begins with. `own`: names of the reference's
-    tensors. `fixed`, `drawn`: see weights. `was`: the model before `rebuild`. `bits`: precision of its answers in the
+    tensors. `fixed`: see weights. `was`: the model before `rebuild`. `bits`: precision of its answers in the
     trials. `gone`: its process has ended.
     """
 
@@ -35,7 +35,6 @@ class Implementation:
     alive: frozenset[str] = frozenset()
     precision: str = ""
     fixed: frozenset[str] = frozenset()
-    drawn: frozenset[str] = frozenset()
     kept: Mapping[str, torch.Tensor] = field(default_factory=dict)
     own: Sequence[str] = ()
     mode: str = loading.EVAL

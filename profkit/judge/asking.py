@@ -59,7 +59,8 @@ class Asking:
         door = Door(*job.door) if job.door else Door.of(job.shared) if job.shared else None
         self._company = Company(door, self.device, events)
         self._hosted: set[int | None] = set()
-        self._bytes = 0
+        self._room = {"given": 0, "answer": 0}
+        """Device bytes that go over at once."""
 
     @contextlib.contextmanager
     def blame(self, subject: Subject, status: str) -> Iterator[list[str]]:

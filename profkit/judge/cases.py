@@ -158,11 +158,10 @@ def variants(
 ) -> Iterator[tuple[str, str, list[Any]]]:
     """(name, kind, inputs) of every change of the `wanted` kinds. common: properties to keep."""
     if "values" in wanted:
-        for name, changed in _other_values(drawn, allowed, other, common):
+        for name, changed in _other_values(drawn, allowed, common):
             yield name, "values", changed
+    yield from (one for one in _each_changed(drawn, other or []) if one[1] in wanted)
     if "constant" in wanted and other is not None:
-        for changed in _each_changed(drawn, other):
-            yield GIVEN, "constant", changed
         for changed in _of_one_value(drawn, other):
             yield ONE_VALUE, "constant", changed
     if "layout" in wanted:
@@ -173,9 +172,7 @@ def variants(
         yield "a batch of one", "shape", single
 
 
-def _other_values(
-    drawn: list[Any], allowed: Domain, other: list[Any] | None, common: Common | None
-) -> Iterator[tuple[str, list[Any]]]:
+def _other_values(drawn: list[Any], allowed: Domain, common: Common | None) -> Iterator[tuple[str, list[Any]]]:
     changes: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "inputs with the other sign": torch.neg,
         "inputs times 1e-3": lambda t: t * 1e-3,
@@ -206,28 +203,22 @@ def _other_values(
     if allowed is not None and len(allowed) == len(drawn):
         for end, name in enumerate(("the lowest values allowed", "the highest values allowed")):
             yield name, [_at(item, bounds, end) for item, bounds in zip(drawn, allowed, strict=True)]
-    if other is not None and (moved := _constants_changed(drawn, other)) is not None:
-        yield CONSTANT, moved
 
 
-def _constants_changed(drawn: list[Any], other: list[Any]) -> list[Any] | None:
-    """The inputs with new numbers in floating tensors that both draws share; None without any."""
-    again = [leaf for _, leaf in tensors(other)]
-    floating = [isinstance(leaf, torch.Tensor) and leaf.is_floating_point() for leaf in again]
-    same = [yes and _same(one, leaf) for yes, (_, one), leaf in zip(floating, tensors(drawn), again, strict=False)]
-    return (
-        inputs.numbered(drawn, lambda at, leaf: inputs.through(leaf, _moved) if same[at] else leaf)
-        if any(same)
-        else None
-    )
-
-
-def _each_changed(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
-    """The inputs with one value changed that is equal in both draws and no floating tensor."""
-    for place, ((_, one), (_, again)) in enumerate(zip(tensors(drawn), tensors(other), strict=False)):
-        floating = isinstance(one, torch.Tensor) and one.is_floating_point()
-        if not floating and _same(one, again) and (value := _another(one)) is not None:
-            yield _with_leaf(drawn, place, value)
+def _each_changed(drawn: list[Any], other: list[Any]) -> Iterator[tuple[str, str, list[Any]]]:
+    """The inputs with other values for what is equal in both draws: all floating tensors, others one by one."""
+    pairs = list(zip(tensors(drawn), tensors(other), strict=False))
+    same = {at: one for at, ((_, one), (_, again)) in enumerate(pairs) if _same(one, again)}
+    floating = {at for at, one in same.items() if isinstance(one, torch.Tensor) and one.is_floating_point()}
+    if floating:
+        yield (
+            CONSTANT,
+            "values",
+            inputs.numbered(drawn, lambda at, one: inputs.through(one, _moved) if at in floating else one),
+        )
+    for place in sorted(same.keys() - floating):
+        if (value := _another(same[place])) is not None:
+            yield GIVEN, "constant", _with_leaf(drawn, place, value)
 
 
 def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from profkit.guest.implementation import Implementation
-from profkit.guest.tensors import weights
+from profkit.guest.tensors import staging, weights
 from profkit.judge.events import Events
 from profkit.judge.implementation import spec
 from profkit.judge.remote import LostCandidateError, Remote, RemoteError
@@ -62,6 +62,7 @@ def build(loaded: Iterable[tuple[Remote, float]], first: Implementation, seed: i
     asked = []
     for remote, seconds in loaded:
         with contextlib.suppress(LostCandidateError):
+            remote.share({"given": staging.size(given, remote.device)})
             remote.send("build", given=remote.hand_over(given), seed=seed)
             asked.append((remote, seconds))
     found = [remote for remote, seconds in asked if _built(remote, given, seconds, events)]

@@ -29,8 +29,8 @@ def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Im
             module, "Model", module.get_init_inputs(), other, torch.device("cpu"), precision.TYPES[job.precision], mode
         )
 
-    fixed, drawn = weights.by_another_seed(model, again)
-    return Implementation(subject, module, lock, model, fixed=fixed, drawn=drawn, mode=mode)
+    fixed = weights.by_another_seed(model, again)
+    return Implementation(subject, module, lock, model, fixed=fixed, mode=mode)
 
 
 _OTHER = 0x5BD1E995

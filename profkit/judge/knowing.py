@@ -37,16 +37,31 @@ class Knowing(Asking):
             output = reference.call(arguments)
             facts.settle(self.device)
             inputs.refuse_layouts(arguments, output)
-            self._bytes = staging.size(exchange.describe(output)["value"], self.device)
+            self._make_room(arguments, output)
             events.send("task", **precision.types(reference.model, arguments, output))
             events.send("inputs", tensors=inputs.described(arguments))
             least = PATIENT * (self._company.clock() - began)
             for seed, shape in self._rounds():
                 if shape is not None:
                     events.phase("load", reference.subject.name, least=least)
-                    reference.call(self._fresh(seed, shape))
+                    arguments = self._fresh(seed, shape)
+                    self._make_room(arguments, reference.call(arguments))
                     facts.settle(self.device)
         return not failed
+
+    def _make_room(self, arguments: list[Any], output: Any) -> None:
+        """Room for what goes over at once: data of a batch, or weights; an answer with changed inputs, gradients."""
+        held = self.reference.model.state_dict() if isinstance(self.reference.model, torch.nn.Module) else {}
+        parts = (arguments, exchange.describe(output)["value"], dict(held))
+        given, answer, weights_ = (staging.size(part, self.device) for part in parts)
+        wanted = {"given": given + max(given + 2 * answer, weights_)}
+        wanted["answer"] = given + answer + weights_ * self.differentiated
+        self._room = {way: max(bytes_, wanted[way]) for way, bytes_ in self._room.items()}
+
+    @property
+    def differentiated(self) -> bool:
+        """Whether gradients are compared as well."""
+        return (self._job.backward or getattr(self.reference.module, "backward", False) is True) and not self._job.again
 
     def _vary(self) -> None:
         """Vary inputs that every draw repeats, as far as the reference accepts it.

@@ -32,8 +32,6 @@ _QUIET = 1.0
 _LAST_BREATH = 10.0
 _LOOK, _DRAINED = 0.1, 0.05
 """Poll interval for waiting judges, and the time in which launched work drains [s]."""
-_ANSWER, _SMALL = 4, 64 << 20
-"""Largest answer area: a multiple of the larger of input area, these bytes and the reference's answer."""
 
 
 class LostCandidateError(Exception):
@@ -61,7 +59,7 @@ class RemoteError(RuntimeError):
 class Remote(Implementation):
     """A candidate in a process of its own, whose Guest answers the questions of the same names.
 
-    `turns`: changes of data that go along with the next request. `expected`: device bytes of the reference's answer.
+    `turns`: changes of data that go along with the next request.
     """
 
     def __init__(self, subject: Subject, job: Job, device: torch.device, events: Events) -> None:
@@ -83,8 +81,8 @@ class Remote(Implementation):
         self.forgiven = False
         self._halted: list[int] = []
         # Memory shared with the other process, in both directions.
-        self._areas = {way: staging.Area(device) for way in ("given", "answer")} if device.type == "cuda" else {}
-        self._wanted, self._alone, self.expected = 0, False, 0
+        self._areas: dict[str, staging.Area] = {}
+        self._shared: list[torch.Tensor] = []
 
     def ask(self, question: str, **arguments: Any) -> dict[str, Any]:
         """The answer. Raises RemoteError for an exception there, LostCandidateError for none."""
@@ -117,13 +115,10 @@ class Remote(Implementation):
     def answer(self, limit: float) -> dict[str, Any]:
         """The answer within `limit` seconds, or later where compilers or a busy machine delay it."""
         try:
-            reply = self._heard(limit)
+            return self._heard(limit)
         finally:
             for area in self._areas.values():
                 area.rewind()
-        wanted = reply.get("wanted", 0)
-        self._wanted = wanted if isinstance(wanted, int) else 0
-        return reply
 
     def _heard(self, limit: float) -> dict[str, Any]:
         """The next message; its caveats are passed on."""
@@ -194,7 +189,7 @@ class Remote(Implementation):
             self._events.send("lost", self.subject.name, phase=self.phase)
         self.gone = True
         self.channel.close()
-        staging.leave(self.process, self._areas.values())
+        staging.leave(self.process, self._shared)
         return LostCandidateError(self.subject.name, what)
 
     def _announce(self) -> None:
@@ -244,48 +239,25 @@ class Remote(Implementation):
         if not self.gone:
             self.gone = True
             self.channel.close()
-            staging.leave(self.process, self._areas.values())
+            staging.leave(self.process, self._shared)
+
+    def share(self, room: Mapping[str, int]) -> None:
+        """Share device memory with room for so many bytes either way; where that fails files hold them."""
+        for way, wanted in room.items() if self.device.type == "cuda" else ():
+            staging.give_back(staging.free)
+            if wanted <= (self._areas[way].size if way in self._areas else 0):
+                continue
+            with contextlib.suppress(RuntimeError):
+                memory, handle = staging.allocate(wanted, self.device)
+                self._shared.append(memory)
+                if self.ask("share", way=way, handle=handle.hex(), size=memory.numel()).get("shared") is True:
+                    self._areas[way] = staging.Area(memory)
 
     def hand_over(self, value: Any) -> str:
         """Write a value for the candidate's process; returns the file's name."""
         file = self.fresh_file()
-        area = None
-        if self._areas:
-            staging.give_back(staging.free)
-            # Room that the last answer lacked, or the next one needs.
-            wanted, self._wanted = max(self._wanted, self.expected), 0
-            if wanted <= _ANSWER * max(self._areas["given"].size, _SMALL, self.expected):
-                self._roomy("answer", wanted)
-            area = self._roomy("given", staging.size(value, self.device))
-        exchange.write(value, file, area)
+        exchange.write(value, file, self._areas.get("given"))
         return file.name
-
-    def _roomy(self, way: str, wanted: int) -> staging.Area | None:
-        """The area with room for so many bytes; None: files hold them."""
-        area = self._areas[way]
-        if wanted > area.left and not self._alone:
-            self._widen(way, wanted)
-        return area if 0 < wanted <= area.left else None
-
-    def _widen(self, way: str, wanted: int) -> None:
-        """Share more device memory; never again after a failure."""
-        area = self._areas[way]
-        try:
-            bytes_ = area.larger(wanted, torch.cuda.mem_get_info(self.device)[0])
-            memory, handle = staging.allocate(bytes_, self.device) if bytes_ else (None, b"")
-        except RuntimeError:
-            self._alone = True
-            return
-        if memory is None:
-            return
-        # This reply must not rewind the areas: their contents are still to be read.
-        self.send("share", way=way, handle=handle.hex(), size=bytes_)
-        try:
-            self._alone = self._heard(self._limits[self.phase]).get("shared") is not True
-        except RemoteError:
-            self._alone = True
-        if not self._alone:
-            area.add(memory)
 
     def fresh_file(self) -> Path:
         self._files += 1

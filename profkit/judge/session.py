@@ -80,11 +80,13 @@ class Session(Modes):
         self.events.send("checked", sound=[one.subject.name for one in sound])
         sound = self._time([self.reference, *sound])[1:]
         if not again:
-            sound = self._stressed(sound)
+            self._begin_afresh(True)
+            sound = self._hold(sound, self._unusual(cases.VALUES))
+            self._begin_afresh(False)
         sound = [one for one in sound if not one.gone]
         if not again and (self._served() or self._job.shapes):
             sound = self._more_shapes(sound)
-        if (self._job.backward or getattr(self.reference.module, "backward", False) is True) and not again:
+        if self.differentiated:
             sound = self._backward(sound)
         asked = self._with_other_weights([] if again else [one for one in sound if not one.gone])
         # What may bring a process down comes last, and only where there is one for each.
@@ -103,13 +105,6 @@ class Session(Modes):
         self._company.leave()
         if self.device.type == "cpu" and not (again or cache.ceilings(facts.device_facts(self.device)).exists()):
             self._ceilings()
-
-    def _stressed(self, timed: list[Implementation]) -> list[Implementation]:
-        """Candidates that are right on other values too."""
-        self._begin_afresh(True)
-        left = self._hold(timed, self._unusual(cases.VALUES))
-        self._begin_afresh(False)
-        return left
 
     def _with_other_weights(self, sound: list[Implementation]) -> list[Implementation]:
         """Candidates that are right with other weights too, and again with those that were timed."""
@@ -142,13 +137,8 @@ class Session(Modes):
         self.events.send("allowed", precisions=[str(one) for one in getattr(first.module, "allowed_precisions", ())])
         if job.mode == "judge":
             return list(judge.build(remotes, first, seed, self.events))
-        return self._load_here(seed)
-
-    def _load_here(self, seed: int) -> list[Implementation]:
-        job = self._job
-        make = functools.partial(implementation.candidate, job, first=self.reference, seed=seed, device=self.device)
-        subjects = [subject for subject in job.subjects if subject.role != "reference"]
-        built = [self._built(subject, functools.partial(make, subject)) for subject in subjects]
+        make = functools.partial(implementation.candidate, job, first=first, seed=seed, device=self.device)
+        built = [self._built(one, functools.partial(make, one)) for one in job.subjects if one.role != "reference"]
         return [one for one in built if one is not None]
 
     def _built(self, subject: Subject, build: Callable[[], Implementation]) -> Implementation | None:
@@ -166,6 +156,8 @@ class Session(Modes):
         """Compare on every seed until the first failure. True when the candidate may be timed."""
         name = candidate.subject.name
         with self.blame(candidate.subject, "error") as failed:
+            if isinstance(candidate, Remote):
+                candidate.share(self._room)
             self._give(candidate)
             if self._state.tells:
                 candidate.keep(self._state.values)
@@ -214,8 +206,6 @@ class Session(Modes):
     def compared(self, candidate: Implementation) -> Verdict | None:
         """The verdict of the trials, the first failure if any; None after an exception."""
         name = candidate.subject.name
-        if isinstance(candidate, Remote):
-            candidate.expected = self._bytes
         least, verdict, worst = 0.0, Verdict("ok"), math.inf
         for number, (seed, shape) in enumerate(self._rounds()):
             # The first call is a phase of its own: something may still be compiled in it (Triton).

@@ -104,19 +104,18 @@ class WeightChecks(Timed):
 
     def _weight_trials(self) -> Iterator[Trial]:
         """An in-place update, then weights unlike the constructed ones; none where an update changes nothing."""
-        model, reference = self.reference.model, self.reference
+        model = self.reference.model
         names = weights.changeable(model, self.live.live)
-        every = [*names, *sorted(reference.drawn.difference(names))]
-        if not every or weights.too_many(model):
+        if not names or weights.too_many(model):
             return
         self.put(frozenset(self.live.live))
-        self._held = {name: one.clone() for name, one in model.state_dict().items() if name in every}
-        held = {name: one for name, one in self._held.items() if name in names and not coded(one)}
+        self._held = {name: one.clone() for name, one in model.state_dict().items() if name in names}
+        held = {name: one for name, one in self._held.items() if not coded(one)}
         arguments = self.unseen()
         before = self.ask_reference(inputs.clone(arguments))
         trained = {name: held[name] for name, _ in model.named_parameters(remove_duplicate=False) if name in held}
         spent = 0.0
-        for like, kind, values in self._others(every, trained, held, _longest(arguments)):
+        for like, kind, values in self._others(trained, held, _longest(arguments)):
             began = time.thread_time()
             answer = self._with(arguments, values) if values and spent < _PATIENCE else None
             spent += time.thread_time() - began
@@ -127,11 +126,11 @@ class WeightChecks(Timed):
                 return
 
     def _others(
-        self, every: list[str], trained: dict[str, torch.Tensor], held: Mapping[str, torch.Tensor], length: int
+        self, trained: dict[str, torch.Tensor], held: Mapping[str, torch.Tensor], length: int
     ) -> Iterator[tuple[str, str, dict[str, torch.Tensor]]]:
         """(what they are like, kind, values); "weights": those that a candidate has to be right with."""
         model, seed = self.reference.model, judge.draw(1)[0]
-        yield "they are updated in place", UPDATED, weights.moved(model, every)
+        yield "they are updated in place", UPDATED, weights.moved(model, held)
         # With some signs the answer may be rounding noise.
         for signs in (True, False):
             yield "they have other signs and sizes", "weights", weights.unlike(model, trained, seed, signs=signs)

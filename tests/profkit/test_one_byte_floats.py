@@ -33,9 +33,6 @@ def test_inputs_are_changed_as_others_are_and_never_by_units_in_the_last_place(d
     assert inputs.scalable([one, torch.randn(3)]) == [False, True]
     assert not inputs.repeated([one], [other])
     assert identical(inputs.stirred(one.clone()), one)
-    moved = inputs.rolled(one, 1)
-    assert not identical(moved, one)
-    assert identical(inputs.rolled(moved, -1), one)
     assert alike.Common([one, one], [other, other]).kept([other, one]) is not None
     assert not alike.whole(torch.full((4,), 0.5).to(dtype))
 
@@ -66,15 +63,12 @@ def test_two_numbers_in_a_byte_are_moved_and_never_computed_with():
     assert {"inputs times 10", "inputs with gaps between the elements"} <= found
 
 
-def test_weights_of_one_byte_are_looked_at_and_moved():
+def test_weights_of_one_byte_are_looked_at_and_drawn():
     model = nn.Module()
     model.register_buffer("codes", drawn(torch.float8_e4m3fn, 24, 32))
     model.register_buffer("ones", torch.ones(8).to(torch.float8_e4m3fn))
     model.weight = nn.Parameter(drawn(torch.float8_e5m2, 8, 8), requires_grad=False)
     assert set(weights.constants(model)) == {"ones"}
-    before = {name: one.clone() for name, one in model.state_dict().items()}
-    moved = weights.moved(model, ["codes", "weight"])
-    assert not any(identical(moved[name], before[name]) for name in moved)
     live = weights.draw(model, lambda: model.ones.float() * 2, 1)
     assert live.live["ones"].dtype is torch.float8_e4m3fn
     assert not identical(live.live["ones"], live.constructed["ones"])

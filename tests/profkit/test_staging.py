@@ -28,10 +28,7 @@ torch.cuda.synchronize()
 def two(bytes_=1 << 20):
     """Both ends of one area."""
     memory = torch.zeros(bytes_, dtype=torch.uint8)
-    ends = staging.Area(CPU), staging.Area(CPU)
-    for end in ends:
-        end.add(memory)
-    return *ends, memory
+    return staging.Area(memory), staging.Area(memory), memory
 
 
 VALUES = {
@@ -89,30 +86,18 @@ def test_what_was_read_makes_room_again_and_what_was_not_stays():
     assert mine.left == 2048
 
 
-def test_a_second_stretch_leaves_the_first_readable():
-    mine, theirs, _ = two(1024)
-    first = mine.put([torch.ones(100)])
-    more = torch.zeros(4096, dtype=torch.uint8)
-    mine.add(more)
-    theirs.add(more)
-    second = mine.put([torch.full((500,), 2.0)])
-    assert theirs.take(first)[0].sum() == 100
-    assert theirs.take(second)[0].sum() == 1000
-
-
 @pytest.mark.parametrize(
     "said",
     [
-        [1, 0, 0, 4, "torch.float32", [4], [1]],
-        [0, 1 << 20, 0, 4, "torch.float32", [4], [1]],
-        [0, 0, 0, 1 << 40, "torch.float32", [4], [1]],
-        [0, 0, 0, 4, "torch.float32", [5], [1]],
-        [0, 0, 60, 4, "torch.float32", [4], [1]],
-        [0, 512, 0, 4, "torch.float32", [4], [-1]],
-        [0, 7, 0, 4, "torch.float32", [4], [1]],
-        [0, 0, 0, 4, "torch.nn", [4], [1]],
-        [0, 0, 0, 4, "torch.float32", [4], [1, 1]],
-        [0, 0, 0, True, "torch.float32", [1], [1]],
+        [1 << 20, 0, 4, "torch.float32", [4], [1]],
+        [0, 0, 1 << 40, "torch.float32", [4], [1]],
+        [0, 0, 4, "torch.float32", [5], [1]],
+        [0, 60, 4, "torch.float32", [4], [1]],
+        [512, 0, 4, "torch.float32", [4], [-1]],
+        [7, 0, 4, "torch.float32", [4], [1]],
+        [0, 0, 4, "torch.nn", [4], [1]],
+        [0, 0, 4, "torch.float32", [4], [1, 1]],
+        [0, 0, True, "torch.float32", [1], [1]],
         "nothing",
         None,
     ],
@@ -130,36 +115,33 @@ def test_what_is_no_plain_tensor_goes_by_the_host():
     assert staging.size([1, "x"], CPU) == 0
 
 
-def test_no_stretch_takes_more_than_its_part_of_the_device():
-    area = staging.Area(CPU)
-    assert area.larger(100, 1 << 30) == 32 << 20
-    assert area.larger(200 << 20, 1 << 30) == 200 << 20
-    assert area.larger(300 << 20, 1 << 30) == 0
-    area.add(torch.zeros(1, dtype=torch.uint8).expand(7 << 30))
-    assert area.larger(1 << 20, 1 << 40) == 1 << 30
-    assert area.larger(2 << 30, 1 << 40) == 0
-
-
-@pytest.mark.parametrize(("expected", "shared"), [(0, False), (300 << 20, True), (200 << 20, False)])
-def test_an_answer_gets_the_room_that_the_references_takes_and_no_more_than_a_few_times_that(
-    tmp_path, monkeypatch, expected, shared
-):
-    """However little was given: a product of two thin matrices is large, and a file of it takes seconds."""
+def test_room_is_shared_once_for_what_is_wanted_and_files_hold_what_finds_none(tmp_path, monkeypatch):
     ours, theirs = socket.socketpair()
     job = Job("judge", "A", [], channels={"mine": ours.detach()}, exchange=str(tmp_path))
     (tmp_path / "mine").mkdir()
     one = remote.Remote(Subject("mine", "candidate", "x.py"), job, CPU, None)
-    one._areas = {way: staging.Area(CPU) for way in ("given", "answer")}
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (80 << 30, 80 << 30))
+    one.device, asked = torch.device("cuda"), []
     monkeypatch.setattr(staging, "allocate", lambda bytes_, _: (torch.zeros(bytes_, dtype=torch.uint8), b""))
-    monkeypatch.setattr(one, "send", lambda *_, **__: None)
-    monkeypatch.setattr(one, "_heard", lambda *_: {"shared": True})
-    one.expected, one._wanted = expected, 0 if shared else 900 << 20
+    monkeypatch.setattr(one, "ask", lambda question, way, **_: asked.append(way) or {"shared": way == "given"})
+    for room in ({"given": 1 << 20}, {"given": 1 << 10, "answer": 1 << 10}):
+        one.share(room)
+    assert asked == ["given", "answer"]
+    assert set(one._areas) == {"given"}
+    given = one._areas["given"]
     one.hand_over([torch.ones(3)])
-    assert one._areas["answer"].left >= expected * shared
-    assert (one._areas["answer"].size > 0) is shared
+    used = given.size - given.left
+    assert used > 0
+    one.hand_over([torch.ones(1 << 20)])
+    assert given.size - given.left == used
     theirs.close()
     one.channel.close()
+
+
+def test_no_memory_beyond_its_part_of_the_device_is_shared(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (1 << 30, 1 << 31))
+    monkeypatch.setattr(staging, "_driver", lambda: None)
+    with pytest.raises(staging.NotSharedError):
+        staging.allocate(300 << 20, torch.device("cuda"))
 
 
 def test_a_file_says_where_a_tensor_lies(tmp_path):
@@ -173,11 +155,8 @@ def test_a_file_says_where_a_tensor_lies(tmp_path):
 
 def test_memory_is_given_back_when_the_process_that_has_it_open_is_gone():
     sleeper = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    mine, freed = staging.Area(CPU), []
-    for size in (1 << 10, 1 << 11):
-        mine.add(torch.zeros(size, dtype=torch.uint8))
-    staging.leave(sleeper.pid, [mine, staging.Area(CPU)])
-    assert (mine.size, mine.left) == (0, 0)
+    freed = []
+    staging.leave(sleeper.pid, [torch.zeros(size, dtype=torch.uint8) for size in (1 << 10, 1 << 11)])
     assert staging.give_back(freed.append) == 0
     sleeper.communicate(b"\n")
     assert staging.give_back(freed.append) == 3 << 10

@@ -61,7 +61,7 @@ class Made(nn.Module):
 
 def test_what_every_construction_has_the_same_is_drawn_and_what_is_tiny_counts():
     model = Made().eval()
-    names = weights.by_another_seed(model, Made)[0]
+    names = weights.by_another_seed(model, Made)
     assert names == {"turn", "rising"}
     with torch.no_grad():
         found = weights.draw(model, lambda: model(torch.ones(4, 8)), 1, names)
@@ -69,7 +69,8 @@ def test_what_every_construction_has_the_same_is_drawn_and_what_is_tiny_counts()
     assert len(found.live["turn"].unique()) == 64
     assert float(found.live["scale"].min()) > 0.1
     assert float(found.live["eps"]) < 1e-5
-    assert weights.by_another_seed(model, lambda: nn.Linear(8, 0 // 0))[0] == set()
+    assert weights.by_another_seed(model, lambda: nn.Linear(8, 0 // 0)) == set()
+    assert weights.by_another_seed(nn.BatchNorm1d(4), lambda: 0 / 0) == set(), "nothing has to be constructed for these"
 
 
 def test_the_identity_under_another_name_may_be_turned_over():
@@ -194,9 +195,10 @@ def test_counterparts_have_the_name_or_the_numbers():
     reference = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 3))
     known = reference.state_dict()
     other = nn.Module()
-    other.a, other.b = nn.Parameter(known["0.weight"].clone().reshape(6)), nn.Parameter(torch.rand(2))
+    other.a = nn.Parameter(known["0.weight"].clone())
     found = weights.match(other, known, {})
-    assert (found.pairs, found.unnamed) == ({"0.weight": "a"}, tuple(known))
+    assert (found.pairs, found.unnamed) == ({}, tuple(known))
+    assert weights.match(other, known, {"0.weight": known["0.weight"]}).pairs == {"0.weight": "a"}
     assert weights.match(reference, known, {}).pairs == {name: name for name in known}
     assert weights.match(object(), known, {}).pairs == {}
 
@@ -219,33 +221,7 @@ def test_what_is_tied_gets_one_value_and_it_is_put_in_place():
     assert weights.changeable(object(), []) == []
 
 
-class Packed(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("codes", torch.randint(0, 256, (6, 16), dtype=torch.uint8))
-        self.register_buffer("scales", torch.rand(6))
-        self.register_buffer("bounds", torch.randint(1, 9, (12,)).cumsum(0))
-        self.register_buffer("places", torch.randint(0, 5, (2, 40)))
-        self.register_buffer("mask", torch.ones(4, 4).tril().bool())
-        self.register_buffer("count", torch.zeros((), dtype=torch.long))
-        self.register_buffer("own", torch.randn(3), persistent=False)
-
-
-def test_buffers_that_every_construction_draws_are_weights():
-    assert weights.by_another_seed(Packed(), Packed)[1] == {"codes", "scales", "bounds", "places"}
-    assert weights.by_another_seed(nn.BatchNorm1d(4), lambda: 0 / 0)[1] == set(), (
-        "nothing has to be constructed for these"
-    )
-    assert weights.by_another_seed(Packed(), lambda: 0 / 0)[1] == weights.by_another_seed(object(), Packed)[1] == set()
-
-
-def test_whole_numbers_are_moved_and_what_is_in_order_and_zeros_stay():
-    model = Packed()
-    before = {name: one.clone() for name, one in model.state_dict().items()}
-    found = weights.moved(model, ["codes", "scales", "bounds", "places", "mask", "count"])
-    assert torch.equal(found["codes"], before["codes"].roll(1, 1))
-    assert torch.equal(found["places"], before["places"].roll(1, 1)), "pairs of places stay pairs"
-    assert all(torch.equal(found[name], before[name]) for name in ("bounds", "count"))
+def test_zeros_stay_in_an_update():
     table = nn.Embedding(6, 4, padding_idx=2)
     assert not weights.moved(table, ["weight"])["weight"][2].any(), "no training changes it"
 

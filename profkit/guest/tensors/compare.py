@@ -191,33 +191,28 @@ def strange(got: torch.Tensor, want: torch.Tensor) -> str:
     return next((f"{n} of {want.numel()} elements are {name}" for name, n in found.items() if n), "")
 
 
-def figures(candidate: Any, reference: Any, *, middle: bool = True) -> dict[str, float]:
-    """The figures of `Verdict`; with `middle` also means and medians, which take longer."""
-    names = FIGURES if middle else FIGURES[:2]
-    largest = dict.fromkeys(names, 0.0)
+def figures(candidate: Any, reference: Any) -> dict[str, float]:
+    """The figures of `Verdict`."""
+    largest = dict.fromkeys(FIGURES, 0.0)
     for (_, a), (_, b) in zip(tensors(candidate), tensors(reference), strict=True):
         if isinstance(b, torch.Tensor) and inexact(b) and b.numel():
-            for name, value in _leaf_figures(a, b, middle).items():
+            for name, value in zip(FIGURES, _leaf_figures(a, b), strict=True):
                 largest[name] = max(largest[name], value)
     return largest
 
 
-def _leaf_figures(got: torch.Tensor, want: torch.Tensor, middle: bool) -> dict[str, float]:
-    scale, most, relative = rms(want), 0.0, 0.0
-    absolute, shares = [], []
-    for error, size in _errors(got, want, scale):
+def _leaf_figures(got: torch.Tensor, want: torch.Tensor) -> list[float]:
+    """The largest errors, and the means and medians of a sample."""
+    most, absolute, shares = [], [], []
+    for error, size in _errors(got, want, rms(want)):
         share = error / size.clamp_min(1e-300)
-        here, there = scalars(error.max(), share.max())
-        most, relative = max(most, here), max(relative, there)
-        if middle:
-            absolute.append(thin(error.to(torch.float32)))
-            shares.append(thin(share.to(torch.float32)))
-    if not middle:
-        return {"max_abs": most, "max_rel": relative}
+        most.append(torch.stack([error.max(), share.max()]))
+        absolute.append(thin(error.to(torch.float32)))
+        shares.append(thin(share.to(torch.float32)))
     a, s = (torch.cat(one).sort().values for one in (absolute, shares))
     mid = (len(a) - 1) // 2
-    values = scalars(a.mean(dtype=torch.float64), a[mid], s.mean(dtype=torch.float64), s[mid])
-    return dict(zip(FIGURES, (most, relative, *values), strict=True))
+    wide = torch.float64
+    return scalars(*torch.stack(most).amax(0), a.mean(dtype=wide), a[mid], s.mean(dtype=wide), s[mid])
 
 
 def _errors(got: torch.Tensor, want: torch.Tensor, scale: float) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:

@@ -17,9 +17,8 @@ from typing import Any
 
 import torch
 
-from profkit.guest.tensors import inputs
+from profkit.guest.tensors import inputs, staging
 from profkit.guest.tensors.compare import tensors
-from profkit.guest.tensors.staging import Area
 from profkit.rundir.files import unwritable
 
 _SLACK = 1 << 20
@@ -28,9 +27,9 @@ _ALIEN = "__not_a_tensor__"
 getattr(torch.serialization, "set_crc32_options", lambda _: None)(False)
 
 
-def write(value: Any, file: Path, area: Area | None = None) -> None:
-    """Save tensors, those on the device to the area if any. Raises ProfkitError."""
-    if area is not None:
+def write(value: Any, file: Path, area: staging.Area | None = None) -> None:
+    """Save tensors, those on the device to the area if any with room for them. Raises ProfkitError."""
+    if area is not None and 0 < staging.size(value, area.device) <= area.left:
         value = area.put(value)
     size = sum(
         leaf.untyped_storage().nbytes()
@@ -53,7 +52,7 @@ def write(value: Any, file: Path, area: Area | None = None) -> None:
         raise unwritable(file, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from error
 
 
-def read(file: Path, device: torch.device, *, trusted: bool, area: Area | None = None) -> Any:
+def read(file: Path, device: torch.device, *, trusted: bool, area: staging.Area | None = None) -> Any:
     """Load what `write` saved, onto the device, and delete the file.
 
     Tensors in the area are copied out. `trusted` files are mapped copy-on-write on the CPU. Raises ValueError for

@@ -165,18 +165,6 @@ def memory(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.as_strided((span(tensor.shape, tensor.stride()),), (1,), tensor.storage_offset())
 
 
-def rolled(tensor: torch.Tensor, places: int) -> torch.Tensor:
-    """Integers, or one-byte floats, rolled along their longest axis; sorted ones unchanged."""
-    if coded(tensor):
-        return rolled(tensor.view(torch.uint8), places).view(tensor.dtype)
-    if not tensor.dim():
-        return tensor
-    axis = max(range(tensor.dim()), key=tensor.shape.__getitem__)
-    # A sorted axis, rolled or not, falls once at most.
-    falls = (tensor.roll(-1, axis) < tensor).sum(axis)
-    return tensor.roll(places, axis) if bool((falls > 1).any()) else tensor
-
-
 def stirred(tensor: torch.Tensor, units: float = STIRRED) -> torch.Tensor:
     """Perturb every element in place by up to so many ulps of the largest; not one-byte types."""
     if inexact(tensor) and tensor.numel() and not coded(tensor):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import psutil
@@ -21,48 +21,25 @@ from profkit.guest.tensors.compare import tensors
 
 _LIES = "__lies_at__"
 _ALIGNED = 512
-_LEAST = 32 << 20
 _MOST, _PART, _BLOCK = 8 << 30, 4, 2 << 20
-"""Most bytes of an area, divisor of the free memory per stretch, and granularity of sharing."""
+"""Most bytes to share, divisor of the free memory, and granularity of sharing."""
 
 
 class Area:
-    """One direction of transfer as one process sees it: stretches of bytes, the last one in use."""
+    """One direction of transfer as one process sees it: bytes on the device, used from the start on."""
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-        self._stretches: list[torch.Tensor] = []
-        self._used = 0
+    def __init__(self, memory: torch.Tensor) -> None:
+        self.device, self._memory, self._used = memory.device, memory, 0
+        self.size = int(memory.numel())
 
     @property
     def left(self) -> int:
         """Bytes of room for `put`."""
-        return self._stretches[-1].numel() - self._used if self._stretches else 0
-
-    @property
-    def size(self) -> int:
-        """Bytes of all stretches."""
-        return sum(one.numel() for one in self._stretches)
-
-    def add(self, memory: torch.Tensor) -> None:
-        """Continue in this stretch (bytes on the device); the others stay readable."""
-        self._stretches.append(memory)
-        self._used = 0
+        return self.size - self._used
 
     def rewind(self) -> None:
         """Use the memory again: its contents have been read."""
         self._used = 0
-
-    def let_go(self) -> list[torch.Tensor]:
-        """Give up all stretches, and return them."""
-        stretches, self._stretches, self._used = self._stretches, [], 0
-        return stretches
-
-    def larger(self, wanted: int, free: int) -> int:
-        """Bytes of the next stretch for so many bytes; 0 where the device has too few free."""
-        good = max(wanted, _LEAST, 2 * self._stretches[-1].numel() if self._stretches else 0)
-        most = min(free // _PART, _MOST - self.size) // _BLOCK * _BLOCK
-        return min(-(-good // _BLOCK) * _BLOCK, most) if wanted <= most else 0
 
     def put(self, value: Any) -> Any:
         """The value with its tensors copied here; needs `size(value, device)` bytes of room."""
@@ -78,9 +55,8 @@ class Area:
         self._used += _round(bytes_)
         if span:
             flat = tensor.as_strided((span,), (1,), tensor.storage_offset() - ahead)
-            self._stretches[-1][begin : begin + bytes_].view(tensor.dtype).copy_(flat)
-        where = [len(self._stretches) - 1, begin, ahead, span]
-        return {_LIES: [*where, str(tensor.dtype), list(tensor.shape), list(tensor.stride())]}
+            self._memory[begin : begin + bytes_].view(tensor.dtype).copy_(flat)
+        return {_LIES: [begin, ahead, span, str(tensor.dtype), list(tensor.shape), list(tensor.stride())]}
 
     def take(self, value: Any) -> Any:
         """The value with copies of the tensors here. Raises ValueError for invalid addresses."""
@@ -99,45 +75,43 @@ class Area:
 
     def _copy(self, said: Any) -> torch.Tensor:
         try:
-            number, begin, ahead, span = (_whole(part) for part in said[:4])
-            dtype = getattr(torch, str(said[4]).removeprefix("torch."))
-            shape, stride = ([_whole(part) for part in parts] for parts in said[5:])
-            stretch = self._stretches[number]
+            begin, ahead, span = (_whole(part) for part in said[:3])
+            dtype = getattr(torch, str(said[3]).removeprefix("torch."))
+            shape, stride = ([_whole(part) for part in parts] for parts in said[4:])
             if not isinstance(dtype, torch.dtype) or len(shape) != len(stride) or begin % _ALIGNED:
                 raise ValueError("no tensor")
             bytes_ = span * dtype.itemsize
-            if begin + bytes_ > stretch.numel() or (0 not in shape and ahead + inputs.span(shape, stride) > span):
+            if begin + bytes_ > self.size or (0 not in shape and ahead + inputs.span(shape, stride) > span):
                 raise ValueError("it ends elsewhere")
         except (AttributeError, IndexError, TypeError, ValueError) as error:
             raise ValueError(f"a tensor that lies nowhere: {error}") from error
         if 0 in shape:
             return torch.empty_strided(shape, stride, dtype=dtype, device=self.device)
-        flat = stretch[begin : begin + bytes_].clone().view(dtype)
+        flat = self._memory[begin : begin + bytes_].clone().view(dtype)
         return flat.as_strided(shape, stride, ahead)
 
 
 _left: deque[tuple[int, list[torch.Tensor]]] = deque()
 
 
-def leave(process: int, areas: Iterable[Area]) -> None:
+def leave(process: int, memory: list[torch.Tensor]) -> None:
     """Note memory made by `allocate` for release once that process has ended."""
-    stretches = [one for area in areas for one in area.let_go()]
-    if stretches and process:
-        _left.append((process, stretches))
+    if memory and process:
+        _left.append((process, memory))
 
 
 def give_back(free: Callable[[torch.Tensor], None]) -> int:
     """Free the memory of ended processes; returns the bytes."""
     freed = 0
     for _ in range(len(_left)):
-        process, stretches = _left.popleft()
+        process, memory = _left.popleft()
         if psutil.pid_exists(process):
-            _left.append((process, stretches))
+            _left.append((process, memory))
             continue
-        for stretch in stretches:
-            freed += stretch.numel()
+        for one in memory:
+            freed += one.numel()
             with contextlib.suppress(NotSharedError):
-                free(stretch)
+                free(one)
     return freed
 
 
@@ -184,8 +158,10 @@ class NotSharedError(RuntimeError):
 
 
 def allocate(bytes_: int, device: torch.device) -> tuple[torch.Tensor, bytes]:
-    """(device memory, its IPC handle). Raises NotSharedError."""
-    driver = _driver()
+    """(device memory, its IPC handle). Raises NotSharedError, also where the device has too little free."""
+    driver, bytes_ = _driver(), -(-bytes_ // _BLOCK) * _BLOCK
+    if bytes_ > min(torch.cuda.mem_get_info(device)[0] // _PART, _MOST):
+        raise NotSharedError(f"{bytes_} bytes are too many")
     pointer, handle = ctypes.c_uint64(), _Handle()
     _done("cuMemAlloc", driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(bytes_)))
     try:

@@ -16,8 +16,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from profkit.guest.tensors import inputs
-from profkit.guest.tensors.compare import coded, identical, numbers, rms, tensors
+from profkit.guest.tensors.compare import numbers, rms, tensors
 
 _SHARES = (1.0, 0.25, 0.0625)
 """Shares of the change to try, until the answer stays steady."""
@@ -89,31 +88,18 @@ def constants(model: Any, fixed: Collection[str] = ()) -> dict[str, torch.Tensor
     return {name: tensor for name, tensor in model.state_dict().items() if name in fixed or constant(tensor)}
 
 
-def by_another_seed(model: Any, again: Callable[[], Any]) -> tuple[frozenset[str], frozenset[str]]:
-    """Names of parameters that another seed repeats, and of buffers that it changes.
-
-    The parameters are trained and not constant; the buffers are kept, as quantized weights.
-    """
-    if not isinstance(model, torch.nn.Module):
-        return frozenset(), frozenset()
-    trained = dict(model.named_parameters(remove_duplicate=False))
-    regular = {name: one for name, one in trained.items() if _regular(one)}
-    kept = {name: one for name, one in model.state_dict().items() if name not in trained and _readable(one)}
-    kept = {name: one for name, one in kept.items() if bool((one != one.reshape(-1)[0]).any())}
-    other = _other(model, again) if regular or kept else {}
-    fixed = frozenset(name for name, one in regular.items() if name in other and alike(other[name], one))
-    return fixed, frozenset(name for name, one in kept.items() if name in other and not alike(other[name], one))
-
-
-def _other(model: torch.nn.Module, again: Callable[[], Any]) -> dict[str, torch.Tensor]:
-    """State of another construction; {} where the model is too large or its construction fails."""
-    if too_many(model):
-        return {}
+def by_another_seed(model: Any, again: Callable[[], Any]) -> frozenset[str]:
+    """Names of trained parameters, not constant, that another seed repeats; none where it cannot be constructed."""
+    named = model.named_parameters(remove_duplicate=False) if isinstance(model, torch.nn.Module) else ()
+    regular = {name: one for name, one in named if _regular(one)}
+    if not regular or too_many(model):
+        return frozenset()
     try:
-        return dict(again().state_dict())
+        other = dict(again().state_dict())
     except Exception:
         traceback.print_exc()
-        return {}
+        return frozenset()
+    return frozenset(name for name, one in regular.items() if name in other and alike(other[name], one))
 
 
 def too_many(model: torch.nn.Module) -> bool:
@@ -233,10 +219,6 @@ def match(model: Any, known: Mapping[str, Any], constructed: Mapping[str, torch.
             ordered |= len(names) > 1 or not constant(value)
         else:
             missing += names
-    for name, value in known.items():
-        if name not in pairs and name not in constructed and value.is_floating_point():
-            free = [one for one in own if one not in pairs.values() and own[one].numel() == value.numel()]
-            pairs |= [(name, one) for one in free[:MOST_NAMED] if _equal(own[one], value)][:1]
     taken = {*pairs.values(), *known}
     unnamed = tuple(name for name in known if pairs.get(name) != name)
     return Match(pairs, tuple(missing), _bare(model, taken, missing, constructed), ordered, unnamed)
@@ -287,14 +269,12 @@ def changeable(model: Any, live: Collection[str]) -> list[str]:
 
 
 def moved(model: Any, names: Collection[str]) -> dict[str, torch.Tensor]:
-    """These weights after an update: rolled by one place, and numbers halved.
+    """These weights after an update: rolled by one place, and halved.
 
     Zeros stay, as the padding row of a table does in training.
     """
 
     def update(value: torch.Tensor) -> torch.Tensor:
-        if not value.is_floating_point() or coded(value):
-            return inputs.rolled(value, 1)
         new = value.clone()
         new[value != 0] = value[value != 0].roll(1) * 0.5
         return new
@@ -333,7 +313,3 @@ def near(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 _NARROW = 0.07
-
-
-def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.dtype == other.dtype and identical(one.reshape(-1).to(other.device), other.reshape(-1))

@@ -138,7 +138,7 @@ class Case:
     def judged(self, got: Any, *, exact: bool = False, full: bool = False, strict: bool = False) -> Verdict:
         """The verdict on an answer.
 
-        exact: measure the bits even where the size of the error would do. full: with means and medians. strict: reject a type
+        exact: measure the bits even where the size of the error would do. full: with the figures. strict: reject a type
         coarser than the task's.
         """
         known = self._oracle.precision
@@ -168,7 +168,7 @@ class Case:
                 if found < least and (self._drawn or found < min(least, self._own(n) - _RARE)):
                     return Verdict("mismatch", f"{where}: {what}", bits=found)
             bits = min(bits, found)
-        shown: dict[str, Any] = figures(_after(got), _after(self.want), middle=full)
+        shown: dict[str, Any] = figures(_after(got), _after(self.want)) if full else {}
         return Verdict(
             "ok", precision="" if exactly else known.named(bits), bits=None if exactly else bounded(bits), **shown
         )
