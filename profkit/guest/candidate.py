@@ -20,13 +20,12 @@ from typing import Any
 
 import torch
 
-from profkit.guest import backward, facts, heap, settings
+from profkit.guest import backward, facts, settings
 from profkit.guest.build import extensions, loading
 from profkit.guest.channel import Channel, EndedError
 from profkit.guest.clocks import cupti
 from profkit.guest.clocks.clocks import CpuClock, CudaClock, HostClock
-from profkit.guest.failure import classified
-from profkit.guest.implementation import candidate
+from profkit.guest.implementation import candidate, classified
 from profkit.guest.subject import Change, TimedCall, batch, place, spoil
 from profkit.guest.tensors import exchange, inputs, staging, state
 from profkit.guest.tensors.compare import same, tensors
@@ -87,7 +86,7 @@ class Guest:
         self._areas: dict[str, staging.Area] = {}
         torch.set_grad_enabled(False)
         if self._device.type == "cpu":
-            heap.keep()
+            facts.keep_heap()
 
     def rewind(self) -> None:
         """Use the memory that the judge reads answers from again."""

@@ -1,8 +1,9 @@
-"""A loaded implementation of this process: the reference, or a candidate."""
+"""A loaded implementation of this process, the reference or a candidate, and what its exceptions mean."""
 
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -10,9 +11,9 @@ from typing import Any
 
 import torch
 
-from profkit.guest import backward
+from profkit.guest import backward, facts
 from profkit.guest.build import birth, loading
-from profkit.guest.subject import plain, spoil
+from profkit.guest.subject import ChangedResultError, plain, spoil
 from profkit.guest.tensors import inputs, precision, state, weights
 from profkit.launch.protocol import Subject
 
@@ -110,3 +111,25 @@ def candidate(
     model = birth.construct(module, spec, seed, device, precision.TYPES[kind])
     match = weights.match(model, spec["weights"] or {}, spec["constructed"])
     return Implementation(subject, module, lock, model, match=match, precision=kind, own=spec["own"])
+
+
+@dataclass(frozen=True)
+class Failure:
+    """`status`: "" for the phase's default; `lost`: the CUDA context is lost too."""
+
+    status: str
+    reason: str
+    tail: str
+    lost: bool = False
+
+
+def classified(error: Exception, status: str) -> Failure:
+    """Classify an exception; `status` by default."""
+    lines = str(error).strip().splitlines() or [""]
+    tail = "".join(traceback.format_exception(error)).strip()[-3000:]
+    if isinstance(error, ChangedResultError):
+        return Failure(error.status, lines[0][:500], tail)
+    lost = facts.context_lost(error)
+    if loading.is_compile_error(error):
+        status = "compile-error"
+    return Failure(status, f"{type(error).__name__}: {lines[0]}"[:500], tail, lost)

@@ -15,8 +15,7 @@ import torch
 from profkit.errors import ProfkitError
 from profkit.guest import facts
 from profkit.guest.clocks import timing
-from profkit.guest.failure import classified
-from profkit.guest.implementation import Implementation
+from profkit.guest.implementation import Implementation, classified
 from profkit.guest.tensors import inputs, state, weights
 from profkit.guest.tensors.compare import Verdict, close, figures, form, inexact, strange, tensors
 from profkit.judge import guests as judge

@@ -9,8 +9,8 @@ import msgspec
 
 from profkit.guest import facts
 from profkit.guest.implementation import Implementation
-from profkit.guest.ranges import annotated
 from profkit.guest.tensors import inputs
+from profkit.judge.timed import annotated
 from profkit.judge.weight_checks import WeightChecks
 from profkit.launch.alone import counting
 from profkit.torch_tools import perturb

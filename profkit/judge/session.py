@@ -13,12 +13,12 @@ from typing import Any
 import torch
 
 from profkit.errors import ProfkitError
-from profkit.guest import facts, heap, settings
+from profkit.guest import facts, settings
 from profkit.guest.build import loading
 from profkit.guest.implementation import Implementation
 from profkit.guest.tensors import inputs, state
 from profkit.guest.tensors.compare import Left, Verdict, same, tensors
-from profkit.judge import cases, implementation
+from profkit.judge import cases
 from profkit.judge import guests as judge
 from profkit.judge.events import Events
 from profkit.judge.modes import Modes
@@ -51,7 +51,7 @@ class Session(Modes):
             if self._job.lines:
                 loading.with_line_tables()
         else:
-            heap.keep()
+            facts.keep_heap()
         candidates = self._load()
         if candidates is None:
             return
@@ -128,7 +128,7 @@ class Session(Modes):
         def construct() -> Implementation:
             # The host draws the weights: others may time meanwhile.
             with self._company.apart():
-                return implementation.reference(job, subject, seed, self.device)
+                return judge.reference(job, subject, seed, self.device)
 
         first = self._built(subject, construct)
         if first is None:
@@ -137,7 +137,7 @@ class Session(Modes):
         self.events.send("allowed", precisions=[str(one) for one in getattr(first.module, "allowed_precisions", ())])
         if job.mode == "judge":
             return list(judge.build(remotes, first, seed, self.events))
-        make = functools.partial(implementation.candidate, job, first=first, seed=seed, device=self.device)
+        make = functools.partial(judge.candidate, job, first=first, seed=seed, device=self.device)
         built = [self._built(one, functools.partial(make, one)) for one in job.subjects if one.role != "reference"]
         return [one for one in built if one is not None]
 

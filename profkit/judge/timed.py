@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ import torch
 from profkit.guest import backward, facts, settings
 from profkit.guest.build import loading
 from profkit.guest.implementation import Implementation
-from profkit.guest.ranges import annotated
 from profkit.guest.subject import Data, TimedCall, set_count
 from profkit.guest.tensors import inputs, state
 from profkit.guest.tensors.compare import Verdict, tensors
@@ -28,6 +28,7 @@ from profkit.judge.timing import engine
 from profkit.judge.timing.claims import RemoteCall
 from profkit.launch.protocol import Job, Subject
 
+DOMAIN = "profkit"
 SHAPES = "shapes"
 """Folder beside timings.csv: a folder a shape of get_more_inputs, with the same files."""
 _WRONG_GRADIENT = "wrong-gradient"
@@ -301,3 +302,17 @@ class Timed(Knowing):
         answer = self.answer(inputs.clone(given), alive)
         self.put(frozenset(self.live.live))
         return answer
+
+
+@contextlib.contextmanager
+def annotated(*names: str) -> Iterator[None]:
+    """NVTX ranges of these names in the domain of profkit, outermost first."""
+    import nvtx
+
+    for name in names:
+        nvtx.push_range(name, domain=DOMAIN)
+    try:
+        yield
+    finally:
+        for _ in names:
+            nvtx.pop_range(domain=DOMAIN)

@@ -16,7 +16,6 @@ from profkit.guest.implementation import Implementation
 from profkit.guest.tensors import inputs, weights
 from profkit.guest.tensors.compare import Verdict, close, coded, tensors
 from profkit.judge import guests as judge
-from profkit.judge import implementation
 from profkit.judge.cases import Trial
 from profkit.judge.events import Events
 from profkit.judge.precision import memory_stress
@@ -89,7 +88,7 @@ class WeightChecks(Timed):
             self.events.phase("build", candidate.subject.name)
             try:
                 self.put(frozenset(self.live.live))
-                spec = implementation.spec(self.reference, self.built_with, self.live, loaded=loaded)
+                spec = judge.spec(self.reference, self.built_with, self.live, loaded=loaded)
                 with settings.kept(candidate.subject.name, self.events):
                     candidate.rebuild(spec, self.built_with, self.device)
                 if self._right(candidate, candidate.alive):

@@ -10,7 +10,7 @@ import torch
 
 from profkit.cli.contests.kernelbench import kernelbench_ as command
 from profkit.contests.kernelbench.files import read_baseline, read_results
-from profkit.guest import heap, settings
+from profkit.guest import facts, settings
 from profkit.guest.tensors import precision
 from profkit.study.study import open_study
 from profkit.targets import backends
@@ -182,4 +182,4 @@ def test_both_baselines_have_the_official_form(place):
 
 
 def test_the_heap_is_kept_where_the_c_library_can():
-    assert heap.keep() == (platform.libc_ver()[0] == "glibc")
+    assert facts.keep_heap() == (platform.libc_ver()[0] == "glibc")

@@ -11,7 +11,7 @@ import torch
 from profkit.guest import subject
 from profkit.guest.clocks import timing
 from profkit.guest.clocks.clocks import CpuClock
-from profkit.guest.failure import classified
+from profkit.guest.implementation import classified
 from profkit.guest.subject import Data, TimedCall
 from profkit.guest.tensors.compare import Verdict, close
 from profkit.judge.timing.engine import _Comparing
