@@ -109,11 +109,10 @@ class Guest:
             exchange.read(self._folder / given, place, trusted=True, area=self._areas.get("given")), place
         )
 
-    def _give(self, value: Any, file: str) -> dict[str, Any]:
+    def _give(self, value: Any, file: str) -> None:
         """Hand an answer over."""
         facts.settle(self._device)
         exchange.write(exchange.describe(value), self._folder / file, self._areas.get("answer"))
-        return {}
 
     def load(self) -> dict[str, Any]:
         """Import the candidate; its extensions are built here, in parallel with other processes."""
@@ -150,46 +149,27 @@ class Guest:
         found = {name: getattr(self._one.match, name) for name in ("missing", "bare", "ordered", "unnamed")}
         return {"seconds": time.perf_counter() - began, **found}
 
-    def rebuild(self, given: str, seed: int) -> None:
-        """Construct the model once more, with weights that are live meanwhile."""
+    def do(self, method: str, given: str, output: str) -> None:
+        """The result of a method of the implementation."""
+        # What is constructed is made on the host, as the reference was.
+        arguments = self._take(given, torch.device("cpu") if method == "rebuild" else None)
         with self._settings_kept():
-            self._one.rebuild(self._take(given, torch.device("cpu")), seed, self._device)
+            result = getattr(self._one, method)(*arguments)
+        self._give(result, output)
 
-    def restore(self) -> None:
-        self._one.restore()
-
-    def take(self, given: str) -> None:
-        self._one.take(self._take(given))
-
-    def keep(self, given: str) -> None:
-        self._one.keep(self._take(given))
-
-    def left(self, given: str, output: str, seed: int) -> dict[str, Any]:
-        arguments, values = self._take(given)
-        return self._give(self._one.left(arguments, seed, values), output)
-
-    def parameters(self) -> dict[str, Any]:
-        return {"shapes": self._one.parameters()}
-
-    def gradients(self, given: str, output: str, wanted: Sequence[str]) -> dict[str, Any]:
-        return self._give(self._one.gradients(self._take(given), wanted), output)
-
-    def call(self, given: str, output: str, seed: int) -> dict[str, Any]:
+    def call(self, given: str, output: str, seed: int) -> None:
         """One call; the output goes back, and the inputs after in-place mutation."""
         before = self._take(given)
         # Ordinary memory, with its pages present.
         arguments = inputs.clone(before)
         with self._settings_kept(called=True):
             got = self._one.afresh(arguments, seed)
-        reply = self._give(got, output)
-        if not same(arguments, before):
-            reply["changed"] = f"{Path(output).stem}-inputs.pt"
-            self._give(arguments, reply["changed"])
+            facts.settle(self._device)
+        self._give((got, None if same(arguments, before) else arguments), output)
         spoil(got, self._one.model, self._one.own)
         del got, arguments, before
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
-        return reply
 
     def ready(self, of: str, wanted: Sequence[str]) -> None:
         """Time the call itself, or a pass of backward.PASSES, from now on."""
@@ -207,10 +187,8 @@ class Guest:
         facts.settle(self._device)
         self._call.witness()
 
-    def output(self, output: str) -> dict[str, Any]:
-        if self._call.last is None:
-            return {"there": False}
-        return {"there": True, **self._give(self._call.last, output)}
+    def output(self, output: str) -> None:
+        self._give(self._call.last, output)
 
     def warm_up(self, method: str) -> dict[str, Any]:
         return {"calls": self._clock(method).warm_up(self._call)}

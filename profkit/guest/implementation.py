@@ -17,6 +17,8 @@ from profkit.guest.subject import ChangedResultError, plain, spoil
 from profkit.guest.tensors import inputs, precision, state, weights
 from profkit.launch.protocol import Subject
 
+CPU = torch.device("cpu")
+
 
 @dataclass(eq=False)
 class Implementation:
@@ -35,6 +37,7 @@ class Implementation:
     match: weights.Match = field(default_factory=weights.Match)
     alive: frozenset[str] = frozenset()
     precision: str = ""
+    device: torch.device = CPU
     fixed: frozenset[str] = frozenset()
     kept: Mapping[str, torch.Tensor] = field(default_factory=dict)
     own: Sequence[str] = ()
@@ -86,11 +89,11 @@ class Implementation:
         """Put values, by the reference's names, into its weights."""
         weights.put(self.model, values, self.match.pairs)
 
-    def rebuild(self, spec: Mapping[str, Any], seed: int, device: torch.device) -> None:
+    def rebuild(self, spec: Mapping[str, Any], seed: int) -> None:
         """Construct it again from `init`, with `live` for constant weights, then load `weights`."""
         loading.use(self.lock)
         self.was = self.model if self.was is None else self.was
-        self.model = birth.construct(self.module, spec, seed, device, precision.TYPES[self.precision])
+        self.model = birth.construct(self.module, spec, seed, self.device, precision.TYPES[self.precision])
 
     def restore(self) -> None:
         """Go back to the model before `rebuild`."""
@@ -110,7 +113,7 @@ def candidate(
     module, lock = loaded
     model = birth.construct(module, spec, seed, device, precision.TYPES[kind])
     match = weights.match(model, spec["weights"] or {}, spec["constructed"])
-    return Implementation(subject, module, lock, model, match=match, precision=kind, own=spec["own"])
+    return Implementation(subject, module, lock, model, match=match, precision=kind, device=device, own=spec["own"])
 
 
 @dataclass(frozen=True)

@@ -282,53 +282,48 @@ class Remote(Implementation):
             torch.cuda.empty_cache()
         clock = self.company.clock if self.company is not None else time.monotonic
         given, answer, began = self.hand_over(list(arguments)), self.fresh_file(), clock()
-        reply = self.ask("call", given=given, output=answer.name, seed=seed)
+        self.ask("call", given=given, output=answer.name, seed=seed)
         if not self._called:
             # Later calls may be as slow.
             self._called, self.patience = True, PATIENT * (clock() - began)
-        output = self.output(answer)
-        if reply.get("changed"):
-            _change(arguments, self.output(answer.with_name(str(reply["changed"]))))
+        both = self.output(answer)
+        if not isinstance(both, tuple) or len(both) != 2:
+            raise self.nonsense()
+        output, changed = both
+        # Repeat the in-place mutation of the other process.
+        for (_, mine), (_, theirs) in zip(tensors(list(arguments)), tensors(changed), strict=False):
+            if isinstance(mine, torch.Tensor) and isinstance(theirs, torch.Tensor) and mine.shape == theirs.shape:
+                mine.copy_(theirs)
         return output
 
     def keep(self, values: Mapping[str, torch.Tensor]) -> None:
-        self._ask("keep", given=self.hand_over(dict(values)))
+        self._do("keep", dict(values))
 
     def left(self, arguments: list[Any], seed: int, values: Mapping[str, torch.Tensor]) -> Any:
-        return self._answered("left", [arguments, dict(values)], seed=seed)
+        return self._do("left", arguments, seed, dict(values))
 
     def parameters(self) -> dict[str, list[int]]:
-        shapes = self._ask("parameters").get("shapes")
+        shapes = self._do("parameters")
         if not isinstance(shapes, dict):
             raise self.nonsense()
         return shapes
 
     def gradients(self, given: list[Any], wanted: Sequence[str]) -> Any:
-        return self._answered("gradients", given, phase="first", wanted=list(wanted))
+        return self._do("gradients", given, list(wanted), phase="first")
 
     def take(self, values: Mapping[str, torch.Tensor]) -> None:
-        self._ask("take", given=self.hand_over(dict(values)))
+        self._do("take", dict(values))
 
-    def rebuild(self, spec: Mapping[str, Any], seed: int, device: torch.device) -> None:
+    def rebuild(self, spec: Mapping[str, Any], seed: int) -> None:
         self._called = False
-        self._ask("rebuild", phase="first", given=self.hand_over(dict(spec)), seed=seed)
+        self._do("rebuild", dict(spec), seed, phase="first")
 
     def restore(self) -> None:
         self._called = False
-        self._ask("restore")
+        self._do("restore")
 
-    def _ask(self, question: str, phase: str = "check", **arguments: Any) -> dict[str, Any]:
-        self.phase = phase
-        return self.ask(question, **arguments)
-
-    def _answered(self, question: str, given: Any, phase: str = "check", **arguments: Any) -> Any:
-        answer = self.fresh_file()
-        self._ask(question, phase, given=self.hand_over(given), output=answer.name, **arguments)
-        return self.output(answer)
-
-
-def _change(arguments: Sequence[Any], changed: Any) -> None:
-    """Repeat the in-place mutation of the other process."""
-    for (_, mine), (_, theirs) in zip(tensors(list(arguments)), tensors(changed), strict=False):
-        if isinstance(mine, torch.Tensor) and isinstance(theirs, torch.Tensor) and mine.shape == theirs.shape:
-            mine.copy_(theirs)
+    def _do(self, method: str, *arguments: Any, phase: str = "check") -> Any:
+        """The result of a method of the implementation in the other process."""
+        self.phase, result = phase, self.fresh_file()
+        self.ask("do", method=method, given=self.hand_over(list(arguments)), output=result.name)
+        return self.output(result)

@@ -90,7 +90,7 @@ class WeightChecks(Timed):
                 self.put(frozenset(self.live.live))
                 spec = judge.spec(self.reference, self.built_with, self.live, loaded=loaded)
                 with settings.kept(candidate.subject.name, self.events):
-                    candidate.rebuild(spec, self.built_with, self.device)
+                    candidate.rebuild(spec, self.built_with)
                 if self._right(candidate, candidate.alive):
                     return True
             except LostCandidateError:
