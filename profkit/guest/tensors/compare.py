@@ -166,7 +166,7 @@ def _leaf_close(got: Any, want: Any, rtol: float) -> bool:
     if not inexact(want):
         return bool(torch.equal(got, want))
     return strange(got, want) == "" and all(
-        bool((error <= rtol * size).all()) for error, size in _errors(got, want, rms(want))
+        bool((error <= rtol * size).all()) for error, size in errors(got, want, rms(want))
     )
 
 
@@ -204,7 +204,7 @@ def figures(candidate: Any, reference: Any) -> dict[str, float]:
 def _leaf_figures(got: torch.Tensor, want: torch.Tensor) -> list[float]:
     """The largest errors, and the means and medians of a sample."""
     most, absolute, shares = [], [], []
-    for error, size in _errors(got, want, rms(want)):
+    for error, size in errors(got, want, rms(want)):
         share = error / size.clamp_min(1e-300)
         most.append(torch.stack([error.max(), share.max()]))
         absolute.append(thin(error.to(torch.float32)))
@@ -215,7 +215,7 @@ def _leaf_figures(got: torch.Tensor, want: torch.Tensor) -> list[float]:
     return scalars(*torch.stack(most).amax(0), a.mean(dtype=wide), a[mid], s.mean(dtype=wide), s[mid])
 
 
-def _errors(got: torch.Tensor, want: torch.Tensor, scale: float) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+def errors(got: torch.Tensor, want: torch.Tensor, scale: float) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """(error, |want| + scale) by chunk, 0 where either side is not finite."""
     for a, b in chunks(got, want):
         both = a.isfinite() & b.isfinite()

@@ -72,11 +72,6 @@ def half_unit(dtype: torch.dtype) -> float:
     return float(torch.finfo(dtype).eps) / 2
 
 
-def less_rounding(a: torch.Tensor, b: torch.Tensor, unit: float) -> torch.Tensor:
-    error = ((a - b).abs() - unit * b.abs()).clamp_min(0.0)
-    return torch.where(a.isfinite() & b.isfinite(), error, 0.0)
-
-
 def quantiles(values: torch.Tensor) -> list[float]:
     """The QUANTILES and the maximum; [] of an empty tensor."""
     if not values.numel():
@@ -88,10 +83,6 @@ def quantiles(values: torch.Tensor) -> list[float]:
 
 def over(errors: list[float], responses: list[float]) -> float:
     return max((share(e, r) for e, r in zip(errors, responses, strict=False)), default=0.0)
-
-
-def top_share(error: torch.Tensor, response: torch.Tensor) -> float:
-    return share(float(error.max()), float(response.max())) if error.numel() else 0.0
 
 
 def share(error: float, response: float) -> float:
@@ -108,7 +99,3 @@ def class_of(values: torch.Tensor) -> torch.Tensor:
     """0 of finite numbers, 1 of NaN, 2 and 3 of infinities."""
     real = values.real if values.is_complex() else values
     return torch.where(real.isnan(), 1, torch.where(real.isinf(), torch.where(real > 0, 2, 3), 0))
-
-
-def bounded(bits: float) -> float | None:
-    return max(-99.0, min(99.0, bits)) if not math.isnan(bits) else None

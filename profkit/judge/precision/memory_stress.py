@@ -28,8 +28,6 @@ def remembering(model: Any, state: Mapping[str, torch.Tensor], length: int) -> I
     for name, value in left.items():
         if _fading(value):
             yield {name: _even(value)}
-    if turned := {name: _turning(value) for name, value in left.items() if value.dim() == 2 and _square(value)}:
-        yield turned | {name: value / length for name, value in left.items() if value.dim() == 1}
     for name, value in left.items():
         if value.dim() != 2 or 1 in value.shape or not _random(value):
             yield from ({name: changed} for changed in _slower(value, length))
@@ -51,11 +49,6 @@ def _fading(value: torch.Tensor) -> bool:
             if sizes[0] < _FADED**2 * sizes[1]:
                 return True
     return False
-
-
-def _square(value: torch.Tensor) -> bool:
-    rows, columns = value.shape
-    return bool(LONG // 4 <= rows <= columns)
 
 
 def _layers(model: Any, state: Mapping[str, torch.Tensor], length: int) -> Iterator[tuple[str, torch.Tensor]]:

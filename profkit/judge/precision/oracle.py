@@ -20,6 +20,7 @@ from profkit.guest.tensors.compare import (
     Left,
     Verdict,
     chunks,
+    errors,
     figures,
     form,
     identical,
@@ -36,16 +37,14 @@ from profkit.judge.precision.bits import (
     UNITS,
     Precision,
     as_tensor,
-    bounded,
     class_of,
     flat,
     half_unit,
     is_float,
-    less_rounding,
     over,
     quantiles,
+    share,
     to_bits,
-    top_share,
 )
 
 SMOOTH, KINK = 2.0**-20, 2.0**-11
@@ -169,9 +168,9 @@ class Case:
                     return Verdict("mismatch", f"{where}: {what}", bits=found)
             bits = min(bits, found)
         shown: dict[str, Any] = figures(_after(got), _after(self.want)) if full else {}
-        return Verdict(
-            "ok", precision="" if exactly else known.named(bits), bits=None if exactly else bounded(bits), **shown
-        )
+        if exactly:
+            return Verdict("ok", **shown)
+        return Verdict("ok", precision=known.named(bits), bits=max(-99.0, min(99.0, bits)), **shown)
 
     def noise(self) -> list[str]:
         """Outputs that rounding alone moves by as much as their size."""
@@ -222,9 +221,9 @@ class Case:
             return True
         if self._bases[n] is not None:
             return False
-        room, scale = 2.0 ** -(self._oracle.precision.required + _ROUGH), rms(want)
-        errors = ((less_rounding(a, b, 2.0 * half_unit(have.dtype)), b) for a, b in chunks(have, want))
-        return not any(bool((error > room * (b.abs() + scale)).any()) for error, b in errors)
+        room, scale, unit = 2.0 ** -(self._oracle.precision.required + _ROUGH), rms(want), 2.0 * half_unit(have.dtype)
+        found = ((error - unit * (size - scale) > room * size).any() for error, size in errors(have, want, scale))
+        return not any(map(bool, found))
 
     def _measured(self, n: int, have: torch.Tensor) -> tuple[float, str]:
         """(bits, the mismatch in words) by truth, at a sample and at the worst elements."""
@@ -242,24 +241,18 @@ class Case:
                 both = torch.cat([flat(have, index), flat(have, worst)])
                 base = self._base(n, index)
                 base = None if base is None else torch.cat([base, flat(self._bases[n], worst)])
-                bits = min(bits, to_bits(top_share(*self._parts(one, both, have.dtype, base))))
+                error, response = self._parts(one, both, have.dtype, base)
+                bits = min(bits, to_bits(share(float(error.max()), float(response.max()))))
         known = self._oracle.precision
         need = f"{known.type} has {known.required:.1f}"
         return bits, f"right to {max(bits, 0.0):.1f} bits where {need}: {self._far(n, have)}"
 
     def _far(self, n: int, have: torch.Tensor) -> str:
         """Distance of an output from the reference's, in words."""
-        want, off, worst, squares = self._leaves[n][1], 0, 0.0, 0.0
-        for a, b in chunks(have, want):
-            both = a.isfinite() & b.isfinite()
-            squares += float(torch.where(both, b.abs().square(), 0.0).sum())
-        scale = math.sqrt(squares / max(1, want.numel()))
-        for a, b in chunks(have, want):
-            both = a.isfinite() & b.isfinite()
-            error = torch.where(both, (a - b).abs(), 0.0)
-            size = torch.where(both, b.abs(), 0.0) + scale
-            far, most = scalars((error > size * 2.0**-self._oracle.precision.required).sum(), error.max())
-            off, worst = off + int(far), max(worst, most)
+        want = self._leaves[n][1]
+        scale, room = rms(want), 2.0**-self._oracle.precision.required
+        found = [scalars((error > size * room).sum(), error.max()) for error, size in errors(have, want, scale)]
+        off, worst = sum(int(count) for count, _ in found), max(most for _, most in found)
         return f"{off} of {want.numel()} elements differ, the worst by {worst:.3g} (rms {scale:.3g})"
 
     def _worst(self, n: int, have: torch.Tensor) -> torch.Tensor:
