@@ -21,7 +21,7 @@ from profkit.record.ceilings import Measured
 from profkit.report.layout import Column, Table, terminal_table
 from roofline import units
 from roofline.ceilings import UNITS
-from roofline.device import DeviceSpec, derived_peaks, find_spec
+from roofline.device import derived_peaks, find_spec
 
 if TYPE_CHECKING:
     from profkit.doctor.finding import Finding
@@ -113,14 +113,20 @@ def _table(found: Measured) -> str:
     device, rows = found.device, found.ceilings
     spec = find_spec(str(device.get("name", "")), cc=device.get("cc"), sms=device.get("sms"))
 
+    listed = {**spec.peaks, "dram": spec.bandwidth} if spec is not None else {}
+
     def figures(name: str) -> list[float]:
         return [float(row.get(name, math.nan)) for row in rows]
 
     def texts(values: Iterable[float]) -> list[str]:
         return [units.text(value, UNITS[row["kind"]]) for row, value in zip(rows, values, strict=True)]
 
-    peaks, clocks, sheets = figures("peak"), figures("clock"), [_sheet(spec, row["name"]) for row in rows]
-    derived = [_derived(spec, row["name"], clock) for row, clock in zip(rows, clocks, strict=True)]
+    peaks, clocks = figures("peak"), figures("clock")
+    names = ["dram" if row["name"].startswith("dram") else row["name"] for row in rows]
+    sheets = [listed.get(name, math.nan) for name in names]
+    # SMs x rate x the clock of the measurement.
+    at = [derived_peaks(spec, clock=one) if spec is not None and one == one else {} for one in clocks]
+    derived = [one.get(row["name"], math.nan) for row, one in zip(rows, at, strict=True)]
     columns = [
         Column("ceiling", [row["name"] for row in rows]),
         Column("measured", texts(peaks)),
@@ -140,18 +146,6 @@ def _table(found: Measured) -> str:
     return "\n".join(
         [*lines, *(["this device is not in devices.toml: measured ceilings alone"] if spec is None else [])]
     )
-
-
-def _sheet(spec: DeviceSpec | None, name: str) -> float:
-    """The datasheet's figure of a ceiling, NaN without one."""
-    if spec is None:
-        return math.nan
-    return spec.bandwidth if name.startswith("dram") else spec.peaks.get(name, math.nan)
-
-
-def _derived(spec: DeviceSpec | None, name: str, clock: float) -> float:
-    """SMs x rate x the clock of the measurement."""
-    return math.nan if spec is None or clock != clock else derived_peaks(spec, clock=clock).get(name, math.nan)
 
 
 @click.command("timers")

@@ -175,7 +175,11 @@ def _one(target: Path | Program, request: Request, form: str, quiet: bool) -> in
     else:
         click.echo(terminal.next_steps(run, files), err=True)
     if run.manifest.program and exit_code(run):
-        click.echo(_ending(run), err=True)
+        step = next((one for one in run.manifest.commands if one.exit_code), None)
+        log = f"; see {run.logs / step.log}" if step is not None else ""
+        code = f"ended with exit code {run.manifest.exit_code}"
+        how = "did not end and was killed" if run.manifest.status == "hung" else code
+        click.echo(f"the program {how}: what was captured before may be incomplete{log}", err=True)
     return exit_code(run)
 
 
@@ -260,12 +264,3 @@ def exit_code(run: Study) -> int:
     ran = [impl for impl in run.manifest.impls if impl.status != "skipped"]
     good = all(impl.ok and not impl.unsound for impl in ran) and any(impl.role == "candidate" for impl in ran)
     return int(not good)
-
-
-def _ending(run: Study) -> str:
-    manifest = run.manifest
-    step = next((one for one in manifest.commands if one.exit_code), None)
-    log = f"; see {run.logs / step.log}" if step is not None else ""
-    code = f"ended with exit code {manifest.exit_code}"
-    how = "did not end and was killed" if manifest.status == "hung" else code
-    return f"the program {how}: what was captured before may be incomplete{log}"

@@ -124,7 +124,7 @@ class _Watch:
         while (files := self._files()) == self._seen or files != before:
             before = files
             time.sleep(_TICK)
-        self._now(f"saved: {', '.join(sorted(path.name for path in _changed(files, self._seen)))}")
+        self._now(f"saved: {', '.join(sorted({path.name for path, _ in files.items() ^ self._seen.items()}))}")
 
     def _files(self) -> Files:
         """Time and size of what lies in the folder; not what is hidden, made of it, or a run."""
@@ -153,7 +153,3 @@ class _Watch:
         run = open_run(self._last.path)
         with self._now.aside():
             click.echo(terminal.next_steps(run, write(run)), err=True)
-
-
-def _changed(one: Files, other: Files) -> set[Path]:
-    return {path for path in one.keys() | other.keys() if one.get(path) != other.get(path)}

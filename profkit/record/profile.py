@@ -62,7 +62,11 @@ def profile(
     finally:
         if run.manifest.status == "running":
             run.manifest.status = ended
-        _finish(run)
+        counters, run.manifest.finished = run.manifest.counters, now()
+        if counters.state == "planned":
+            counters.state = "missing"
+            counters.why = counters.why or "the run ended before the counters were collected"
+        run.save()
     return run
 
 
@@ -142,12 +146,3 @@ def _close(session: Session, trouble: dict[str, ProfkitError]) -> None:
         # Why there are no counters stands with the counters.
         if name != "ncu":
             manifest.caveats.append(Caveat(f"no timeline: {error}", "that part is missing", error.fix))
-
-
-def _finish(run: Run) -> None:
-    run.manifest.finished = now()
-    counters = run.manifest.counters
-    if counters.state == "planned":
-        counters.state = "missing"
-        counters.why = counters.why or "the run ended before the counters were collected"
-    run.save()

@@ -97,7 +97,9 @@ def headline(study: Study, impl: str) -> str:
     """Time, lower bound and what binds an implementation."""
     row = study.analysis.impl(impl)
     if study.stepwise and not study.filtered:
-        return _of_step(study, impl)
+        time = study.in_ranges.get(impl, (0.0, 0.0))[0]
+        told = say("range_of" + ending(study), time=units.text(time, "s")) if time > 0 else say("range_of_none")
+        return f"{impl or say('no_range')}{say('colon')}{told}"
     said = [f"{impl or say('no_range')}{say('colon')}{units.text(float(row['time']), 's')}"]
     if math.isfinite(float(row["lower_bound_ratio"])):
         said.append(say("times_lower_bound", ratio=units.digits(float(row["lower_bound_ratio"]))))
@@ -114,13 +116,6 @@ def ending(study: Study) -> str:
     """Suffix of the messages for what a program repeats: "_step", "_passage" or "_all"."""
     found = next((one.steady.found for one in study.budgets.values()), "all")
     return {"all": "_all", "range": "_passage"}.get(found, "_step")
-
-
-def _of_step(study: Study, impl: str) -> str:
-    """What a step has of a range: the time of its kernels."""
-    time = study.in_ranges.get(impl, (0.0, 0.0))[0]
-    told = say("range_of" + ending(study), time=units.text(time, "s")) if time > 0 else say("range_of_none")
-    return f"{impl or say('no_range')}{say('colon')}{told}"
 
 
 def worded(one: Finding, study: Study) -> tuple[str, str, str]:

@@ -105,24 +105,19 @@ def step_of(chosen: Chosen, label: str) -> Step:
     impl = next((one for one in manifest.impls if one.name == chosen.impl), None)
     own = [ref for ref in manifest.sample.files.values() if impl is not None and ref.path == impl.file]
     files = {ref.path: ref.sha256 for ref in own}
-    reference = manifest.sample.files.get("reference")
+    reference, timings = manifest.sample.files.get("reference"), study.timings
+    timed = timings is not None and "sm_clock" in timings
+    clock = timings.loc[timings["impl"] == chosen.impl, "sm_clock"] if timings is not None and timed else None
     facts = {
         **machine(manifest),
         "sample": manifest.sample.id,
         "method": row.get("method"),
         "l2": row.get("l2"),
-        "sm_clock": _clock(study, chosen.impl),
+        "sm_clock": math.nan if clock is None else float(clock.median()),
         "clock_control": manifest.counters.clock_control if manifest.counters.state == "collected" else "",
         "reference": reference.sha256[:12] if reference else "",
     }
     return Step(label, chosen.impl, row, kernel, facts, files)
-
-
-def _clock(study: Study, impl: str) -> float:
-    """Median SM clock [Hz] of the timed rounds; NaN when it was not sampled."""
-    timings = study.timings
-    known = timings.loc[timings["impl"] == impl, "sm_clock"] if timings is not None and "sm_clock" in timings else None
-    return math.nan if known is None else float(known.median())
 
 
 def ladder_table(ladder: Ladder, correct: Sequence[str] = (), near: Sequence[str] = ()) -> Table:

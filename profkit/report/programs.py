@@ -220,7 +220,7 @@ def pieces_table(found: Programs, at: int) -> Table:
     rows = [
         [
             short[one.name],
-            _counts(one.count_before, one.count_after),
+            " -> ".join(dict.fromkeys(map(answer.many, (one.count_before, one.count_after)))),
             *(units.text(seconds, "s") if seconds else units.MISSING for seconds in (one.before, one.after)),
             change(one.gained),
             say(f"st_{one.word}"),
@@ -233,12 +233,6 @@ def pieces_table(found: Programs, at: int) -> Table:
         rows.append([say("c_rest", count=str(len(rest))), "", *times, change(sums[1] - sums[0]), ""])
     heads = say("st_piece"), per(found, "col_launches"), before.label, after.label, say("st_change")
     return Table([*heads, say("st_word")], rows, (0, 4, 2, 2, 0, 0)) if rows else Table([], [])
-
-
-def _counts(before: float, after: float) -> str:
-    """ "12", or "12 -> 24"."""
-    told = [answer.many(one) for one in (before, after)]
-    return told[0] if told[0] == told[1] else " -> ".join(told)
 
 
 def caveats_of(studies: Sequence[Study], found: Programs) -> list[caveats.Said]:

@@ -250,7 +250,10 @@ def _beside_foot(canvas: Canvas, x: float, text: str) -> Iterator[Box]:
 def _along(canvas: Canvas, line: Line) -> Iterator[Box]:
     """Boxes above, then below, a line: from a horizontal's right end, a slope's middle."""
     width, height = size_of(line.label, LABEL)
-    start, end = canvas.pixels([_clipped(line, canvas.limits), line.end])
+    (x, y), bottom = line.start, canvas.limits.bottom
+    # A slope begins where it enters the axes.
+    begin = (x * bottom / y, bottom) if line.slope and y < bottom else (x, y)
+    start, end = canvas.pixels([begin, line.end])
     run = end - start
     length = float(np.hypot(*run)) or 1.0
     along = run / length
@@ -271,11 +274,3 @@ def _along(canvas: Canvas, line: Line) -> Iterator[Box]:
             for offset in offsets:
                 middle = start + along * centre + across * offset
                 yield Box(float(middle[0]), float(middle[1]), width, height, angle)
-
-
-def _clipped(line: Line, limits: View) -> tuple[float, float]:
-    """The start of a line, moved along it to where it enters the axes."""
-    x, y = line.start
-    if not line.slope or y >= limits.bottom:
-        return x, y
-    return x * limits.bottom / y, limits.bottom

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from roofline.ceilings import Ceiling
 from roofline.figure.language import told
 from roofline.figure.marks import LOWER_BOUND, Tag, above, names, ranked
 from roofline.figure.scene import Scene, ceilings_of, compute_names, impls, level_names, share_of_roof
@@ -105,16 +104,12 @@ def _wanted(scene: Scene, look: Theme, named: bool) -> Iterator[Key]:
     if any(p.placed for p in above(scene)):
         yield Key(told(scene.lang, "above its ceiling"), look.warning, "o", filled=False)
     if placed or scene.lower_bounds or not any(p.copies for p in scene.points):
-        yield from _line_keys(scene, look)
-
-
-def _line_keys(scene: Scene, look: Theme) -> Iterator[Key]:
-    sources = {ceiling.source for ceiling in ceilings_of(scene)}
-    solid = [words for source, words in (("measured", "measured"), ("ncu", "from ncu")) if source in sources]
-    if solid:
-        yield Key(told(scene.lang, " or ".join(solid) + " ceiling"), look.roof, line="-")
-    if "datasheet" in sources:
-        yield Key(told(scene.lang, "datasheet ceiling"), look.roof, line="--")
+        sources = {ceiling.source for ceiling in ceilings_of(scene)}
+        solid = [words for source, words in (("measured", "measured"), ("ncu", "from ncu")) if source in sources]
+        if solid:
+            yield Key(told(scene.lang, " or ".join(solid) + " ceiling"), look.roof, line="-")
+        if "datasheet" in sources:
+            yield Key(told(scene.lang, "datasheet ceiling"), look.roof, line="--")
 
 
 def _draw_key(sheet: Sheet, key: Key, x: float, middle: float) -> None:
@@ -171,13 +166,9 @@ def _warnings(scene: Scene) -> Iterator[str]:
         yield told(
             lang,
             "No ceiling known for {device}: {roofs}. Measure the ceilings to judge these kernels.",
-            device=_device(scene),
+            device=showable(scene.roofline.device) or told(lang, "this device"),
             roofs=told(lang, ", ").join(unknown),
         )
-
-
-def _device(scene: Scene) -> str:
-    return showable(scene.roofline.device) or told(scene.lang, "this device")
 
 
 def _counts(scene: Scene, tags: Sequence[Tag]) -> Iterator[str]:
@@ -205,7 +196,9 @@ def _sources(scene: Scene) -> Iterator[str]:
     lang = scene.lang
     groups: dict[tuple[str, str], list[str]] = {}
     for ceiling in ceilings_of(scene):
-        groups.setdefault((ceiling.source, _sheet(ceiling)), []).append(roof_name(ceiling.name))
+        # The document a listed ceiling is from; the rest of its note is for the JSON.
+        document = re.split(r" \(|;", ceiling.note, maxsplit=1)[0] if ceiling.source == "datasheet" else ""
+        groups.setdefault((ceiling.source, document), []).append(roof_name(ceiling.name))
     words = {"measured": "{roofs} measured", "ncu": "{roofs} from ncu's counters", "datasheet": "{roofs} listed, dense"}
     parts = [
         told(lang, words[source] + (" ({sheet})" if sheet else ""), roofs=told(lang, ", ").join(members), sheet=sheet)
@@ -213,8 +206,3 @@ def _sources(scene: Scene) -> Iterator[str]:
     ]
     if parts:
         yield told(lang, "Ceilings: {sources}.", sources=told(lang, "; ").join(parts))
-
-
-def _sheet(ceiling: Ceiling) -> str:
-    """The document a listed ceiling is from; the rest of its note is for the JSON."""
-    return re.split(r" \(|;", ceiling.note, maxsplit=1)[0] if ceiling.source == "datasheet" else ""

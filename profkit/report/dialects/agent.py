@@ -219,7 +219,10 @@ def _waterfall(study: Study, own: str) -> dict[str, Any] | None:
 
 def _finding(study: Study, one: Finding) -> dict[str, Any]:
     title, then, expect = worded(one, study)
-    kernel = f" --kernel {shlex.quote(_handle(one.kernel))}" if one.kernel else ""
+    # As much of the name as --kernel finds it by.
+    bare = re.match(r"[\w:<>]+", one.kernel.removeprefix("void "))
+    handle = (bare[0] if bare is not None and len(bare[0]) >= 4 else one.kernel)[:48]
+    kernel = f" --kernel {shlex.quote(handle)}" if one.kernel else ""
     return {
         "rule": one.rule,
         "title": title,
@@ -232,12 +235,6 @@ def _finding(study: Study, one: Finding) -> dict[str, Any]:
         "expect": expect,
         "verify": f"profkit explain {shlex.quote(_newest(study))}{kernel} --json",
     }
-
-
-def _handle(kernel: str) -> str:
-    """The part of a kernel's name that --kernel finds it by."""
-    bare = re.match(r"[\w:<>]+", kernel.removeprefix("void "))
-    return (bare[0] if bare is not None and len(bare[0]) >= 4 else kernel)[:48]
 
 
 def _newest(study: Study) -> str:

@@ -49,7 +49,10 @@ def report(cases: Sequence[Case]) -> str:
     def gains(name: str) -> list[str]:
         return [shown(speedup(getattr(one, name), one.after, GAIN), GAIN) for one in cases]
 
-    places, gap = _places(cases), say("fill_in")
+    known = [time for one in cases for time in (one.before, one.after, one.pytorch) if time > 0]
+    # The smallest time has four significant digits.
+    places = min(7, max(3, 3 - math.floor(math.log10(min(known) * 1e3)))) if known else 3
+    gap = say("fill_in")
     result, against = "faster than the original one", "diff with PyTorch"
     table = Table.of(
         [
@@ -68,12 +71,6 @@ def report(cases: Sequence[Case]) -> str:
     lines = [pipe_table(table), "", f"{result}{formula}{say('in_ms')}"]
     lines += [f"{against}{formula}{say('old_is_torch')}"] if against in table.head else []
     return "\n".join(lines) + "\n"
-
-
-def _places(cases: Sequence[Case]) -> int:
-    """Decimals that give the smallest time four significant digits."""
-    times = [t for case in cases for t in (case.before, case.after, case.pytorch) if t > 0]
-    return min(7, max(3, 3 - math.floor(math.log10(min(times) * 1e3)))) if times else 3
 
 
 def cases_of(chosen: Sequence[Chosen]) -> list[Case]:

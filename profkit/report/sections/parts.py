@@ -31,9 +31,10 @@ def parts_table(study: Study) -> Table:
     if study.stepwise:
         return _ranges_table(study)
     parts = _shown(study)
-    if study.manifest.impls:
-        return Table.of([Column("", [part.name for part in parts]), *_judged(parts), *_placed(parts)])
     rows: _Rows = [part.row or {} for part in parts]
+    if study.manifest.impls:
+        placed = [column(say("time"), rows, "time", "s"), *placed_columns(rows)]
+        return Table.of([Column("", [part.name for part in parts]), *_judged(parts), *placed])
     total = float(study.hottest["time"].sum()) or math.nan if "time" in study.hottest else math.nan
     return Table.of(
         [
@@ -57,11 +58,6 @@ def _judged(parts: Sequence[Part]) -> list[Column]:
         Column(say("correct"), [correctness(part.impl) for part in parts], 2),
         Column(say("speedup"), [speedup(part.row) for part in parts], 1),
     ]
-
-
-def _placed(parts: Sequence[Part]) -> list[Column]:
-    rows: _Rows = [part.row or {} for part in parts]
-    return [column(say("time"), rows, "time", "s"), *placed_columns(rows)]
 
 
 def _ranges_table(study: Study) -> Table:
