@@ -23,22 +23,10 @@ from typing import Any
 import msgspec
 
 from profkit.errors import ProfkitError
-from profkit.launch import process
+from profkit.launch import process, protocol
 from profkit.launch.alone import Door
 from profkit.launch.environment import environment, sharing
-from profkit.launch.protocol import (
-    AHEAD,
-    CANNOT_WRITE,
-    PHASES,
-    Event,
-    Files,
-    Follower,
-    Job,
-    Progress,
-    Subject,
-    command,
-    write_job,
-)
+from profkit.launch.protocol import Event, Files, Follower, Job, Progress, Subject, write_job
 from profkit.rundir.files import ROOM, temporary, unwritable
 
 SLACK = 30.0
@@ -108,7 +96,7 @@ class Ahead:
         argv, log = [*self._prefix, *self._files.argv], self._files.of("log")
         try:
             with temporary() as place:
-                told = environment({"TMPDIR": place, AHEAD: "1", **env})
+                told = environment({"TMPDIR": place, protocol.AHEAD: "1", **env})
                 self._ended = process.run(argv, log=log, env=told, limit=self._deadline, memory=self._memory)
         except BaseException as error:
             self._error = error
@@ -209,7 +197,7 @@ def _noted(argv: list[str], ended: process.Exit, log: Path, follower: Follower, 
 
 def _check_room(ended: process.Exit, log: Path) -> None:
     """Raise ProfkitError when the runner could not write: no implementation is to blame."""
-    lines = reversed(ended.tail.splitlines()) if ended.code == CANNOT_WRITE else ()
+    lines = reversed(ended.tail.splitlines()) if ended.code == protocol.CANNOT_WRITE else ()
     last = next((line for line in lines if line.startswith("cannot write ")), "")
     if last:
         raise ProfkitError(f"{last}; see {log}", fix=ROOM)
@@ -238,7 +226,7 @@ def _verdict(phase: str, ended: process.Exit, limit: float | None, memory: int) 
 
     limit: the seconds at which it was killed, None if it was not.
     """
-    what = PHASES[phase][2]
+    what = protocol.PHASES[phase][2]
     if ended.memory:
         have, may = (f"{size / 2**30:.3g} GiB" for size in (ended.memory, memory))
         return "memory-limit", f"{have} of host memory during {what}, the limit is {may}; killed", ended.tail
@@ -302,7 +290,7 @@ class Child(threading.Thread):
     ) -> None:
         super().__init__(daemon=True)
         self.subject = job.subjects[0]
-        self.argv = command(files.of("job.json", self.subject.name).absolute(), Path(os.devnull))
+        self.argv = protocol.command(files.of("job.json", self.subject.name).absolute(), Path(os.devnull))
         self.log = files.of("log", self.subject.name)
         self.ended: process.Exit | None = None
         self.error: ProfkitError | None = None
