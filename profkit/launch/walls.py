@@ -55,14 +55,13 @@ def missing() -> list[str]:
 def caveat() -> dict[str, str] | None:
     """The caveat of a run with unrestricted candidates; None where they are restricted."""
     lacks = missing()
-    if not lacks:
-        return None
-    return {
+    told = {
         "what": "candidates are not kept in by the kernel",
         "how_much": f"not restricted: {', '.join(lacks)}",
         "fix": "use Linux 6.12 or newer with Landlock switched on, or a container",
         "code": "walls",
     }
+    return told if lacks else None
 
 
 def put_up(folders: Iterable[str | Path]) -> None:

@@ -42,7 +42,13 @@ def do_bench(
     if return_mode not in _MODES:
         raise ValueError(f"return_mode {return_mode!r}: it is one of {', '.join(_MODES)}")
     clock = _clock()
-    call = _without_grad(fn, grad_to_none or ())
+
+    def without_gradients() -> Any:
+        for leaf in grad_to_none or ():
+            leaf.grad = None
+        return fn()
+
+    call = without_gradients if grad_to_none else fn
     less = offset(_current()) if clock.method == "event" else 0.0
     clock.warm_up(call)
     samples: list[float] = []
@@ -100,15 +106,3 @@ def _current() -> torch.device:
     import torch
 
     return torch.device("cuda", torch.cuda.current_device())
-
-
-def _without_grad(fn: Callable[[], Any], leaves: Sequence[torch.Tensor]) -> Callable[[], Any]:
-    if not leaves:
-        return fn
-
-    def call() -> Any:
-        for leaf in leaves:
-            leaf.grad = None
-        return fn()
-
-    return call

@@ -83,7 +83,8 @@ class FlopModel(TorchDispatchMode):  # type: ignore[misc]
         packet = func._overloadpacket
         name = packet._qualified_op_name.split("::")[-1]
         if packet in flop_registry:
-            self.flops[self._matmul_pipe(name, _floating(args))] += flop_registry[packet](*args, **kwargs, out_val=out)
+            kind = next((tensor.dtype for tensor in _tensors_in(args)), None)
+            self.flops[self._matmul_pipe(name, kind)] += flop_registry[packet](*args, **kwargs, out_val=out)
             if name == "addmm":
                 self._add(out, out.numel())
         elif name in _FREE:
@@ -134,10 +135,6 @@ def _tensors_in(args: Iterable[Any]) -> Iterable[torch.Tensor]:
             yield arg
         elif isinstance(arg, (list, tuple)):
             yield from _tensors_in(arg)
-
-
-def _floating(args: Any) -> torch.dtype | None:
-    return next((tensor.dtype for tensor in _tensors_in(args)), None)
 
 
 def modelled(model: torch.nn.Module, inputs: list[Any], cc: str, narrow: str = "") -> dict[str, Any]:
