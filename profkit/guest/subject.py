@@ -78,7 +78,7 @@ class Data:
             return
         # What still agrees in some bits is less precise, not left out.
         status = "mismatch" if verdict.bits is not None and verdict.bits > 1.0 else "stops-computing"
-        raise ChangedResultError(f"a timed call gave another result than the checked one: {verdict.what}", status)
+        raise ChangedResultError(f"in a timed call: {verdict.what}", status)
 
 
 class TimedCall:

@@ -34,8 +34,8 @@ PROFKIT = Path(__file__).parent.parent.parent / "profkit"
         ("a timed call left no answer", "计时的调用没有留下结果"),
         ("output: 2 of 4 elements are infinite with the other sign", "output：4 个元素中有 2 个无穷大的符号相反"),
         (
-            "a timed call gave another result than the checked one: output[0]: 3 of 4 elements differ, the worst by 0.5 (rms 1)",
-            "计时的调用与检验过的结果不同：output[0]：4 个元素中有 3 个不符，最大相差 0.5（均方根 1）",
+            "in a timed call: output[0]: 3 of 4 elements differ, the worst by 0.5 (rms 1)",
+            "在计时的调用中：output[0]：4 个元素中有 3 个不符，最大相差 0.5（均方根 1）",
         ),
         (
             "gives an input as it came, which is right for the inputs as they are drawn alone; wrong for a batch of one",
