@@ -36,7 +36,7 @@ class Use:
 
     @cached_property
     def known(self) -> dict[str, Array]:
-        """As `counts`, lower bounds too."""
+        """As `counts`, and lower bounds where a part of a pipe is missing."""
         return known_by_pipe(self.frame, self.counts)
 
     @cached_property

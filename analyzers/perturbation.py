@@ -48,7 +48,7 @@ SAYS: dict[str, tuple[str, str]] = {
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """Times as long as usual by condition; NaN where not tried.
+    """How many times as long a call takes under each condition; NaN where not tried.
 
     `uses`: share of each ceiling by the task's work; `time` [s].
     """
@@ -61,7 +61,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
     @property
     def near(self) -> tuple[str, float]:
-        """The ceiling that is used most, and its share; one that is passed is not the one in use."""
+        """The ceiling used most, and its share; one that is exceeded does not count."""
         known = {name: use for name, use in self.uses.items() if use <= 1.05}
         name = max(known, key=lambda one: known[one], default="")
         return name, known.get(name, 0.0)

@@ -73,7 +73,7 @@ Groups = dict[Path, dict[str, Path]]
 class Role(NamedTuple):
     """Use of a file: `name` is counters, layers, times, timeline, summary or report.
 
-    Of several files of times those with the least `detail` tell their launches; the others become `otherwise`.
+    Of several files with times the launches come from the lowest `detail`; the others get the role `otherwise`.
     """
 
     name: str

@@ -110,7 +110,7 @@ def host_of(frame: pd.DataFrame) -> pd.DataFrame | None:
 
 
 def spelt(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with texts for categories, itself where it has none; attrs are kept."""
+    """The frame with categories turned into texts, attrs kept; itself without categories."""
     coded = [name for name, kind in frame.dtypes.items() if isinstance(kind, pd.CategoricalDtype)]
     if not coded:
         return frame
@@ -119,14 +119,14 @@ def spelt(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def distinct(column: pd.Series[Any]) -> list[Any]:
-    """The values of a column, each once; of categories perhaps some that no row has."""
+    """Distinct values of a column; a categorical may list some that no row has."""
     coded = isinstance(column.dtype, pd.CategoricalDtype)
     values: list[Any] = column.cat.categories.tolist() if coded else column.unique().tolist()
     return values
 
 
 def renamed(column: pd.Series[Any], known: Mapping[str, str]) -> pd.Series[Any]:
-    """A text column with each text as `known` has it, as texts or as categories as before."""
+    """A text column mapped through `known`; categories stay categories."""
     coded = isinstance(column.dtype, pd.CategoricalDtype)
     told: pd.Series[Any] = column.map(dict(known)).astype("category" if coded else column.dtype)
     return told
@@ -139,7 +139,7 @@ def role_of(frame: pd.DataFrame) -> Role:
 
 
 def uncollected(frame: pd.DataFrame, names: Iterable[str]) -> tuple[str, ...]:
-    """The counters of `names` without any value on a chip that has them; ncu exits with 0 then."""
+    """Counters of `names` that this chip has but ncu left empty; it exits with 0 then."""
     chips = [cc for cc in frame["cc"].unique() if cc]
     return tuple(
         name

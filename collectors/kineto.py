@@ -76,7 +76,7 @@ def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:
 
 
 def _lasts(event: Mapping[str, Any]) -> bool:
-    """Whether an event has a begin, and a length that may be 0."""
+    """Whether an event has a begin and a length; 0 is a valid length."""
     begin, length = float(event["ts"]), float(event["dur"])
     return math.isfinite(begin) and 0 <= length < math.inf
 
@@ -139,7 +139,7 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
 def _operators(events: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """A row a call of an operator on the CPU; `time`: its own, without the operators it called.
 
-    Calls inside an outermost one begin each where the one before ends: none overlap, and all fill the time of the outermost.
+    Calls are laid end to end inside their outermost one: none overlap, and together they fill its time.
     """
     spans = [one for one in events if one.get("cat") in ("cpu_op", "user_annotation")]
     spans.sort(key=lambda one: (int(one["tid"]), float(one["ts"]), -float(one["dur"])))

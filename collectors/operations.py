@@ -1,7 +1,6 @@
-"""The operation that launched a kernel: name and arguments, as torch.profiler records it.
+"""The operation that launched a kernel, also inside a replayed CUDA graph (torch.profiler).
 
-In a launches frame it is a text (`op`, the JSON of `Operation`) and a number (`call`, of that one call): kernels of one call
-have both in common.
+A launches frame has it as a text (`op`, the JSON of `Operation`) and a number (`call`): kernels of one call share both.
 """
 
 from __future__ import annotations
@@ -106,9 +105,9 @@ def of_launches(
 ) -> tuple[list[str], list[int]]:
     """(`op`, `call`) of each piece of work by start; "" and -1 unknown.
 
-    calls: the host's calls in order of start. operations: external id -> its event; askers: the id of each
-    piece of work. A launch of a CUDA graph gets the
-    operation that was captured at its place, where the capture is in the trace and launched as many kernels.
+    calls: the host's calls in order of start. operations: external id -> its event; askers: the id of each piece of work.
+    A CUDA graph's n-th kernel gets the operation of its capture's n-th launch, if the trace holds exactly one capture
+    with as many launches.
     """
     ids = [(number, 0) for number in askers]
     captures = _captured(calls)

@@ -92,7 +92,7 @@ def added_up(path: Path, shares: float, slack: float, partial: bool) -> list[Cav
 
 
 def ruler(line: str) -> tuple[int, ...]:
-    """Where the columns of a printed table end, of its ruler; () of another line."""
+    """Column ends of a printed table, from its ruler; () for any other line."""
     return tuple(found.end() for found in re.finditer("-+", line)) if _RULER.match(line) else ()
 
 

@@ -61,7 +61,7 @@ class Reduced:
         return f"{self.task} ({self.reference} in the reference)" if self.reference else self.task
 
     def beyond(self, allowed: Collection[str]) -> str:
-        """The least that it computed in and that is not allowed; "" where all is."""
+        """The lowest precision it computed in that is not in `allowed`; "" for none."""
         return next((kind for kind in self.kinds if kind not in allowed), "")
 
     def caveat(self) -> Caveat:
@@ -157,7 +157,7 @@ class _Seen:
 
 
 def _mattering(kinds: Sequence[str], values: NDArray[np.float64], total: float) -> set[str]:
-    """The kinds with a share of the total that matters; all of them where there is no total."""
+    """Kinds with at least MATTERS of the total; all of them where there is no total."""
     sums = {kind: float(values[[one == kind for one in kinds]].sum()) for kind in set(kinds) if kind}
     return {kind for kind, amount in sums.items() if not total > 0 or amount / total >= MATTERS}
 

@@ -60,7 +60,7 @@ def _global_functions(text: str) -> Iterator[str]:
 
 
 def _closing(code: str, position: int) -> int:
-    """The position after the parenthesis that closes the one before `position`."""
+    """Position behind the parenthesis that closes the one just before `position`."""
     depth = 1
     while position < len(code) and depth:
         depth += {"(": 1, ")": -1}.get(code[position], 0)
@@ -134,14 +134,14 @@ def same_kernels(counted: Iterable[str], recorded: Iterable[str]) -> dict[str, s
 
 
 def _spelt(names: Iterable[str]) -> dict[str, str]:
-    """one_spelling of a name -> the name, of those that are the only ones of their spelling."""
+    """one_spelling(name) -> name, for names whose spelling no other has."""
     known = [(one_spelling(name), name) for name in names]
     counts = Counter(key for key, _ in known)
     return {key: name for key, name in known if counts[key] == 1}
 
 
 def plain_name(kernel: str) -> str:
-    """A kernel's full name without spaces, and without how the tool calls what has no name."""
+    """A kernel's full name without spaces, each unnamed part spelled <unnamed>."""
     return _NO_NAME.sub("<unnamed>", kernel).replace(" ", "")
 
 

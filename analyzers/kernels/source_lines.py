@@ -135,8 +135,8 @@ def _charged(instructions: Sequence[Instruction]) -> dict[_Place, dict[str, floa
 def _producer(instructions: Sequence[Instruction], at: int, reason: str = "long_sb") -> int | None:
     """The load that the instruction at `at` waits for; None when none is in sight.
 
-    That is one which writes what it reads and which nothing in between has waited for. Of several the one that asks for
-    the most sectors counts, of equal ones the last: the others have come by then, or are waited for together.
+    It writes a register that the instruction reads, and nothing in between has waited for it. Of several loads take the
+    one with most sectors, of equal ones the last: the others have arrived by then, or are waited for together.
     """
     wanted, awaited, found = set(_used(instructions[at].sass)[0]), set[str](), []
     for before in range(at - 1, -1, -1):

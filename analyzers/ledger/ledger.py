@@ -55,11 +55,11 @@ _MOVED = {"memcpy": "copies", "memset": "fills"}
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One operation with its shapes, or a kernel, copy or fill of no known operation.
 
-    Times in s; `calls`, `time` and `own` are those of a step. `own`: without what ran beside work that had begun before, so that it adds up; `share`: of the step. `each`: of one call,
-    `bound`: the least that it takes by its shapes, NaN unknown, and what sets it; `reached`: share of the bound's speed.
-    `advice`: one of the seven words above; `partner`: what to fuse with. `wins`: from, to, NaN where it was not replayed;
-    `gone`: what it would win took its calls no time, less than `own` where the host is late. `kernel`: its longest;
-    `multiplies`: its longest on tensor cores, else the same.
+    Times in s; `calls`, `time` and `own` are per step. `own`: without what ran beside work that had begun before, so
+    that it adds up; `share`: of the step. `each`: of one call; `bound`: the least by its shapes, NaN unknown, and what
+    sets it; `reached`: share of the bound's speed. `advice`: one of the seven words above; `partner`: what to fuse with.
+    `wins`: from, to, NaN where not replayed. `gone`: the win if its calls took no time, less than `own` where the host
+    is late. `kernel`: its longest; `multiplies`: its longest on tensor cores, else the same.
     """
 
     name: str
@@ -349,12 +349,12 @@ def _neighbours(inside: pd.DataFrame) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def _linked(row: Row) -> bool:
-    """Whether it is a copy over the link between host and device."""
+    """Whether it is a copy between host and device."""
     return row.kind == "copies" and not _INNER.search(row.kernel)
 
 
 def _loops(group: int, decided: Mapping[int, Row], partners: Mapping[int, tuple[int, float]]) -> bool:
-    """Whether following what is fused with what comes back: something has to stay."""
+    """Whether the fusion partners form a cycle: one operation has to remain."""
     seen, at = {group}, partners[group][0]
     while at not in seen:
         seen.add(at)

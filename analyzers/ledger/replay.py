@@ -25,9 +25,9 @@ SOON = 30e-6
 class Replay:
     """Work of a window by start: begin, end and launch time [s] (NaN unknown).
 
-    after: the row that each began after, -1 none; before: the one before it in its stream. waited: of each row the last
-    call that waited for the GPU and returned before it was asked for, -1 none; `waits`: when those began and ended and the
-    row that each waited for.
+    after: for each row the one it began after, -1 none; before: the previous one in its stream. waited: for each row the
+    last call that waited for the GPU and returned before the row was launched, -1 none. `waits`: begin and end of those
+    calls, and the row that each waited for.
     """
 
     start: Times

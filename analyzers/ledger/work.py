@@ -60,7 +60,7 @@ class _Call:
         return Need(kind, Work({}, self.bytes(read) + written, "modelled", written), output, inputs)
 
     def product(self, found: Need, flops: float, kind: str) -> Need:
-        """With FLOP on the pipe of a type; of FP32 the kernel's name decides which."""
+        """Put FLOP on the pipe of a type; for FP32 the kernel's name says which."""
         pipes = {
             "c10::BFloat16": "tensor_bf16",
             "c10::Half": "tensor_fp16",
@@ -82,7 +82,7 @@ _Model = Callable[[_Call], "Need | None"]
 
 @lru_cache(maxsize=16384)
 def need(operation: str, kernel: str) -> Need:
-    """Least work of an operation's call; kernel: its longest on tensor cores, else longest."""
+    """Least work of one call. kernel: its longest one on tensor cores, else its longest."""
     op = parsed(operation)
     model, tensors = _model(op.name), list(op.tensors())
     found = model(_Call(op, tensors, kernel)) if model is not None and tensors else None
@@ -207,7 +207,7 @@ def _rows(call: _Call) -> Need | None:
 
 
 def _picked(call: _Call) -> Need | None:
-    """An element of each row is written; the others are filled by an operation of its own."""
+    """One element written per row; another operation fills the rest."""
     if len(call.tensors) < 3:
         return None
     whole, index = call.tensors[1:3]

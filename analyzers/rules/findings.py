@@ -56,7 +56,7 @@ def explain(
 
 
 def _of_a_step(kernels: Iterable[Subject], steps: Mapping[str, float], budgets: Mapping[str, Budget]) -> list[Subject]:
-    """The kernels, their counted seconds standing for those of a step."""
+    """The kernels with the seconds of a step in place of the counted ones."""
     counted: dict[str, float] = {}
     for one in kernels:
         counted[one.kernel] = counted.get(one.kernel, 0.0) + one.time
@@ -122,7 +122,7 @@ def _claimed(
     totals: Mapping[str, float],
     lower_bounds: Mapping[str, float],
 ) -> list[Finding]:
-    """The findings with the part of their bound that no finding before them claims."""
+    """Findings with `win`: the part of their bound that no earlier finding claims."""
     known = {(s.impl, s.kernel): s.time * s.scale for s in subjects}
     left = {impl: totals.get(impl, known.get((impl, ""), 0.0)) - lower_bounds.get(impl, 0.0) for impl, _ in known}
     parts, claimed = _parts(known), defaultdict[tuple[str, str], float](float)

@@ -43,7 +43,7 @@ def _slice(
 
 
 def _unrecorded(s: Subject, name: str, lost: float, room: float) -> float:
-    """Seconds of the unrecorded step that `lost` is the largest share of."""
+    """Seconds of the step without recording, at least: what `lost` is a share of."""
     if name == "host":
         return s.time
     # A host that launches sooner waits longer: for as much as recording took, as far as no stream works meanwhile.
@@ -81,7 +81,7 @@ def _away(s: Subject) -> Case | None:
 
 
 def _doing(s: Subject, name: str) -> str:
-    """ " [cudaStreamSynchronize, aten::item, loss]": what the host was in for most of a slice."""
+    """ " [cudaStreamSynchronize, aten::item, loss]": where the host was for most of a slice."""
     doing = s.text.get(f"doing_{name}", "")
     return f" [{doing}]" if doing else ""
 

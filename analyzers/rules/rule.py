@@ -100,10 +100,10 @@ class Subject:
 class Case:
     """What a rule found: its evidence, the least time after the fix [s], the words' parameters.
 
-    strength: how far beyond its threshold the evidence is (0..1); it orders equal gains and nothing else.
-    variant: which of the rule's texts applies. likely: seconds after the fix that good kernels come to, where that is
-    more than `after`; findings are ranked by it. kernel: of a call, the one that it is about. covers: the kernels of a call whose time it is about, "" among them for the time between; none: all of it.
-    whole: seconds that the bound is told as a share of, where that may be less than the subject's time: what it takes unrecorded.
+    strength: how far beyond its threshold the evidence is (0..1); it only orders equal gains. variant: which of the
+    rule's texts applies. likely: seconds after the fix in good kernels, where more than `after`; findings rank by it.
+    kernel: of a call, the one it is about. covers: kernels of a call whose time it is about, "" for the gaps; empty:
+    all of the call. whole: seconds that the bound is a share of, where not the subject's time: the step unrecorded.
     """
 
     proofs: tuple[Proof, ...]

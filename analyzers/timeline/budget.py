@@ -55,18 +55,18 @@ class Spent:
 class Budget:
     """Seconds of a window: computing + communicating + copying + idle = window.
 
-    `communicating`, `copying`: nothing else ran meanwhile; `hidden`: communication beside computing. `idle` is the sum
-    of the causes in IDLE, see idle.py. `holes`: gaps with time that is `away`, most of it before the work
-    `hole_before`; `queued_gaps`: those with time that is `queued`; `named`: the largest idle times by what the host did.
-    `loads`: calls that loaded code; `blocking`: calls that waited. `tiny`: computing in kernels shorter than SHORT,
-    nothing longer beside them; `short`: share of launches below SHORT. `pageable` [s], `pageable_bytes`: copies from
-    pageable memory. `edges` [s on the frame's clock]: where each step begins and the last one ends; () where nothing
-    repeats. `launches` are of kernels, `copies` and `fills` aside. `spent`: work by range and name.
+    `communicating`, `copying`: nothing else ran meanwhile; `hidden`: communication beside computing.
+    `idle`: sum of the causes in IDLE (idle.py); `named`: the largest idle times by what the host did.
+    `holes`: number of gaps with `away` time, most of it before the work `hole_before`; `queued_gaps`: with `queued` time.
+    `loads`: calls that loaded code; `blocking`: calls that waited.
+    `tiny`: computing in kernels shorter than SHORT, nothing longer beside them; `short`: share of launches below SHORT.
+    `pageable` [s], `pageable_bytes`: copies from pageable memory. `launches`: kernels, without `copies` and `fills`.
+    `edges` [s on the frame's clock]: begin of each step and end of the last; () where nothing repeats.
+    `spent`: work by range and name.
 
-    `engaged`: how long the host, or work that others wait for, was at what a part is named after, the GPU idle or not:
-    no step gets shorter by more where that costs nothing; {} without the host's calls. Of `waiting` that is what the
-    host was `blocked` for, and the idle time it left. `stream`: of the stream that works longest; `without`: that, once
-    the work of a slice is gone.
+    `engaged`: seconds by part that the host, or work that others wait for, spent at its cause, the GPU idle or not: the
+    most a step can gain; {} without the host's calls. For `waiting`: the host `blocked`, plus the idle time it left.
+    `stream`: seconds of the busiest stream; `without`: the same once a slice's work is gone.
     """
 
     window: float
@@ -118,7 +118,7 @@ class Budget:
 
     @property
     def least(self) -> float:
-        """Seconds of a step without recording: at most the host's time at launches less."""
+        """Least seconds of a step without recording, if that cost all the host's launching time."""
         launching = self.engaged.get("host", sum(float(getattr(self, kind)) for kind in RECORDING))
         working = self.window - self.idle if math.isnan(self.stream) else self.stream
         return self.step - min(launching, self.window - working) / self.parts

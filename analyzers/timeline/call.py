@@ -40,7 +40,7 @@ class Recorded:
     times: tuple[float, ...] = field(default=(), compare=False)
 
     def seconds(self, time: float, kernels: float) -> float:
-        """Seconds of kernels in a call that takes `time` [s]; NaN for another kind of call."""
+        """Kernel seconds in a call that takes `time` [s]; NaN where that is not this call."""
         alike = kernels == self.kernels and abs(self.span - time) <= LIKE * time
         return time * self.share if alike else NAN
 

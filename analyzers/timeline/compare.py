@@ -138,7 +138,7 @@ class Piece:
 
     @property
     def gained(self) -> float:
-        """Seconds of a step that it takes more."""
+        """Change in seconds a step; above 0: it takes longer."""
         return self.after - self.before
 
     def to_dict(self) -> dict[str, Any]:
@@ -183,7 +183,7 @@ class Rung:
 
     @property
     def impl(self) -> str:
-        """What of its run it is, where implementations have their names."""
+        """What stands where an implementation has its name."""
         return "step"
 
     @property
@@ -260,7 +260,7 @@ def _alike(a: Taken, b: Taken) -> bool:
 
 
 def _ratio(before: Times, after: Times) -> Ratio:
-    """Of what was 0 in a step no quotient says anything."""
+    """Speed-up of a piece of work; unknown where it took no time in some step."""
     return unpaired(before, after) if before.all() and after.all() else UNKNOWN
 
 

@@ -198,7 +198,7 @@ def _pauses(calls: pd.DataFrame) -> Times:
 
 
 def _engaged(calls: pd.DataFrame, pauses: Times, quiet: Times, window: tuple[float, float]) -> dict[str, float]:
-    """Seconds of a window by what the host was in, the GPU idle or not."""
+    """Seconds of a window that the host spent at each cause, whether the GPU was idle or not."""
     launches = calls[calls["launch"] >= 0]
     mine = calls[calls["thread"].isin(launches["thread"].unique())]
     kinds = {"waiting": BLOCKING, "allocating": ALLOCATING}
@@ -258,7 +258,7 @@ def _cut(begins: pd.Series[float], ends: pd.Series[float], window: tuple[float, 
 
 
 def _handing(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float]) -> Times:
-    """Stretches of calls that copy, and of waits right behind a copy longer than a call."""
+    """Stretches in copying calls, and in waits right after a copy that keeps the GPU long."""
     ordered = calls.sort_values(["thread", "start"], kind="stable")
     copies = named(ordered, COPYING)
     long = copies & (ordered["launch"].map(part["time"]) >= SHORT)
@@ -267,7 +267,7 @@ def _handing(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float
 
 
 def _touched(gaps: Times, calls: pd.DataFrame) -> tuple[Times, NDArray[np.int64]]:
-    """Seconds of each gap in one of the calls, and the row of the longest one (-1 none)."""
+    """Seconds of each gap inside these calls, and the row of the longest call (-1 none)."""
     row = np.full(len(gaps), -1, dtype=np.int64)
     if calls.empty:
         return np.zeros(len(gaps)), row
@@ -311,13 +311,13 @@ def _holes(gaps: Mapping[str, Any], slices: Mapping[str, Times], host: pd.DataFr
 
 
 def _alike(names: pd.Series[str]) -> pd.Series[str]:
-    """The names with their numbers left out: "step 10" and "step 20" are of a kind."""
+    """The names without their numbers, so that "step 10" and "step 20" are one."""
     told = {name: re.sub(r"\d+", "#", name) for name in names.unique()}
     return names.map(told)
 
 
 def _of_cause(gaps: Mapping[str, Any], cause: str, seconds: Times, host: pd.DataFrame) -> pd.DataFrame | None:
-    """A row a gap that has time of this cause; None where none has."""
+    """One row for each gap with time of this cause; None without any."""
     at = np.flatnonzero(seconds > 0)
     if not len(at):
         return None

@@ -22,7 +22,7 @@ def union(part: pd.DataFrame, begin: float = -math.inf, end: float = math.inf) -
 
 
 def merged(start: Times, stop: Times, begin: float = -math.inf, end: float = math.inf) -> Times:
-    """Merged stretches of such from `start` to `stop`, which may overlap, cut to a window."""
+    """Merge stretches [start, stop), which may overlap, and cut them to a window."""
     if not len(start):
         return np.zeros((0, 2))
     start, stop = np.clip(start, begin, end), np.clip(stop, begin, end)
@@ -41,12 +41,12 @@ def gaps(busy: Times, begin: float, end: float) -> Times:
 
 
 def length(stretches: Times) -> float:
-    """Sum of their lengths."""
+    """Total length."""
     return float((stretches[:, 1] - stretches[:, 0]).sum())
 
 
 def passed(stretches: Times, times: Times) -> Times:
-    """Length of the stretches before each of these times; shape of `times`."""
+    """Total length of the stretches up to each of `times`; same shape as `times`."""
     if not len(stretches):
         return np.zeros(np.shape(times))
     sums = np.column_stack((np.zeros(len(stretches)), stretches[:, 1] - stretches[:, 0])).ravel().cumsum()
@@ -55,12 +55,12 @@ def passed(stretches: Times, times: Times) -> Times:
 
 
 def shared(stretches: Times, others: Times) -> Times:
-    """Length of each of `others` that lies in the stretches."""
+    """Overlap of each of `others` with the stretches."""
     until = passed(stretches, others.ravel()).reshape(-1, 2)
     found: Times = until[:, 1] - until[:, 0]
     return found
 
 
 def rows(mine: NDArray[np.bool_]) -> NDArray[np.bool_] | slice:
-    """Index of the rows that are `mine`; of all of a million rows it makes no copy."""
+    """Index of the rows in the mask `mine`; a slice, so no copy, where that is all of them."""
     return slice(None) if mine.all() else mine

@@ -125,7 +125,7 @@ def _number(path: str) -> int:
 
 
 def _places(names: Names, kernels: NDArray[np.bool_] | None) -> Iterator[NDArray[np.int64]]:
-    """Where each name stands, of names that come more than REPEATS times."""
+    """Name -> its positions, for names that occur more than REPEATS times."""
     # Of a million launches a copy of the texts is a third of a gigabyte, their places in memory ten megabytes.
     codes = pd.factorize(names if isinstance(names, pd.Series) else np.asarray(names, dtype=object))[0]
     if kernels is not None:

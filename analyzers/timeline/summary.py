@@ -17,9 +17,9 @@ _NS = 1e9
 
 @dataclass(frozen=True)
 class DeviceTime:
-    """One device [s]: busy and idle (in `gaps`) add up to its span; overlap = summed work - busy.
+    """One device [s]: busy and idle (in `gaps`) add up to its span.
 
-    largest: the longest gap; after, before: work around it.
+    overlap: summed work less busy. largest: the longest gap; after, before: the work around it.
     """
 
     device: str

@@ -160,7 +160,7 @@ class _Counted:
 
     @classmethod
     def of(cls, launches: pd.DataFrame | None, roofline: Roofline, works: Callable[[str], Sequence[Work]]) -> _Counted:
-        """works: of a part."""
+        """Add up and place launches. works: the works of a part, by its name."""
         if launches is None or launches.empty:
             none = pd.DataFrame({"impl": [], "kernel": []})
             return cls(pd.DataFrame({"impl": []}), none, none, [], {})

@@ -114,14 +114,14 @@ def _by_bytes(work: Work) -> Work:
 
 
 def as_counted(one: Part, bound: LowerBounds | None) -> Part:
-    """The part without modelled FLOP that it beats."""
+    """The part, its work by bytes alone where it beats the modelled FLOP."""
     if one.least is None or bound is None or not bound.beaten:
         return one
     return replace(one, least=_by_bytes(one.least))
 
 
 def _bits(work: Work) -> tuple[int, ...]:
-    """Of the pipe with most of the FLOP; () without any."""
+    """Significand and exponent bits of the pipe with most of the FLOP; () without any."""
     return keeps(max(work.flops, key=lambda name: work.flops[name], default=""))
 
 

@@ -61,7 +61,7 @@ class Weighted:
 def weighted(
     shapes: Sequence[Shape], shares: Sequence[float], program: tuple[float, float] | None
 ) -> dict[str, Weighted]:
-    """Candidate -> call-weighted speed-up over all shapes; none unless each was timed.
+    """Candidate -> call-weighted speed-up over all shapes, if each shape was timed.
 
     program: shares of the program's time that these calls take, and that it would win without them.
     """

@@ -151,7 +151,7 @@ def _with_spread(found: Spread, spread: float) -> Spread:
 
 
 def _submitting(every: pd.DataFrame) -> dict[str, float]:
-    """Host seconds per call: clocked while the device was held, at most from idle to idle."""
+    """Host seconds per call, clocked with the queue held; at most the time from idle to idle."""
     kept = every[every["kept"]]
     found = {}
     for impl, rows in kept.groupby("impl"):
@@ -299,7 +299,7 @@ def _excessive(name: str, r: Ratio) -> Caveat | None:
 
 
 def explained(caveat: Caveat, rows: Mapping[str, Mapping[str, Any]], reference: str, roofline: Roofline) -> Caveat:
-    """Reword a caveat about an excessive speed-up that the two precisions' peaks allow."""
+    """Reword the caveat of an excessive speed-up that a lower precision's peak explains."""
     name = caveat.what.partition(": ")[0]
     if caveat.code != EXCESSIVE or name not in rows or reference not in rows:
         return caveat

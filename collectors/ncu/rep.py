@@ -76,7 +76,7 @@ def count_results(path: Path) -> int | None:
 
 
 def _after(data: bytes, at: int) -> int:
-    """Where the message ends whose length stands at `at`."""
+    """End of the message whose length is stored at `at`."""
     return at + 4 + int.from_bytes(data[at : at + 4], "little")
 
 

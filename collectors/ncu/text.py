@@ -172,7 +172,7 @@ def split(data: bytes) -> list[str]:
 
 
 def _remains(line: bytes, table: Table, ended: bool) -> bool:
-    """Whether a line that is no row looks like a piece of one."""
+    """Whether a line looks like a broken piece of a row."""
     return (not ended and line.startswith(b'"')) or line.count(b'","') >= max(4, len(table.header) // 2)
 
 
@@ -213,7 +213,7 @@ def _header(line: bytes) -> int | None:
 
 
 def _join(first: bytes, following: Iterator[tuple[int, bytes]]) -> tuple[bytes, bool, bool]:
-    """A line with an open quote up to its closing line, whether it ended, whether one lacks."""
+    """(lines of an open quote joined, whether the last one is whole, whether a row is lost)."""
     parts = [first]
     for _, line in following:
         parts.append(line)

@@ -53,7 +53,7 @@ def moved_bytes(moved: Any, sizes: Any) -> dict[str, Any]:
 
 
 def each(keys: Any, make: Callable[[Any], str]) -> Any:
-    """make(key) of each key (array or categories), called once a distinct key: an object array."""
+    """Object array of make(key) for each key, called once a distinct key."""
     return np.asarray(told(keys, make), dtype=object)
 
 
@@ -65,7 +65,7 @@ def told(keys: Any, make: Callable[[Any], str]) -> pd.Categorical:
 
 
 def _categories(codes: Any, texts: Sequence[str]) -> pd.Categorical:
-    """Row by row the text of its code, "" of a negative one; texts may stand twice."""
+    """Text of each row's code as categories, "" for a negative code; `texts` may repeat."""
     last = [""] if len(codes) and codes.min() < 0 else []
     places, distinct = pd.factorize(np.array([*texts, *last], dtype=object))
     return pd.Categorical.from_codes(places.astype(np.int32)[codes], pd.Index(distinct, dtype=object))
@@ -120,7 +120,7 @@ def _gpu_trace(frame: pd.DataFrame, coded: bool) -> pd.DataFrame:
 
 
 def _sides(frame: pd.DataFrame, column: str) -> Any:
-    """A side of the grids or blocks, taken out of the frame to free its memory."""
+    """Take one dimension of the grids or blocks out of the frame, to free its memory."""
     return frame.pop(column) if column in frame else np.full(len(frame), np.nan)
 
 
@@ -186,7 +186,7 @@ def _nvtx_kern_sum(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def together(frames: Sequence[pd.DataFrame], kinds: Sequence[str]) -> pd.DataFrame:
-    """Several launches frames of one export as one, launches numbered on; attrs are merged."""
+    """Join launches frames of one export: launches renumbered, attrs merged."""
     if len(frames) == 1:
         return frames[0]
     joined = pd.concat(frames, ignore_index=True)

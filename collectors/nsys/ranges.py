@@ -72,10 +72,10 @@ def sweep(ranges: Sequence[Range], times: Sequence[int]) -> list[str]:
 def attributed(
     ranges: Sequence[Range], thread: Any, time: Any, process: Callable[[int], int] = lambda _: 0
 ) -> tuple[list[str], list[int]]:
-    """Range path of each launch; a thread without ranges takes its process's only open one.
+    """(range path of each launch, indices of those that took another thread's range).
 
-    thread, time: as in paths, -1 where the call is unknown; process: of a thread. Also which launches have a range of
-    another thread.
+    A thread without ranges takes the only one open in its process. thread, time: as in paths, -1 where the call is
+    unknown; process: of a thread.
     """
     threads = by_thread(ranges)
     where = paths(threads, thread, time)

@@ -253,7 +253,7 @@ def _companions(heads: Mapping[Path, str]) -> Groups:
 
 
 def _alike(a: str, b: str) -> int:
-    """How many letters two names share at their beginning."""
+    """Length of the common prefix of two names."""
     return next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 

@@ -125,7 +125,7 @@ class Count:
         return f"{duration(self._now() - self._began)}  {self.done} of {self.total} done{failed}{left}"
 
     def line(self, item: WorkItem, answer: Answer) -> str:
-        """What became of an item that has ended."""
+        """The line of an item that has ended: its verdict, or its error."""
         told = answer.line
         if not answer.run:
             here = answer.code != CannotProfileError.exit_code

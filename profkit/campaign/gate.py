@@ -196,5 +196,5 @@ def junit(found: Sequence[Judged]) -> bytes:
 
 
 def _legal(text: str) -> str:
-    """Without the letters that XML has no way to write."""
+    """The text without characters that XML cannot hold."""
     return "".join(letter for letter in text if letter in "\t\n" or " " <= letter < "\ufffe" or letter > "\uffff")

@@ -41,7 +41,7 @@ Facts = Mapping[str, Any]
 
 
 class Level(msgspec.Struct, frozen=True):
-    """Runs between two changes: `first` is an index, `time` [s] and `lower bound` are medians."""
+    """Runs between two changes: `first` is an index, `time` [s] and `lower_bound` are medians."""
 
     first: int
     runs: int
@@ -239,7 +239,7 @@ def _numbers(before: Sequence[Facts], after: Sequence[Facts]) -> list[str]:
 
 
 def _inner(values: Sequence[float]) -> tuple[float, float]:
-    """The least and the largest of the middle four fifths."""
+    """Smallest and largest of the middle 80 % of the values."""
     ordered, cut = sorted(values), len(values) // 10
     return ordered[cut], ordered[-1 - cut]
 

@@ -37,7 +37,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `path`: of the run, relative to the folder. `status`: of the run; `state`, `reason`: of the implementation.
     `source`: hash of its file. `word`: its verdict, "" for what is not judged (a reference, a range); `line`: the
-    verdict as a sentence, `line_zh` in Chinese; `wins`: it counts as faster. `lower bound`: time over the lower bound; `share`: of the attainable.
+    verdict as a sentence, `line_zh` in Chinese; `wins`: it counts as faster. `lower_bound`: time over the lower bound;
+    `share`: of the attainable.
     `caveats`: those about it or about the whole run.
     """
 

@@ -103,7 +103,7 @@ def fast_p(best: dict[tuple[str, str], Row]) -> list[dict[str, Any]]:
 
 
 def _judged(number: int, row: Row) -> fastp.Rated:
-    """As fast_p counts it: without a win for profkit it is faster than nothing."""
+    """A row as fast_p counts it; one that profkit counts as no win gets the interval [0, 0]."""
     right = row.word in RIGHT
     nothing = right and row.word == "faster" and not row.wins
     low, high = (0.0, 0.0) if nothing else (row.low, row.high)

@@ -149,7 +149,7 @@ def _targets(sample: Path | None, argv: Sequence[str] | None, streams: tuple[int
 
 
 def _one(target: Path | Program, request: Request, form: str, quiet: bool) -> int:
-    """`form`: json, agent, or "" for people."""
+    """Profile one target and print its report. form: json, agent, or "" for people."""
     from profkit.api import profile
     from profkit.report.derived import write
     from profkit.report.writers import terminal

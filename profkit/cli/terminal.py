@@ -73,7 +73,7 @@ class Progress:
 
 
 class Drawn(Progress):
-    """The same on a terminal."""
+    """Progress as one live line on a terminal."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -119,7 +119,7 @@ class Drawn(Progress):
         self.bars.start()
 
     def over(self) -> None:
-        """Leave a line of what took long."""
+        """Leave a line if the step took LONG or more."""
         took = time.monotonic() - self._since
         if self._name and took >= LONG:
             said = f"  {self._name}: {took:.1f} s"
@@ -128,7 +128,7 @@ class Drawn(Progress):
 
 @contextmanager
 def progress(quiet: bool, *, plain: bool = False) -> Iterator[Progress]:
-    """For standard error as it is; plain: nothing is drawn."""
+    """Progress that suits standard error; plain: lines alone, nothing is drawn."""
     context = click.get_current_context(silent=True)
     coloured = context is None or context.color is not False
     if quiet or plain or not (coloured and sys.stderr.isatty()):

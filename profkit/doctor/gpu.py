@@ -124,7 +124,7 @@ def check_driver(machine: Machine) -> Iterator[Finding]:
 
 
 def check_gpus(machine: Machine) -> Iterator[Finding]:
-    """The GPUs; company, MIG, clocks and datasheet of the first; what is not possible without one."""
+    """The GPUs; of the first its users, MIG, clocks, datasheet; without one what is impossible."""
     if not machine.gpus:
         why = machine.trouble if machine.driver else "none that this process can use"
         what = f"{why}: no CUDA events, no counters; profiling on the CPU works"

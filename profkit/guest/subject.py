@@ -40,7 +40,7 @@ class Change:
 
 
 class Data:
-    """Input data of one implementation, drawn anew at every turn: a memoized answer is wrong for them.
+    """Input data of one implementation, drawn anew each turn, so a memoized answer is wrong.
 
     answer: the expected one to data; without it nothing is compared.
     """

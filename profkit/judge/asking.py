@@ -63,7 +63,7 @@ class Asking:
 
     @contextlib.contextmanager
     def blame(self, subject: Subject, status: str) -> Iterator[list[str]]:
-        """Report an exception as an event of `subject`; the list is then not empty."""
+        """Report an exception in the block as an event of `subject`, and append to the yielded list."""
         failed: list[str] = []
         try:
             yield failed
@@ -97,7 +97,7 @@ class Asking:
 
     @contextlib.contextmanager
     def finding(self, what: str, fix: str = "", code: str = "", *, factor: float = 2.0) -> Iterator[list[str]]:
-        """A phase of the reference; an exception is a caveat about `what`, and the list then not empty."""
+        """A phase of the reference: an exception becomes a caveat, and joins the yielded list."""
         self.events.phase("work", self.reference.subject.name, factor=factor)
         failed: list[str] = []
         try:

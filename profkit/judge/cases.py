@@ -45,7 +45,7 @@ Domain = Sequence[Any] | None
 
 @dataclass(frozen=True)
 class Trial:
-    """Unusual inputs, or weights by name, with the reference's answer; binding: a wrong answer rejects."""
+    """Unusual inputs or weights with the reference's answer; binding: a wrong one rejects."""
 
     name: str
     kind: str
@@ -56,7 +56,7 @@ class Trial:
 
 
 def domain(module: ModuleType) -> Domain:
-    """(lowest, highest) or None per input from `input_domain()`. Raises ValueError otherwise."""
+    """Bounds (lowest, highest) of each input by `input_domain()`, or None. Raises ValueError."""
     if not hasattr(module, "input_domain"):
         return None
     said = list(module.input_domain())
@@ -101,7 +101,7 @@ def trials(
 
 
 def quietly(found: Iterator[Any]) -> Iterator[Any]:
-    """Yield until a change fails, for instance by overflow of a type."""
+    """Yield changed inputs until making one raises, for instance by overflow of a type."""
     try:
         yield from found
     except Exception:

@@ -133,7 +133,7 @@ class Door:
         _take(self.main, main, waits)
 
     def leave(self) -> None:
-        """Give up the device, and the gate that a process left closed when it ended in its turn."""
+        """Give up the device, and the gate if its last holder died with it closed."""
         fcntl.flock(self.gate, fcntl.LOCK_UN)
         fcntl.flock(self.main, fcntl.LOCK_UN)
 
@@ -151,7 +151,7 @@ class Door:
         return False
 
     def close(self) -> None:
-        """Have no more to do with it. What another process still has open stays held."""
+        """Close this process's descriptors; locks that another process has open stay held."""
         os.close(self.main)
         os.close(self.gate)
 

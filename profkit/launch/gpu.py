@@ -9,7 +9,7 @@ from profkit.vendor.nvidia import nvml
 
 
 def visible() -> list[dict[str, str]]:
-    """ "uuid", "name", "driver", "memory" [B] and "cc" of every visible GPU or slice, in CUDA's order.
+    """ "uuid", "name", "driver", "memory" [B] and "cc" of each GPU or slice, in CUDA's order.
 
     memory: 0 where the driver does not say, as of a GPU that shares the host's.
     """

@@ -263,7 +263,7 @@ class Meter:
         self.over = 0
 
     def exceeded(self) -> bool:
-        """Whether it is more than it may be. `over` is then how much it was [bytes]."""
+        """Whether memory is above its limit; `over` then holds the amount [B]."""
         now = time.monotonic()
         if self._most and now >= self._next:
             self._next = now + _METER_TICK
@@ -313,7 +313,7 @@ def _running(pid: int) -> bool:
 
 
 def _family(leader: int, mark: str = "") -> set[int]:
-    """The processes of the leader's session or with this mark, and what descends from them or from the leader."""
+    """Processes of the leader's session or with this mark, and all descendants."""
     table: dict[int, tuple[int, int]] = {}
     wanted: set[int] = set()
     for one in psutil.process_iter(["ppid"]):

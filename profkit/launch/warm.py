@@ -244,10 +244,10 @@ def _fork(control: socket.socket, argv: Sequence[str], options: Mapping[str, Any
 def runners(
     begun: Mapping[str, str] | None = None, told: Callable[[str], None] | None = None, *, lasting: bool = False
 ) -> Iterator[Any]:
-    """Make runners forks inside the block, unless it is settled already how they start; gives what starts them.
+    """Start runners as forks inside the block, unless how they start is settled; yield the starter.
 
-    torch is imported once for all of them. begun: the server for this environment imports at once, before it is known what
-    will be asked for. told: called with what a child waits for. lasting: by the server that stays for the next command.
+    torch is imported once for all of them. begun: environment for a server that imports at once, before any request.
+    told: called with what a child waits for. lasting: use the server that stays for the next command.
     """
     if isinstance(process.start, Warm) and told is not None:
         process.start.told = told

@@ -93,10 +93,10 @@ def _wanted(launches: pd.DataFrame, names: Iterable[str], each: int) -> dict[int
 
 
 def chosen(launches: pd.DataFrame, wanted: Mapping[int, int]) -> tuple[tuple[int, ...], int]:
-    """(invocations, launches that they are): so many launches of each wanted shape.
+    """(invocations to capture, launches in them), for so many launches of each wanted shape.
 
-    Behind its first, which is warm-up, where that leaves enough; the same invocations of every function, so those that meet
-    most of what is lacking.
+    ncu takes the same invocations of every function, so those come first that hold most of the shapes still lacking. A
+    shape's first launch is warm-up and left out where enough others remain.
     """
     candidates: set[int] = set()
     for shape, number in wanted.items():

@@ -175,7 +175,7 @@ def _took(outcome: runner.Outcome) -> float:
 
 
 def _settled(session: Session) -> bool:
-    """Whether the first process tells enough. What other work may have made of it does not."""
+    """Whether the first process is enough; its timings count only if no other work interfered."""
     run, reference = session.run, session.run.manifest.reference
     if reference is None or any(caveat.code == "busy" for caveat in run.manifest.caveats):
         return False
@@ -213,8 +213,8 @@ def _write(file: Path, table: pd.DataFrame) -> None:
 def _again(session: Session, many: int, target: float, *, sparing: bool) -> None:
     """Compare and time the sound implementations in more processes, to the first one's `target`.
 
-    many: processes in all; where it is to be `sparing` two, if those suffice, and no more once too long was spent.
-    timings.csv then says which is of which.
+    many: processes in all. sparing: stop at two if these suffice, or once too long was spent. timings.csv gets the
+    column that tells processes apart.
     """
     run, wanted = session.run, session.request
     # What is kept here no later process can change.
@@ -313,7 +313,7 @@ class Perturb:
         return [shlex.join(runner.planned(session.run.logs, self.name))]
 
     def record(self, session: Session) -> None:
-        """What cannot be tried is a caveat."""
+        """Time under half of the SMs, half of every SM and a warm L2; what fails is a caveat."""
         session.progress("timing under other conditions")
         manifest = session.run.manifest
         made = job(self.name, session.run, session.request, session.device, session.parts)

@@ -120,7 +120,7 @@ def recorders(target: Target, wanted: Request, device: str, counters: Counters) 
 
 
 def _traced(program: Program, wanted: Request, counters: Counters) -> tuple[Recorder, ...]:
-    """What records a program's times: asked for, or in the place of counters that cannot be had."""
+    """Recorder of a program's times: as asked for, or instead of counters that are unavailable."""
     missing = counters.state != "planned"
     if missing and (wanted.hot or wanted.counters == "ncu"):
         raise CannotProfileError(counters.why, fix=counters.fix)

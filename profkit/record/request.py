@@ -24,26 +24,26 @@ NARROW = ("tf32", "fp16", "bf16", "fp8", "fp6", "fp4")
 class Request:
     """What the user asked for.
 
-    counters: "auto" (use ncu where it works; for a program: where it is asked which launches or counters, or nothing else
-    can record it), "ncu" (insisted on), "off". nsys: record a timeline. deep: collect what `explain` asks for as well;
-    lines: that, and which source lines the kernels wait for. runs: the folder of the run directories.
+    counters: "auto" (ncu where it works; of a program only if launches or counters are named, or nothing else records it),
+    "ncu" (required) or "off". nsys: record a timeline. runs: the folder of the run directories.
+    deep: also collect the counters of `explain`. lines: deep, and the source lines that kernels wait for.
 
-    A sample's: device: auto, cuda, cpu. only: the candidates to run, all by default. trials: correctness trials.
-    budget: seconds of timing, see `whole` for the rest. processes: fresh ones of every implementation that it is spread over, 0 for as
-    many as it gives a second each, up to MOST, and no more than it takes to tell. target: relative half-width of the
-    interval of the median at which timing stops. timeout: scales the limit of every phase. l2: cold or warm. mode: train
-    (modules as they are constructed) or eval, "" as the sample says, else eval. precision: "" (as the sample is
-    written), or fp32, fp16, bf16: floating inputs and weights of both sides are cast to it. allow: precisions below the
-    task's own in which a candidate may compute (tf32, bf16, ...). trust: the candidates in the judge's own process.
-    memory: bytes of the host's that a candidate's process may take, 0 for no limit. shapes: "all" to time
-    get_more_inputs() as well, with the budget of one process each, "first" for get_inputs() alone. backward: compare and
-    time the gradients, with that budget too. perturb: time it under other conditions, to infer what binds it. sanitize:
-    tools of compute-sanitizer to run as well. campaign: the campaign and the piece of it that this is; company: its
-    other samples may use the GPU while nothing of this one is timed.
+    Of a sample:
+    device: auto, cuda, cpu. only: candidates to run, () for all. trials: correctness trials.
+    budget: seconds of timing; `whole` limits the rest. timeout: scales the limit of every phase.
+    processes: fresh processes of each implementation to spread the budget over; 0: one a second of it, up to MOST, fewer if clear.
+    target: relative half-width of the median's interval at which timing stops. l2: cold or warm.
+    mode: train (modules as constructed) or eval; "": as the sample says, else eval.
+    precision: fp32, fp16 or bf16: cast floating inputs and weights of both sides; "": as the sample is written.
+    allow: precisions below the task's own in which a candidate may compute (tf32, bf16, ...).
+    trust: run candidates in the judge's own process. memory: host bytes of a candidate's process, 0 for no limit.
+    shapes: "all" also times get_more_inputs(), "first" get_inputs() alone. backward: compare and time gradients.
+    perturb: time under other conditions, to infer what binds. sanitize: tools of compute-sanitizer to run.
+    campaign: the campaign and this item of it. company: its other samples may use the GPU while this one times nothing.
 
-    A program's: range, after, steps: record only inside this range, pass over so many steps,
-    record so many (see rundir.manifest.Window). hot: rank first, then count only so many kernels, and end the program
-    once they are counted. kernel: ncu's -k. limit: seconds after which a program counts as hung, None for never.
+    Of a program:
+    range, after, steps: the part to record (rundir.manifest.Window). kernel: ncu's -k.
+    hot: rank kernels, count so many of the hottest, then end the program. limit: seconds until it counts as hung, or None.
     """
 
     counters: str = "auto"

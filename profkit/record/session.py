@@ -143,7 +143,7 @@ class Session:
         return found
 
     def missed(self, ended: Ended) -> ProfkitError | None:
-        """That the window never came, None where it did, or where all was recorded."""
+        """The error for a window that never came; None where it did, or all was recorded."""
         if not self.request.range or self.run.manifest.window.taken:
             return None
         said = _WINDOW.search(ended.said)

@@ -151,7 +151,7 @@ def _gain(study: Study, name: str) -> str:
 
 
 def _ratio(told: str, word: str) -> str:
-    """A speed-up that is none for sure says so."""
+    """The text of a speed-up, marked where inconclusive."""
     return f"{told} {say('c_inconclusive')}" if word == "inconclusive" else told
 
 
@@ -180,7 +180,7 @@ def _devices(studies: Iterable[Study]) -> list[str]:
 
 
 def _caption(study: Study) -> tuple[str, ...]:
-    """The least that a picture must say; the method in full is in the run."""
+    """Caption: the least a picture must say; the run has the full method."""
     counters = study.manifest.counters
     if counters.state != "collected":
         return (method.counters_line(study),)

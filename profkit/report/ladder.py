@@ -76,7 +76,7 @@ def ladder_of(chosen: Sequence[Chosen]) -> Ladder:
 
 
 def told_apart(studies: Sequence[Study], short: Sequence[str]) -> list[str]:
-    """As short as tells them apart: the name of each, else with its run."""
+    """The shortest labels that tell them apart: each name, else with its run."""
     if len(set(short)) == len(short):
         return list(short)
     stamps = [f"{name} @ {study.path.name}" for name, study in zip(short, studies, strict=True)]

@@ -130,7 +130,7 @@ def folded(text: str, width: int = 0, indent: str = "") -> str:
 
 
 def on_screen(text: str) -> str:
-    """Every line folded to the terminal's width, what follows it further in."""
+    """Every line folded to the terminal's width, continuation lines indented."""
     wide = room()
     if wide >= UNLIMITED:
         return text

@@ -51,7 +51,7 @@ class Run:
 
     @property
     def gone(self) -> list[str]:
-        """Files that run.json names and that are gone: times, counters of a sample."""
+        """Files that run.json names but that are missing: times, counters of a sample."""
         manifest = self.manifest
         timed = manifest.status == "done" and manifest.timing.rounds > 0
         counted = manifest.impls and manifest.counters.state == "collected" and manifest.counters.file
@@ -73,7 +73,7 @@ def now() -> str:
 
 
 def places(folder: Path, stamp: str = "") -> Iterator[Path]:
-    """Places for a run, none of which may be free: its second (now unless given), then with a number."""
+    """Paths to try for a new run: the second as its name (now unless given), then numbered."""
     stamp = stamp or datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     yield folder / stamp
     yield from (folder / f"{stamp}-{number}" for number in range(2, 1000))

@@ -125,7 +125,7 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def read_rows(file: Path) -> list[list[str]]:
-    """Of a CSV file, the names first; none when there is no file."""
+    """Rows of a CSV file, the header first; [] without a file."""
     if not file.exists():
         return []
     with file.open(newline="", encoding="utf-8") as stream:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def caveats_of(study: Study) -> Iterator[Caveat]:
-    """Of launches and timeline, noted while measuring, of ceilings, of each candidate."""
+    """Caveats of the launches and timeline, the measuring, the ceilings and each candidate."""
     manifest, launches, frame = study.manifest, study.launches, study.captured.timeline
     if launches is not None and not manifest.impls and not study.of_operators:
         yield from outside_ranges(launches)
@@ -33,7 +33,7 @@ def caveats_of(study: Study) -> Iterator[Caveat]:
 
 
 def _of_ceilings(study: Study) -> Iterator[Caveat]:
-    """That there are none, or none that was measured."""
+    """Caveat that no ceiling is known, or none was measured."""
     roof = study.roofline
     if not roof.ceilings:
         unnamed = study.manifest.sample.kind == "import" and roof.device.startswith("unknown device")

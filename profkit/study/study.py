@@ -191,7 +191,7 @@ class Study:
 
     @cached_property
     def whose(self) -> Mapping[str, Provenance]:
-        """Of each right candidate that defines kernels: whether they did the work."""
+        """Whether its own kernels did the work, for each right candidate that defines some."""
         launches = self.launches
         if launches is None or launches.empty:
             return {}

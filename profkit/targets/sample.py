@@ -69,7 +69,7 @@ def resolve(path: Path) -> Sample:
 
 
 def _names(file: Path) -> set[str]:
-    """`defined_names`; a candidate that does not parse fails alone, when it is loaded."""
+    """Names a file defines; a candidate that does not parse counts as one, to fail when loaded."""
     try:
         return defined_names(file)
     except ProfkitError:

@@ -20,9 +20,9 @@ from profkit.launch.protocol import Job
 def build(job: Job) -> int:
     """Import the job's one candidate, and so build its extensions; 0 on success, else 1.
 
-    One that builds nothing then is constructed too, with the reference's arguments. For builds for a GPU, torch
-    pretends that there is one: many constructors ask before they build. A compiler's error is kept for the campaign;
-    other errors are left to the measurement.
+    If the import built nothing, the candidate is also constructed, with the reference's arguments. For a GPU build torch
+    pretends to have one, because many constructors check first. Compiler errors are kept for the campaign; other errors
+    are left to the measurement.
     """
     subject = job.subjects[0]
     file = Path(subject.file)

@@ -178,5 +178,5 @@ class Stand:
 
 
 def held(loop: Loop, most: int) -> Loop:
-    """The same with the queue held full, by events, and no more calls than the queue takes."""
+    """The same by events behind a held queue, with at most the calls that fit the queue."""
     return replace(loop, held=True, wall=False, each=loop.each if loop.graph else min(loop.each, most))

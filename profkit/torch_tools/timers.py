@@ -247,9 +247,9 @@ def loaded(target: str, part: str, device: torch.device) -> Call:
 
 
 def main(targets: str, part: str, out: str, calls: str = "0") -> int:
-    """Write {"device", "versions", "kernels"} as JSON after every clock.
+    """Time every target by every clock; write {"device", "versions", "kernels"} after each.
 
-    out "": make so many calls for ncu, a mark before each.
+    out "": time nothing; make `calls` calls of each target under ncu, a marker kernel before them.
     """
     torch.set_grad_enabled(False)
     device = facts.choose("auto")

@@ -372,7 +372,7 @@ class Window:
 
 
 def _around(owner: Any, name: str, before: Any = lambda *_: None, after: Any = lambda *_: None) -> None:
-    """Put a function in the place of one of `owner` that calls these two with the same arguments."""
+    """Wrap a function of `owner` so that `before` and `after` get its arguments."""
     own = getattr(owner, name)
 
     @functools.wraps(own)

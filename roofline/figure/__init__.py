@@ -1,1 +1,1 @@
-"""The roofline figure (plot.draw) and the waterfall (steps.draw_steps)."""
+"""The roofline figure (plot.draw), the waterfall and the stacked bars (bars)."""

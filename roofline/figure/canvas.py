@@ -61,7 +61,7 @@ def _at_least(low: float, high: float, decades: float) -> tuple[float, float]:
 
 
 def finite(values: Iterable[float]) -> list[float]:
-    """The values above 0 that are numbers."""
+    """The finite values above 0."""
     return [v for v in values if math.isfinite(v) and v > 0]
 
 

@@ -45,7 +45,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Arrow:
-    """An arrow between two points of one operation; the label is appended to its name."""
+    """An arrow between two points of one operation; `label` follows that operation's name."""
 
     start: Point
     end: Point

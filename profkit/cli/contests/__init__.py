@@ -1,4 +1,4 @@
-"""The verbs of the contests: their summaries, and their files."""
+"""The verbs of the contests: one-line summaries, and the file each verb is in."""
 
 from __future__ import annotations
 

@@ -165,9 +165,9 @@ def _sample(
 
 
 def apart(samples: list[Sample], reference: str, by: float) -> bool:
-    """Whether all others differ from the reference by the share `by` in every round.
+    """Whether every candidate differs from the reference by the fraction `by` in each round.
 
-    Always the same way, and about as much.
+    In one direction, and by about the same ratio.
     """
     seconds: dict[str, dict[int, list[float]]] = {}
     for one in samples:

@@ -38,7 +38,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Left:
-    """State before and after a call, in one form: the difference is compared."""
+    """State before and after a call; their difference is what is compared."""
 
     before: Any
     after: Any

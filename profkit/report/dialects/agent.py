@@ -78,7 +78,7 @@ def _json(content: Mapping[str, Any]) -> str:
 def _fitted(
     full: Mapping[str, Any], results: int, slices: int, findings: int, caveats: int, letters: int, command: int
 ) -> dict[str, Any]:
-    """The document with lists of so many items, sentences and commands of so many letters."""
+    """The document cut to so many items a list and so many letters a sentence or command."""
     fall, told = full["waterfall"], full["findings"]
     if fall is not None:
         rest = sum(one["s"] for one in fall["slices"][slices:])
@@ -285,7 +285,7 @@ def _at_lower_bound(part: Part | None) -> bool | None:
 
 
 def _caveats(study: Study, own: str) -> list[str]:
-    """Those about the subject first, then the run's; the other implementations' are theirs."""
+    """Caveats about the subject, then about the run; not those of other implementations."""
     every = [one for one in caveats.all_caveats(study) if own in one.about or not any(one.about)]
     every.sort(key=lambda one: not any(one.about))
     return [one.with_fix() for one in every]
@@ -318,7 +318,7 @@ def _place(study: Study, impl: str, kernel: str) -> str | None:
 
 
 def _moved(waits: Sequence[Line], lines: Sequence[str]) -> int:
-    """Line of the first of them in the file, 0 if absent; a CUDA string has its own numbers."""
+    """Number in the file of the first of these lines, 0 if absent; CUDA strings start anew."""
     first = waits[0]
     mine = {one.number: one.text.strip() for one in waits if one.file == first.file and one.text.strip()}
     shifts = Counter(at - n for at, text in enumerate(lines, 1) for n, said in mine.items() if text.strip() == said)

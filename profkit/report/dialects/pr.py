@@ -61,7 +61,7 @@ def snippet(study: Study, *, foreign: bool = False) -> str:
 
 
 def _caveats(study: Study) -> Iterator[str]:
-    """What the answer rests on and is not sure of; the rest is counted."""
+    """Caveats that weaken the answer; the others are counted."""
     matter, colon = caveats.that_matter(study), say("colon")
     for one in matter:
         yield say("caveat") + colon + one.what + (f"{colon}{brief(one.how_much)}" if one.how_much else "")

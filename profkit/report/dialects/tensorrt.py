@@ -157,7 +157,7 @@ class WriteUp:
         yield "\n\n".join(pipe_table(table) for table in tables if table.rows) or self.gap("no_hot")
 
     def findings(self) -> Iterator[str]:
-        """The first three of each step; what can be done about several stands once."""
+        """The first three findings of each step; a fix that several share stands once."""
         seen = set[str]()
         steps = [(step.study, step.impl) for step in self.chosen]
         steps += [(study, part.name) for study in self.studies if study is self.program for part in study.parts]

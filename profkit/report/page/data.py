@@ -77,7 +77,7 @@ def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
 
 
 def _kernels(study: Study) -> Mapping[str, list[dict[str, Any]]]:
-    """The kernels of each part, in one pass: a program has thousands of ranges. Uncounted calls stand as a whole."""
+    """Kernels of each part, in one pass for thousands of ranges; an uncounted call is one row."""
     kernels, first = study.kernels, _named_first(study)
     if not len(kernels) and study.manifest.impls:
         timed = {str(name): {**one, "kernel": name} for name, one in study.analysis.rows.items() if one["time"] > 0}

@@ -236,7 +236,7 @@ def _time_card(row: Mapping[Any, Any]) -> Card:
 
 
 def _bound_card(row: Mapping[Any, Any], question: str) -> Card:
-    """What binds it. The bar is the share of the ceiling that does; what waits is bound by none."""
+    """What binds it, with a bar for the share of that ceiling; none for a kernel that waits."""
     share, nearest = number(row, "roof_share"), str(row.get("roof", ""))
     answer = bound(row) or say("p_unknown")
     if not math.isfinite(share):

@@ -101,7 +101,7 @@ def slowed(study: Study) -> bool:
 
 
 def _budget(name: str, one: Budget, within: str, *, slowed: bool, idle: bool) -> str:
-    """Parts of the window, the largest first; `slowed`: whether recording took time; `idle`: its causes."""
+    """Parts of the window, the largest first. slowed: recording took time; idle: name causes."""
     if not one.window > 0:
         return ""
     comma = say("comma")

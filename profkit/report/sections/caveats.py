@@ -89,7 +89,7 @@ def _told(what: str, fix: str, code: str, concerned: Sequence[tuple[str, str]]) 
 
 
 def more_caveats(study: Study) -> str:
-    """How many caveats the answer does not rest on, and where they are; "" for none."""
+    """How many more caveats there are that leave the answer alone, and where; "" for none."""
     count = len(all_caveats(study)) - len(that_matter(study))
     key = "more_caveats_impls" if study.manifest.impls else "more_caveats"
     return say(key, count=str(count)) if count else ""

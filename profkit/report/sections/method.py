@@ -33,7 +33,7 @@ def counters_line(study: Study) -> str:
 
 
 def counters_note(study: Study) -> str:
-    """Why hardware counters are missing and how to get them, as sentences; "" when they are there."""
+    """Why hardware counters are missing and how to get them; "" when they are there."""
     note, fix = counters_line(study), translated(study.manifest.counters.fix)
     return (say("p_note_fix", note=note, fix=fix) if fix else note + say("stop").rstrip()) if note else ""
 
