@@ -28,6 +28,7 @@ from analyzers.records import number
 from profkit.api import Run, profile
 from profkit.campaign.stages import Task, of_folder, perform
 from profkit.contests import formats
+from profkit.contests.sources import Sources
 from profkit.errors import ProfkitError
 from profkit.launch import warm
 from profkit.record.request import Request
@@ -78,7 +79,9 @@ def _built(tasks: list[Path], asked: argparse.Namespace) -> None:
     with contextlib.ExitStack() as stack, ThreadPoolExecutor(asked.jobs) as pool:
         for task in tasks:
             with contextlib.suppress(ProfkitError):
-                item = of_folder(stack.enter_context(formats.opened(task, asked.device)), request)
+                sources = formats.read(task, asked.device)
+                folder = stack.enter_context(sources.as_sample()) if isinstance(sources, Sources) else sources
+                item = of_folder(folder, request)
                 for file in item.built:
                     alone = msgspec.structs.replace(item, built=(file,))
                     pool.submit(perform, Task("build", alone, request, "", ""))

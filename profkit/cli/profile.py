@@ -6,7 +6,7 @@ import importlib
 import json
 import threading
 from collections.abc import Generator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import msgspec
 
 from profkit.cli import options as shared
 from profkit.cli.group import complain
-from profkit.cli.options import Runners, Sectioned, option
+from profkit.cli.options import Runners, Sectioned
 from profkit.cli.terminal import Answer, progress, show
 from profkit.errors import CannotProfileError, ProfkitError, as_shells_do
 from profkit.launch import gpu, warm
@@ -63,14 +63,12 @@ class WithProgram(Sectioned):
 @click.argument("sample", type=shared.PATH, required=False)
 @shared.of_request(*OPTIONS)
 @shared.campaign
-@option("--dry-run", is_flag=True, help="Print the commands, and stop.")
 @shared.json_
 @shared.reader
 @shared.server
 @shared.quiet
 def profile_(
     sample: Path | None,
-    dry_run: bool,
     as_json: bool,
     reader: str | None,
     jobs: int | None,
@@ -92,22 +90,13 @@ def profile_(
     shared.one_form(as_json, reader)
     ctx = click.get_current_context()
     quiet, server = options.pop("quiet"), options.pop("server")
-    if sample is not None and sample.is_dir() and not (dry_run or jobs is not None or dask):
+    if sample is not None and sample.is_dir() and jobs is None and not dask:
         # torch is imported beside what is imported here.
         ctx.with_resource(warm.runners(environment({} if options["trust"] else sharing()), lasting=server))
-    from profkit.contests import formats  # pandas
-    from profkit.record.profile import plan
-
     # A program's own output is data too, unless ours is to be read by a program.
     streams = (2 if as_json or reader else 1, 2)
     targets = _targets(sample, ctx.meta.get("program"), streams)
     request = _request(ctx, sample, options)
-    if dry_run:
-        for target in targets:
-            sample_of = nullcontext(target) if isinstance(target, Program) else formats.opened(target, request.device)
-            with sample_of as found:
-                click.echo("\n".join(plan(found, request)))
-        return 0
     form = reader or ("json" if as_json else "")
     runners = Runners.of(jobs, dask, quiet)
     if runners is not None:

@@ -6,14 +6,12 @@ Tasks in other formats are rewritten, and lie in the run's directory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profkit.contests.sources import Sources
 from profkit.record.profile import Answer, profile
-from profkit.rundir.files import temporary
 from profkit.study.study import Study
 
 if TYPE_CHECKING:
@@ -31,20 +29,10 @@ def measure(
     """
     if isinstance(target, Path):
         return Study(profile(target, request=request, progress=progress, answer=answer))
-    with as_sample(target) as folder:
+    with target.as_sample() as folder:
         run = profile(folder, request=request, progress=progress, answer=answer)
         target.write(run.path)
     run.manifest.caveats += target.caveats
     run.manifest.sample.path = str(run.path)
     run.save()
     return Study(run)
-
-
-@contextmanager
-def as_sample(sources: Sources) -> Iterator[Path]:
-    """A temporary sample folder of these sources, called by their name."""
-    with temporary() as place:
-        folder = Path(place) / sources.name
-        folder.mkdir()
-        sources.write(folder)
-        yield folder

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,14 +61,3 @@ def measure(
 ) -> Study:
     """Profile a sample's folder, or a task in another format. Raises ProfkitError."""
     return door.measure(read(path, request.device), request, progress, answer)
-
-
-@contextmanager
-def opened(path: Path, device: str) -> Iterator[Path]:
-    """The sample's folder that `measure` would measure; a temporary one for another format."""
-    sources = read(path, device)
-    if isinstance(sources, Path):
-        yield sources
-        return
-    with door.as_sample(sources) as folder:
-        yield folder

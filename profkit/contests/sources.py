@@ -7,14 +7,15 @@ import keyword
 import math
 import re
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from collectors.caveat import Caveat
 from profkit.errors import ProfkitError
-from profkit.rundir.files import write_atomic
+from profkit.rundir.files import temporary, write_atomic
 
 REFERENCE, CANDIDATE = "reference.py", "candidate"
 GETTERS = '''
@@ -64,6 +65,15 @@ class Sources:
         for name, text in self.beside.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_atomic(folder / name, text.encode())
+
+    @contextmanager
+    def as_sample(self) -> Iterator[Path]:
+        """A temporary sample folder of these sources, called by their name."""
+        with temporary() as place:
+            folder = Path(place) / self.name
+            folder.mkdir()
+            self.write(folder)
+            yield folder
 
     def on(self, device: str) -> Sources:
         """The sources for a device; on the "cpu" every string "cuda" becomes "cpu", with a caveat."""

@@ -57,11 +57,6 @@ class Outcome:
         return next((event.data for event in self.events if event.kind == kind), {})
 
 
-def planned(logs: Path, stem: str, prefix: Sequence[str] = ()) -> list[str]:
-    """The command line with which `run_job` starts the runner first."""
-    return [*prefix, *Files(logs, stem).argv]
-
-
 Start = Callable[[Job, Files, Follower], process.Exit]
 
 

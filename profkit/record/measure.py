@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import os
-import shlex
 import shutil
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
@@ -40,7 +38,6 @@ _TRUSTED = Caveat(
     "leave --trust out where the code is not yours",
     "trusted",
 )
-_NOWHERE = Path(os.devnull)
 PATIENCE = 3.0
 """Times the budget that the first process may take, builds apart, if others are to follow that nobody asked for; all together
 may take twice as much.
@@ -58,14 +55,6 @@ class Measure:
     """The judge with every candidate in a process of its own, or the runner alone where trusted."""
 
     name = "measure"
-
-    def plan(self, session: Session) -> list[str]:
-        logs = session.run.logs
-        lines = [shlex.join(runner.planned(logs, self.name))]
-        if not session.request.trust:
-            jobs = [logs / f"{self.name}-{one.name}.job.json" for one in session.chosen]
-            lines += [shlex.join(protocol.command(file, _NOWHERE)) for file in jobs]
-        return lines
 
     def record(self, session: Session) -> None:
         """Measure. Raises ProfkitError when the runner ended early with no implementation to blame."""
@@ -309,9 +298,6 @@ class Perturb:
 
     name = "perturb"
 
-    def plan(self, session: Session) -> list[str]:
-        return [shlex.join(runner.planned(session.run.logs, self.name))]
-
     def record(self, session: Session) -> None:
         """Time under half of the SMs, half of every SM and a warm L2; what fails is a caveat."""
         session.progress("timing under other conditions")
@@ -338,9 +324,6 @@ class InProcess:
     """
 
     name = "measure"
-
-    def plan(self, session: Session) -> list[str]:
-        return ["# timed in this process"]
 
     def record(self, session: Session) -> None:
         """Raises whatever the callable raises."""

@@ -16,7 +16,7 @@ from profkit.record.request import Request, refuse
 from profkit.record.session import Recorder, Session
 from profkit.record.tools import ncu, sanitizer
 from profkit.record.tools.timeline import Nsys, Ranking, Traced, tracer_of
-from profkit.rundir.directory import Run
+from profkit.rundir.directory import create_run
 from profkit.rundir.files import sha256
 from profkit.rundir.manifest import Counters, FileRef, Impl, SampleInfo
 from profkit.targets import backends
@@ -31,12 +31,11 @@ NO_DEVICE = "there is no CUDA device here: no NVIDIA driver answers, or CUDA_VIS
 def prepare(
     target: Target,
     wanted: Request,
-    make: Callable[[SampleInfo, Path], Run],
     progress: Callable[[str], None] = lambda _: None,
 ) -> Session:
     """The session of a new run, with everything in the manifest that is known beforehand.
 
-    make: the run directory, once it is known that the target can be measured. Raises ProfkitError for what cannot apply,
+    Its directory is made once it is known that the target can be measured. Raises ProfkitError for what cannot apply,
     CannotProfileError for what was insisted on and cannot be had here.
     """
     refuse(target.kind, wanted)
@@ -54,7 +53,7 @@ def prepare(
         raise CannotProfileError(f"no counters: {counters.why}", fix=counters.fix)
     steps = recorders(target, wanted, device, counters)
     chosen = choose(target, wanted, device) if isinstance(target, Sample) else ()
-    run = make(info(target), wanted.runs)
+    run = create_run(info(target), wanted.runs)
     manifest = run.manifest
     manifest.counters, manifest.precision = counters, wanted.precision
     manifest.allowed, manifest.campaign = list(wanted.allow), wanted.campaign

@@ -20,7 +20,7 @@ from profkit.record.request import Request
 from profkit.record.session import Session
 from profkit.record.tools.ncu import Ncu
 from profkit.record.tools.sanitizer import Sanitizer
-from profkit.rundir.directory import Run, create_run, now, planned_run
+from profkit.rundir.directory import Run, now
 from profkit.targets.program import Program
 from profkit.targets.sample import Sample, resolve
 from profkit.targets.target import Call, Target
@@ -47,7 +47,7 @@ def profile(
     and so is a program that fails after kernels were captured (manifest: status, exit_code).
     """
     wanted = request or Request(**options)
-    session = prepare(_resolve(target, arguments), wanted, create_run, progress)
+    session = prepare(_resolve(target, arguments), wanted, progress)
     session.answer, run = answer, session.run
     run.manifest.caveats += cache.caveats()
     ended = "failed"
@@ -68,19 +68,6 @@ def profile(
             counters.why = counters.why or "the run ended before the counters were collected"
         run.save()
     return run
-
-
-def plan(target: str | os.PathLike[str] | Target, wanted: Request) -> list[str]:
-    """The command lines that `profile` would start, with remarks after #; nothing is started."""
-    session = prepare(_resolve(target, ()), wanted, planned_run)
-    found, counters = session.target, session.run.manifest.counters
-    names = ", ".join(["reference", *(one.name for one in session.chosen)]) if found.parts else found.id
-    lines = [
-        f"# {found.id} on {session.device}: {names}",
-        *(line for one in session.recorders for line in one.plan(session)),
-    ]
-    none = [f"# no counters: {counters.why}", f"# fix: {counters.fix}"]
-    return lines if counters.state == "planned" else [*lines, *none]
 
 
 def _resolve(target: Any, arguments: Sequence[Any]) -> Target:

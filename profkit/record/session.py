@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import sys
 import tempfile
@@ -119,15 +118,6 @@ class Session:
         sound = {impl.name for impl in self.run.manifest.impls if impl.ok}
         return [one for one in left if one.name in sound or not measured]
 
-    def line(self, step: Step) -> str:
-        """The command line of a step, word for word."""
-        return shlex.join(self._argv(step))
-
-    def _argv(self, step: Step) -> list[str]:
-        if isinstance(self.target, Program):
-            return [*step.prefix, *(step.argv or self.windowed())]
-        return runner.planned(self.run.logs, step.name, step.prefix)
-
     def windowed(self, *how: str) -> list[str]:
         """The program's command line, with a window around the wanted part if there is one.
 
@@ -189,7 +179,9 @@ class Session:
         if self.stopped:
             raise KeyboardInterrupt
         env, live = {**step.env, VARIABLE: notes}, self._live()
-        ended = self.helper(step.name, self._argv(step), env, self.request.limit, step.note, live)
+        ended = self.helper(
+            step.name, [*step.prefix, *(step.argv or self.windowed())], env, self.request.limit, step.note, live
+        )
         self.stopped = live is not None and live.signalled
         said = self.log(step.name)
         # Of several ranks the one that got least far.
@@ -271,12 +263,8 @@ class Session:
 
 
 class Recorder(Protocol):
-    """One tool. `plan` gives a dry run's lines: command lines of `record`, and remarks after #.
-
-    `record` raises ProfkitError when nothing came of it; the orchestration decides whether the run goes on.
-    """
+    """One tool. `record` raises ProfkitError when nothing came of it; `profile` decides whether the run goes on."""
 
     @property
     def name(self) -> str: ...
-    def plan(self, session: Session) -> list[str]: ...
     def record(self, session: Session) -> None: ...

@@ -99,11 +99,6 @@ def create_run(sample: SampleInfo, root: str | os.PathLike[str]) -> Run:
     raise ProfkitError(f"{Path(root) / sample.id} holds 1000 runs of this second", fix="choose another --runs DIR")
 
 
-def planned_run(sample: SampleInfo, root: str | os.PathLike[str]) -> Run:
-    """The run that `create_run` would make, with STAMP for the time; nothing of it is on disk."""
-    return Run(Path(root) / sample.id / "STAMP", Manifest(sample=sample, created=now(), profkit=__version__))
-
-
 def open_run(path: str | os.PathLike[str]) -> Run:
     """Open a run directory, or the newest run below `path`.
 

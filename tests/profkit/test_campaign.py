@@ -40,9 +40,9 @@ from profkit.record import profile
 from profkit.record.prepare import info
 from profkit.record.request import Request
 from profkit.record.session import Session
-from profkit.rundir.directory import create_run, find_runs, open_run, planned_run
+from profkit.rundir.directory import Run, create_run, find_runs, open_run
 from profkit.rundir.files import ROOM, unwritable
-from profkit.rundir.manifest import SampleInfo
+from profkit.rundir.manifest import Manifest, SampleInfo
 from profkit.targets.sample import resolve
 from profkit.torch_tools import ahead
 
@@ -450,7 +450,7 @@ def test_a_sample_has_its_gpu_to_itself(place, monkeypatch):
     monkeypatch.setattr(stages.gpu, "visible", lambda: cards)
     monkeypatch.setattr("profkit.campaign.campaign.os.sched_getaffinity", lambda _: range(2))
     target = resolve(sample(place / "A"))
-    session = Session(target, Request(), planned_run(info(target), place), "cuda")
+    session = Session(target, Request(), Run(place / "STAMP", Manifest(info(target), "")), "cuda")
     said: list[str] = []
     with profile._alone(session):
         thread = threading.Thread(target=lambda: alone("GPU-1", said.append).__enter__())

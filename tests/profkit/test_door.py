@@ -28,8 +28,8 @@ from profkit.record.measure import Measure
 from profkit.record.request import Request
 from profkit.record.session import Session
 from profkit.record.tools.sanitizer import Sanitizer
-from profkit.rundir.directory import planned_run
-from profkit.rundir.manifest import SampleInfo
+from profkit.rundir.directory import Run
+from profkit.rundir.manifest import Manifest, SampleInfo
 from profkit.targets.sample import resolve
 
 DEVICE = "GPU-1"
@@ -394,7 +394,7 @@ def test_a_judge_that_is_killed_in_its_turn_keeps_nobody_waiting_until_the_next_
 )
 def test_a_gpu_is_shared_where_nothing_but_judging_is_asked_for(place, options, recorders, company):
     target = resolve(write_sample(place, "honest"))
-    run = planned_run(SampleInfo("A", "."), place)
+    run = Run(place / "STAMP", Manifest(SampleInfo("A", "."), ""))
     session = Session(target, Request(**options), run, "cuda", chosen=target.candidates, recorders=recorders)
     assert session.company is company
     session.device = "cpu"

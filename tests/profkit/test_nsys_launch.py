@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from candidates import write_sample
 
+from profkit.record.profile import profile
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "collectors"))
 
 from nsys_exports import Base, Nvtx, Op, sqlite_export
@@ -21,8 +23,6 @@ from collectors.frame import host_of
 from collectors.operations import parsed
 from profkit.errors import CannotProfileError
 from profkit.launch import gpu, tools
-from profkit.record.profile import plan
-from profkit.record.request import Request
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import Capture, Impl, SampleInfo
 from profkit.study.study import open_study
@@ -245,12 +245,12 @@ def test_a_sample_has_no_timeline_without_nsys(tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_NSYS", str(tmp_path / "none"))
     monkeypatch.setattr(gpu, "gpu_present", lambda: True)
     with pytest.raises(CannotProfileError, match=r"\(nsys\) was not found"):
-        plan(write_sample(tmp_path, "honest"), Request(nsys=True))
+        profile(write_sample(tmp_path, "honest"), nsys=True, runs=tmp_path / "runs")
 
 
 def test_a_sample_on_the_cpu_has_no_timeline(tmp_path):
     with pytest.raises(CannotProfileError, match="timeline"):
-        plan(write_sample(tmp_path, "honest"), Request(device="cpu", nsys=True))
+        profile(write_sample(tmp_path, "honest"), device="cpu", nsys=True, runs=tmp_path / "runs")
 
 
 def traced(tmp_path, *target):

@@ -17,7 +17,6 @@ from profkit.errors import ProfkitError
 from profkit.launch import process
 from profkit.launch.warm import Warm, runners
 from profkit.record import measure, request
-from profkit.record.profile import plan
 from profkit.record.request import Request
 from profkit.record.session import Session
 from profkit.record.tools.ncu import Ncu
@@ -150,12 +149,6 @@ def test_runners_are_forks_while_somebody_asks_for_them(fresh_runners):
             assert process.start is outer
         assert process.start is outer
     assert process.start is process.guarded
-
-
-def test_isolate_is_understood_and_is_the_default(tmp_path):
-    folder = write_sample(tmp_path, "honest")
-    lines = [plan(folder, Request(device="cpu", trust=trust, runs=tmp_path / "runs")) for trust in (False, True)]
-    assert [sum("job.json" in line for line in one) for one in lines] == [2, 1]
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,10 @@ from profkit.cli.group import invoke
 from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
 from profkit.record.hot import hottest
 from profkit.record.prepare import prepare
-from profkit.record.profile import plan
 from profkit.record.request import Request
 from profkit.report import explain
 from profkit.report.page.run import page
 from profkit.report.sections import answer, kernels, method
-from profkit.rundir.directory import planned_run
 from profkit.study.study import open_study
 from profkit.targets.program import Program, bootstrapped, name_of
 
@@ -251,7 +249,6 @@ def test_what_nsys_says_of_the_machine_is_not_kept(with_nsys, runs, tmp_path):
 
 def test_without_nsys_a_python_program_is_traced_by_torch_which_is_said(runs):
     argv = [sys.executable, "-c", "print(1)"]
-    assert any("profkit.torch_tools.trace" in line for line in plan(Program.of(argv), Request(nsys=True, runs=runs)))
     with pytest.raises(ProfkitError, match="no kernels were captured"):
         profile_program(argv, runs=runs, nsys=True)
     log = open_study(runs).manifest.commands[0]
@@ -327,17 +324,17 @@ def test_a_programs_output_and_exit_code_are_profkits(with_nsys, runs, capfd):
 def test_a_program_is_counted_only_where_that_is_asked_for_or_nothing_else_can_tell_of_it(with_ncu, with_nsys, runs):
     with_ncu("ok")
     script, binary = Program.of(OK), Program.of(["true"])
-    assert [step.name for step in recorders(script, "")] == ["cupti"]
-    assert [step.name for step in recorders(binary, "")] == ["ncu"]
+    assert [step.name for step in recorders(script, "", runs)] == ["cupti"]
+    assert [step.name for step in recorders(binary, "", runs)] == ["ncu"]
     with_nsys()
-    assert [step.name for step in recorders(binary, "")] == ["nsys"]
+    assert [step.name for step in recorders(binary, "", runs)] == ["nsys"]
     for asked in ("deep", "lines", "kernel"):
-        assert [step.name for step in recorders(script, asked)] == ["ncu"]
+        assert [step.name for step in recorders(script, asked, runs)] == ["ncu"]
 
 
-def recorders(program, asked):
-    wanted = Request(**{asked: "gemm" if asked == "kernel" else True} if asked else {})
-    return prepare(program, wanted, planned_run).recorders
+def recorders(program, asked, runs):
+    wanted = Request(runs=runs, **{asked: "gemm" if asked == "kernel" else True} if asked else {})
+    return prepare(program, wanted).recorders
 
 
 def test_declared_work_meets_the_launches(with_ncu, runs, tmp_path):

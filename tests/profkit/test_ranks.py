@@ -16,7 +16,7 @@ from collectors.cupti import HOST, TRACE, host_file, rank_file
 from collectors.frame import build, host_of
 from profkit.api import profile
 from profkit.record.hot import hottest
-from profkit.record.profile import plan
+from profkit.record.prepare import prepare
 from profkit.record.request import Request
 from profkit.record.tools.timeline import CLOCK, FILE, _ranks_together
 from profkit.report.sections import answer
@@ -169,9 +169,7 @@ def test_nccl_is_never_counted(fake_ncu, tmp_path, monkeypatch):
     assert [re.search(pattern, name) is not None for name in names] == [False, True, True, True, True]
     assert [one.code for one in study.manifest.caveats if one.code == "nccl"] == ["nccl"]
     # Nothing asked for by name: times, not counters.
-    lines = plan(program, Request(runs=tmp_path))
-    assert any("profkit.torch_tools.trace" in line for line in lines)
-    assert not any(line.startswith(str(tmp_path / "ncu")) for line in lines)
+    assert [step.name for step in prepare(program, Request(runs=tmp_path)).recorders] == ["cupti"]
     assert trace.CLOCK == CLOCK
 
 

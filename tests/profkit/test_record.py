@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import shlex
 import sys
 
 import pytest
@@ -13,11 +11,11 @@ from test_failures import on_gpu  # noqa: F401
 
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
-from profkit.launch import cache, gpu, protocol, runner, tools
+from profkit.launch import cache, gpu, protocol, runner
 from profkit.launch.process import Exit
 from profkit.record.measure import Measure
 from profkit.record.prepare import info
-from profkit.record.profile import plan, profile
+from profkit.record.profile import profile
 from profkit.record.request import Request, refuse
 from profkit.record.session import Session
 from profkit.record.tools.ncu import Ncu
@@ -111,21 +109,19 @@ PROGRAM_ONLY = [
 ]
 
 
-@pytest.mark.parametrize("dry", [["--dry-run"], []], ids=["dry", "run"])
 @pytest.mark.parametrize("words", SAMPLE_ONLY, ids=" ".join)
-def test_what_is_for_samples_is_refused_for_a_command(words, dry, capsys, tmp_path):
-    assert invoke(["profile", *words, *dry, "--runs", str(tmp_path / "runs"), "--", *OK]) == 2
+def test_what_is_for_samples_is_refused_for_a_command(words, capsys, tmp_path):
+    assert invoke(["profile", *words, "--runs", str(tmp_path / "runs"), "--", *OK]) == 2
     said = capsys.readouterr().err
     assert words[0] in said
     assert "fix: leave it out, or profile a sample" in said
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("dry", [["--dry-run"], []], ids=["dry", "run"])
 @pytest.mark.parametrize("words", PROGRAM_ONLY, ids=" ".join)
-def test_what_is_for_commands_is_refused_for_a_sample(words, dry, capsys, tmp_path):
+def test_what_is_for_commands_is_refused_for_a_sample(words, capsys, tmp_path):
     folder = write_sample(tmp_path, "honest")
-    assert invoke(["profile", str(folder), *words, *dry, "--runs", str(tmp_path / "runs")]) == 2
+    assert invoke(["profile", str(folder), *words, "--runs", str(tmp_path / "runs")]) == 2
     name = "--kernel-name" if words[0] == "-k" else words[0]
     assert name in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
@@ -140,7 +136,7 @@ def test_what_is_for_commands_is_refused_for_a_sample(words, dry, capsys, tmp_pa
     ],
 )
 def test_what_cannot_go_together_is_refused(words, why, capsys):
-    assert invoke(["profile", "--dry-run", *words, "--", *OK]) == 2
+    assert invoke(["profile", *words, "--", *OK]) == 2
     assert why in capsys.readouterr().err
 
 
@@ -158,36 +154,6 @@ def test_the_library_refuses_as_the_command_does(tmp_path):
         profile(Program.of(OK), runs=tmp_path / "runs", precision="bf16", trust=True)
     refuse("callable", Request(counters="off", budget=1.0))
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_dry_run_prints_what_a_run_starts(tmp_path, fake_ncu, fake_nsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    log = tmp_path / "argv.jsonl"
-    fake_ncu("ok", log=log)
-    wanted = Request(counters="ncu", kernel="gemm.*")
-    (line,) = plan(Program.of(OK), wanted)[1:]
-    run = profile(Program.of(OK), request=wanted)
-    began = json.loads(log.read_text().splitlines()[-1])
-    assert shlex.split(line)[1:] == [word.replace(run.path.name, "STAMP") for word in began]
-
-
-def test_a_dry_run_of_a_sample_has_every_step(on_gpu, fake_ncu, fake_nsys, tmp_path, monkeypatch, capsys):  # noqa: F811
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(tools, "find", lambda kind: tools.Tool(kind.name, (2025, 3)))
-    words = ["--ncu", "--nsys", "--isolate", "--sanitize", "memcheck", "--deep", "--dry-run"]
-    assert invoke(["profile", str(write_sample(tmp_path, "honest")), *words]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    starts = [shlex.split(line) for line in lines if not line.startswith("#")]
-    jobs = [next(word for word in words if word.endswith(".job.json")).rpartition("logs/")[2] for words in starts]
-    assert jobs == [
-        "measure.job.json",
-        "measure-honest.job.json",
-        "nsys.job.json",
-        "ncu.job.json",
-        "sanitizer/honest-memcheck/sanitize.job.json",
-    ]
-    assert [words[0] for words in starts[2:]] == ["nsys", "ncu", "compute-sanitizer"]
-    assert not (tmp_path / "profkit-runs").exists()
 
 
 @pytest.mark.parametrize(

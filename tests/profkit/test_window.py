@@ -14,7 +14,6 @@ from collectors.frame import build
 from profkit import annotation
 from profkit.api import open_run, profile
 from profkit.errors import ProfkitError
-from profkit.record.profile import plan
 from profkit.record.request import Request, refuse
 from profkit.report.messages import in_each
 from profkit.report.sections import answer
@@ -127,22 +126,6 @@ def test_only_the_steps_that_were_asked_for_are_recorded(tmp_path, monkeypatch):
         profile(program, nsys=True, range="stpe", runs=tmp_path / "runs")
 
 
-@pytest.mark.parametrize("tool", ["ncu", "nsys"])
-def test_a_dry_run_shows_what_the_tools_are_told(tool, fake_ncu, fake_nsys, tmp_path):
-    fake_ncu("ok")
-    fake_nsys("ok")
-    asked = {"counters": "ncu"} if tool == "ncu" else {"nsys": True}
-    program = Program((sys.executable, "train.py", "--lr", "1"))
-    line = next(one for one in plan(program, Request(range="step", after=3, steps=2, **asked)) if tool in one)
-    each = "--each " if tool == "ncu" else ""
-    assert f"-m profkit.torch_tools.trace - {each}--range step --after 3 --steps 2 -- train.py --lr 1" in line
-    start = "--profile-from-start off" if tool == "ncu" else "--capture-range=cudaProfilerApi --capture-range-end=stop"
-    assert start in line
-    whole = next(one for one in plan(program, Request(**asked)) if tool in one)
-    assert start not in whole
-    assert "profkit.torch_tools.trace" not in whole
-
-
 @pytest.mark.slow
 def test_ncu_counts_each_passage(fake_ncu, tmp_path, monkeypatch):
     log = tmp_path / "argv.jsonl"
@@ -174,7 +157,7 @@ def test_what_cannot_apply_is_refused():
 def test_a_program_that_is_not_pythons_cannot_be_asked(fake_nsys, tmp_path):
     fake_nsys("ok")
     with pytest.raises(ProfkitError, match="only a Python program"):
-        plan(Program(("/bin/true",)), Request(nsys=True, range="step"))
+        profile(Program(("/bin/true",)), nsys=True, range="step", runs=tmp_path)
 
 
 def frame_of(count):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,15 +107,6 @@ class Ncu:
 
     name = "ncu"
 
-    def plan(self, session: Session) -> list[str]:
-        hot = session.request.hot
-        later = [f"# --kernel-id and the launches follow from the ranking of the {hot} hottest"] if hot else []
-        return [
-            session.line(_step(session, options_of(session), Path("TMP"))),
-            *([shlex.join(_page(session))] if session.request.lines else []),
-            *later,
-        ]
-
     @contextlib.contextmanager
     def ahead(self, session: Session) -> Iterator[None]:
         """Start a sample's runner beside the judge: torch's import is most of a start."""
@@ -210,17 +200,12 @@ def _step(session: Session, options: ncu.Options, place: Path) -> Step:
     return Step("ncu", prefix, env, slower=SLOWER, argv=argv)
 
 
-def _page(session: Session) -> list[str]:
-    """The command line that writes the source page of the report beside the counters."""
-    folder, tool = session.run.path, session.run.manifest.counters.tool or "ncu"
-    return ncu.source_page(tool, folder / "report.ncu-rep", folder / PAGE)
-
-
 def _source_page(session: Session) -> None:
     """The report's instructions with source lines, as a table; the report goes."""
-    page = session.run.path / PAGE
+    page, report = session.run.path / PAGE, session.run.path / "report.ncu-rep"
+    argv = ncu.source_page(session.run.manifest.counters.tool or "ncu", report, page)
     with temporary() as place:
-        session.helper("ncu-lines", _page(session), ncu.environment(Path(place)), PAGE_LIMIT)
+        session.helper("ncu-lines", argv, ncu.environment(Path(place)), PAGE_LIMIT)
     try:
         kernels = source.read(page)
     except CollectError as error:
@@ -229,7 +214,7 @@ def _source_page(session: Session) -> None:
     else:
         rows = sum(len(one.instructions) for one in kernels)
         session.run.manifest.captures.append(Capture(PAGE, "ncu", "lines", sha256=sha256(page), rows=rows))
-    (session.run.path / "report.ncu-rep").unlink(missing_ok=True)
+    report.unlink(missing_ok=True)
 
 
 def _caveat(session: Session, frame: pd.DataFrame) -> None:

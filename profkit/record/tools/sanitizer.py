@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,13 +42,6 @@ class Sanitizer:
 
     name = "sanitize"
 
-    def plan(self, session: Session) -> list[str]:
-        return [
-            shlex.join(runner.planned(_folder(session, one.name, tool), self.name, _prefix(session, one.name, tool)))
-            for one in session.chosen
-            for tool in session.request.sanitize
-        ]
-
     def record(self, session: Session) -> None:
         """Raises CannotProfileError when the tool says that it cannot work here."""
         run, found, refused = session.run, tools.find(tools.SANITIZER), ""
@@ -74,30 +66,21 @@ class Sanitizer:
             )
 
 
-def _folder(session: Session, name: str, tool: str) -> Path:
-    return session.run.logs / "sanitizer" / f"{name}-{tool}"
-
-
-def _prefix(session: Session, name: str, tool: str) -> list[str]:
-    found = tools.find(tools.SANITIZER)
-    log = _folder(session, name, tool) / "sanitizer.log"
-    return sanitizer.prefix(found.path if found is not None else "compute-sanitizer", tool, log)
-
-
 def _start(session: Session, impl: Impl, tool: str) -> tuple[Path, runner.Outcome]:
     """One candidate under one tool: the tool's log, and what the runner said."""
-    folder = _folder(session, impl.name, tool)
+    folder, found = session.run.logs / "sanitizer" / f"{impl.name}-{tool}", tools.find(tools.SANITIZER)
+    log, name = folder / "sanitizer.log", found.path if found is not None else "compute-sanitizer"
     folder.mkdir(parents=True, exist_ok=True)
     chosen = [one for one in session.target.parts if one.role == "reference" or one.name == impl.name]
     with temporary() as place:
         outcome = runner.run_job(
             job("sanitize", session.run, session.request, session.device, chosen, slower=SLOWER),
             folder,
-            prefix=_prefix(session, impl.name, tool),
+            prefix=sanitizer.prefix(name, tool, log),
             env=sanitizer.environment(Path(place)),
         )
     session.run.manifest.commands += commands(session.run, outcome, "sanitize")
-    return folder / "sanitizer.log", outcome
+    return log, outcome
 
 
 def _judge(log: Path, outcome: runner.Outcome, impl: Impl, name: str) -> tuple[Sanitized, tuple[str, ...]]:

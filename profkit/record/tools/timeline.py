@@ -47,10 +47,6 @@ class Nsys:
 
     name = "nsys"
 
-    def plan(self, session: Session) -> list[str]:
-        found = tools.find(tools.NSYS)
-        return [session.line(_nsys_step(session, found.path if found else "nsys", Path("TMP")))]
-
     def record(self, session: Session) -> None:
         """Raises ProfkitError, or the program's own end, when there is no record with kernels."""
         found = tools.find(tools.NSYS)
@@ -62,7 +58,8 @@ class Nsys:
         session.progress("recording a timeline (nsys)")
         run.manifest.versions["nsys"] = found.text
         with temporary() as place:
-            step = _nsys_step(session, found.path, Path(place))
+            prefix = nsys.prefix(found.path, run.path / "nsys", windowed=not sample and bool(session.request.range))
+            step = Step("nsys", prefix, nsys.environment(Path(place)))
             ended = session.start(step)
             _export(session, found.path, step)
         said = f"{ended.said}\n{session.log('nsys-export')}"
@@ -72,12 +69,6 @@ class Nsys:
             why, fix = nsys.failure(said, run.path / "nsys")
             raise session.nothing(ended, why, fix)
         _keep(session, Capture(NSYS_FILE, "nsys", "timeline" if sample else "times"), ended, "does it use CUDA?")
-
-
-def _nsys_step(session: Session, tool: str, place: Path) -> Step:
-    windowed = isinstance(session.target, Program) and bool(session.request.range)
-    prefix = nsys.prefix(tool, session.run.path / "nsys", windowed=windowed)
-    return Step("nsys", prefix, nsys.environment(place))
 
 
 def _export(session: Session, tool: str, step: Step) -> None:
@@ -102,9 +93,6 @@ class Traced:
 
     def __init__(self, device: str) -> None:
         self.name = TRACER if device == "cuda" else "kineto"
-
-    def plan(self, session: Session) -> list[str]:
-        return [session.line(_traced_step(session))]
 
     def record(self, session: Session) -> None:
         """Raises ProfkitError, or the program's own end, when nothing was seen."""
@@ -175,9 +163,6 @@ class Ranking:
     tracer: Recorder
     second: Recorder | None = None
     name: str = "ranking"
-
-    def plan(self, session: Session) -> list[str]:
-        return self.tracer.plan(session)
 
     def record(self, session: Session) -> None:
         used, caveats = self.tracer, session.run.manifest.caveats
