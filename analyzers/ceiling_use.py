@@ -88,15 +88,15 @@ class Use:
         memory = ~np.isnan(times["dram"]) | (lacks(self.frame, LEVELS["dram"]) & ~np.isnan(times["l2"]))
         return np.asarray(pipes_known & memory & ~np.isnan(flops) & ~self._misses)
 
-
-def binding_times(use: Use) -> pd.DataFrame:
-    """Return seconds at each ceiling, one column a unit; tensor paths share one as their sum."""
-    times: dict[str, Array] = dict(use.roof_times)
-    paths = [name for name in times if name.startswith(TENSOR)]
-    tensor = np.array([times[name] for name in paths])
-    together = np.nansum(tensor, axis=0)
-    longest = np.where(np.isnan(tensor), -1.0, tensor).argmax(axis=0)
-    for index, name in enumerate(paths):
-        times[name] = np.where((longest == index) & ~np.isnan(times[name]), together, np.nan)
-    result: pd.DataFrame = pd.DataFrame(times, index=use.frame.index)
-    return result
+    @cached_property
+    def binding(self) -> pd.DataFrame:
+        """Seconds at each ceiling, one column a unit; tensor paths share one as their sum."""
+        times: dict[str, Array] = dict(self.roof_times)
+        paths = [name for name in times if name.startswith(TENSOR)]
+        tensor = np.array([times[name] for name in paths])
+        together = np.nansum(tensor, axis=0)
+        longest = np.where(np.isnan(tensor), -1.0, tensor).argmax(axis=0)
+        for index, name in enumerate(paths):
+            times[name] = np.where((longest == index) & ~np.isnan(times[name]), together, np.nan)
+        result: pd.DataFrame = pd.DataFrame(times, index=self.frame.index)
+        return result

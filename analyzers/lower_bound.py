@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from analyzers.errors import AnalyzeError
-from analyzers.pipes import TENSOR, in_order, keeps
+from analyzers.pipes import TENSOR, in_order
 from collectors.caveat import Caveat
 from roofline.ceilings import TRUST, Roofline
 from roofline.units import text as amount
@@ -175,14 +175,15 @@ def gate(time: float, lower_bound: LowerBound, impl: str = "") -> Caveat | None:
     what = ""
     if lower_bound.forbids(time):
         what = f"the time is impossible: below the lower bound set by {lower_bound.bound_by}"
-        much = f"{lower_bound.hard:.4g} s needed at least ({time / lower_bound.hard:.2f} of it)"
+        share = time / lower_bound.hard
+        much = f"{time:.4g} s measured, {lower_bound.hard:.4g} s needed at least ({share:.2f} of it)"
         fix = "look for skipped or cached work, a lower precision, another stream, or wrong work or ceilings"
     elif time < lower_bound.time * (1 - SLACK) and lower_bound.bound_by != "launch":
         what = "faster than the lower bound of its DRAM traffic and measured ceilings"
-        much = f"lower bound {lower_bound.time:.4g} s"
+        much = f"{time:.4g} s measured, lower bound {lower_bound.time:.4g} s"
         fix = "data in L2 and a higher sheet ceiling can explain it: time with a cold L2 on a larger input"
     who = f"{impl}: " if impl else ""
-    return Caveat(who + what, f"{time:.4g} s measured, {much}", fix) if what else None
+    return Caveat(who + what, much, fix) if what else None
 
 
 def combine(
@@ -221,7 +222,7 @@ def combine(
 def disagreements(
     expected: Work, other: Work, *, flops_matter: bool = True, l2_bytes: float = NAN
 ) -> tuple[Caveat, ...]:
-    """Caveats where counts of one work differ by more than AGREE, or are of another precision."""
+    """Caveats where counts of one work differ by more than AGREE."""
     caveats = []
     if flops_matter and (expected.flops or other.flops):
         caveats.append(_difference("FLOP", expected, other, expected.total, other.total))
@@ -229,7 +230,6 @@ def disagreements(
     short = expected.bytes - other.bytes
     if not (other.source == "counted" and 0 < short <= min(expected.written, l2_bytes)):
         caveats.append(_difference("bytes", expected, other, expected.bytes, other.bytes))
-    caveats.append(_other_pipe(expected, other))
     return tuple(caveat for caveat in caveats if caveat is not None)
 
 
@@ -255,23 +255,3 @@ def _reason(unit: str, source: str, more: bool) -> str:
         ("FLOP", True): "exp, division and the like take several FLOP, tiles are padded, or results are computed twice",
         ("FLOP", False): "min, max, conversions and special functions are no counted FLOP, or masked work is skipped",
     }[unit, more]
-
-
-def _other_pipe(expected: Work, counted: Work) -> Caveat | None:
-    """The caveat that the counted work ran in a lower precision than the task's."""
-    if counted.source != "counted" or not expected.flops or not counted.total > 0:
-        return None
-    needed = max(expected.flops, key=lambda name: expected.flops[name])
-    lower = {
-        name: value
-        for name, value in counted.flops.items()
-        if () < keeps(name) < keeps(needed) and value > AGREE * counted.total
-    }
-    if not lower:
-        return None
-    much = ", ".join(f"{name} {value / counted.total:.0%}" for name, value in lower.items()) + " of the counted FLOP"
-    if set(lower) == {"fp16"} and lower["fp16"] < 0.5 * counted.total:
-        what = f"half-precision instructions in {needed} work: compilers use HFMA2 for constants"
-        return Caveat(what, much, "take the FLOP of this kernel without the fp16 pipe unless its source uses halves")
-    fix = "compare with a reference of the same precision, or state the precision with the speed-up"
-    return Caveat(f"{needed} work ran on pipes of lower precision", much, fix)

@@ -9,41 +9,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from importlib.resources import files
 
 import msgspec
 import numpy as np
 import pandas as pd
 
-from analyzers.ceiling_use import Use, binding_times
+from analyzers.ceiling_use import Use
 from analyzers.counts import Array, beyond_l1, column
 from analyzers.pipes import DRAM_TOLD, LEVELS, PIPES, TENSOR
-from roofline.ceilings import Roofline
 
 
-@dataclass
-class View:
-    """Launches as a formula sees them: counters and metrics by name, and the roofline's peaks."""
+@dataclass(frozen=True)
+class View(Use):
+    """Launches as a formula sees them: counters and metrics by name, and their use of the ceilings."""
 
-    frame: pd.DataFrame
-    roofline: Roofline
     derived: dict[str, Array] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Array:
         if name == LEVELS["l1"]:
             return np.where(beyond_l1(self.frame), np.nan, column(self.frame, name))
         return self.derived[name] if name in self.derived else column(self.frame, name)
-
-    @cached_property
-    def use(self) -> Use:
-        """The launches held against the ceilings."""
-        return Use(self.frame, self.roofline)
-
-    @cached_property
-    def binding(self) -> pd.DataFrame:
-        """Seconds at each unit's ceiling, as binding_times."""
-        return binding_times(self.use)
 
     def derive(self) -> pd.DataFrame:
         """The frame with a float column for every metric with any of its counters."""
@@ -74,7 +61,7 @@ def divide(a: Array, b: Array) -> Array:
 
 
 def _tensor_share(view: View) -> Array:
-    counts = [view.use.known[pipe] for pipe in PIPES if pipe.startswith(TENSOR)]
+    counts = [view.known[pipe] for pipe in PIPES if pipe.startswith(TENSOR)]
     return divide(np.nansum(counts, axis=0), view["flops"])
 
 
@@ -100,12 +87,12 @@ def _roof_time(view: View) -> Array:
     """Seconds at the binding ceiling by arithmetic and DRAM; caches have unreachable peaks."""
     units = view.binding.drop(columns=["l2", "l1"])
     times = units.max(axis=1).to_numpy(dtype="float64")
-    return np.where(view.use.complete, times, np.nan)
+    return np.where(view.complete, times, np.nan)
 
 
 def _peak_share(level: str) -> Callable[[View], Array]:
     def formula(view: View) -> Array:
-        share = divide(view[f"{level}_bandwidth"], view.use.peak(level))
+        share = divide(view[f"{level}_bandwidth"], view.peak(level))
         return np.where(np.isnan(share), view[DRAM_TOLD], share) if level == "dram" else share
 
     return formula
@@ -138,7 +125,7 @@ def _fraction(level: str) -> Metric:
 
 _LEVELS = ("dram", "l2", "l1")
 _ROWS = (
-    _metric("flops", _FLOP, lambda view: view.use.flops),
+    _metric("flops", _FLOP, lambda view: view.flops),
     _metric("tensor_share", (*_FLOP, "flops"), _tensor_share),
     _metric("fma_share", _INST, _fma_share),
     _metric("fma_ceiling", ("fma_share",), lambda view: (1 + view["fma_share"]) / 2),

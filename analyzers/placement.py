@@ -108,7 +108,7 @@ def place(frame: pd.DataFrame, roofline: Roofline) -> pd.DataFrame:
     result = view.derive()
     shares = view.binding.div(column(result, "time"), axis=0)
     result["compute"] = _compute(frame, shares, result)
-    decided = view.use.complete
+    decided = view.complete
     nearest, top = _largest(shares), shares.max(axis=1).to_numpy(dtype="float64")
     columns = (column(result, name) for name in ("waves", "occupancy", "flops"))
     rows = []
@@ -121,7 +121,7 @@ def place(frame: pd.DataFrame, roofline: Roofline) -> pd.DataFrame:
         rows.append((bound, _evidence(bound, name, share, known, cause, decided=sure), cause, *roof))
     for at, name in enumerate(("bound_by", "evidence", "cause", "roof", "roof_share")):
         result[name] = [row[at] for row in rows]
-    result["flops_lower"] = view.use.flops_lower
+    result["flops_lower"] = view.flops_lower
     return result
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analyzers.counts import column, inside
+from analyzers.counts import inside
 from analyzers.records import plain
 from analyzers.timeline.call import each_in_call, in_call
 from analyzers.verdicts.analysis import Analysis
@@ -65,21 +65,17 @@ class Waterfall(msgspec.Struct, frozen=True):
 def waterfalls(analysis: Analysis) -> dict[str, Waterfall]:
     """The waterfall of every implementation that has a time."""
     kernels = analysis.kernels
-    parts = inside(kernels) if len(kernels) else {}
-    rows = kernels.to_dict("records")
-    seconds = column(kernels, "time")
+    parts, rows = inside(kernels) if len(kernels) else {}, kernels.to_dict("records")
     found = {}
     for row in analysis.impls.to_dict("records"):
         name, time = str(row["impl"]), float(row["time"])
-        mine = [index for index in parts.get(name, ()) if seconds[index] > 0]
         if time > 0:
             lower_bound = least(row["lower_bound_time"], row["lower_bound_own_time"])
-            ran = [rows[index] for index in mine]
+            ran = [rows[index] for index in parts.get(name, ()) if rows[index].get("time", 0.0) > 0]
             # From the first start to the last end of one launch nothing but it lies: what the two tools differ by is no gap.
             alone = len(ran) == 1 and ran[0].get("launches") == 1 and str(row["method"]).startswith(BETWEEN)
-            found[name] = _waterfall(
-                name, time, lower_bound, ran, alone=alone, recorded=float(row.get("kernel_time", math.nan))
-            )
+            recorded = float(row.get("kernel_time", math.nan))
+            found[name] = _waterfall(name, time, lower_bound, ran, alone=alone, recorded=recorded)
     return found
 
 
@@ -118,12 +114,10 @@ def _waterfall(
     over, at_roofs = [], 0.0
     for row, took in zip(kernels, each, strict=True):
         roof = _at_roof(row)
-        known = not math.isnan(roof)
-        at_roofs += min(took, roof) if known else 0.0
+        kind, best = (KERNELS, 0.0) if math.isnan(roof) else (EXCESS, min(took, roof))
+        at_roofs += best
         cause = str(row.get("cause", "")) or (str(row["bound_by"]) if row["bound_by"] != "unknown" else "")
-        over.append(
-            Slice(EXCESS if known else KERNELS, took - min(took, roof) if known else took, row["kernel"], cause)
-        )
+        over.append(Slice(kind, took - best, row["kernel"], cause))
     over.append(Slice(GAPS if kernels else KERNELS, max(0.0, time - total)))
     base = 0.0 if math.isnan(lower_bound) else min(lower_bound, time)
     rest = sum(one.seconds for one in over)
@@ -131,7 +125,7 @@ def _waterfall(
     slices = [Slice(LOWER_BOUND, base), Slice(WORK, max(0.0, at_roofs - base))]
     slices += [msgspec.structs.replace(one, seconds=one.seconds * keep) for one in over]
     # A kernel that runs in a range and in one inside it has a row for each.
-    spent: dict[str, float] = {}
+    spent = dict.fromkeys((str(row["kernel"]) for row in kernels), 0.0)
     for row, took in zip(kernels, each, strict=True):
-        spent[str(row["kernel"])] = spent.get(str(row["kernel"]), 0.0) + took
+        spent[str(row["kernel"])] += took
     return Waterfall(name, time, lower_bound, tuple(one for one in slices if one.seconds > 0), spent)

@@ -82,12 +82,13 @@ def host_file(path: Path) -> Path:
 
 
 def _host(file: Path) -> pd.DataFrame:
+    fix = "the file is damaged: record the program again"
     try:
         found = _table(file)
-        if missing := [name for name in HOST if name not in found]:
-            raise ValueError(f"no column {', '.join(missing)}")
     except (ValueError, OSError) as error:
-        raise CollectError(f"{file}: {error}", fix="the file is damaged: record the program again") from error
+        raise CollectError(f"{file}: {error}", fix=fix) from error
+    if missing := [name for name in HOST if name not in found]:
+        raise CollectError(f"{file}: no column {', '.join(missing)}", fix=fix)
     return found
 
 

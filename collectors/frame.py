@@ -58,12 +58,9 @@ _TEXT: Any = (
 def key_order(columns: Sequence[str]) -> list[str]:
     """The columns of a frame in the order of the schema; raises CollectError on another name."""
     known = [*KEYS, *OPTIONAL, *COUNTERS]
-    strange = sorted(set(columns) - set(known))
-    if strange:
-        raise CollectError(
-            f"column {strange[0]!r} is not in the launches frame",
-            fix="use a name of collectors.frame or a counter of collectors.counters",
-        )
+    if strange := sorted(set(columns) - set(known)):
+        fix = "use a name of collectors.frame or a counter of collectors.counters"
+        raise CollectError(f"column {strange[0]!r} is not in the launches frame", fix=fix)
     return [name for name in known if name in set(columns)]
 
 
@@ -76,12 +73,8 @@ def build(
     Raises CollectError on an unknown column or a value outside the schema.
     """
     rows = _rows(columns)
-    given = dict(columns)
-    given.setdefault("launch", np.arange(rows, dtype=np.int64))
-    given.setdefault("kind", "kernel")
-    given["tool"] = tool
-    for key in KEYS:
-        given.setdefault(key, "")
+    numbers = np.arange(rows, dtype=np.int64)
+    given = {**dict.fromkeys(KEYS, ""), "launch": numbers, "kind": "kernel", **columns, "tool": tool}
     data = {name: _typed(name, given[name], rows, coded) for name in key_order(list(given))}
     frame: pd.DataFrame = pd.DataFrame(data, index=pd.RangeIndex(rows), copy=False)
     frame.attrs["caveats"] = list(caveats)
@@ -182,12 +175,7 @@ def _texts(name: str, value: Any, rows: int, coded: bool) -> Any:
     if (codes < 0).any():
         raise CollectError(f"column {name!r} has a missing value", fix='use "" where nothing is known')
     distinct = pd.Series(texts, dtype=_TEXT)
-    if name in _ALLOWED:
-        check_values(name, distinct, _ALLOWED[name])
-    return pd.Categorical.from_codes(codes, pd.Index(distinct)) if coded else distinct.array[codes]
-
-
-def check_values(name: str, values: Iterable[str], allowed: Sequence[str]) -> None:
-    strange = sorted(set(values) - set(allowed))
-    if strange:
+    allowed = _ALLOWED.get(name, ())
+    if allowed and (strange := sorted(set(distinct) - set(allowed))):
         raise CollectError(f"column {name!r} has {strange[0]!r}, not one of {', '.join(allowed)}")
+    return pd.Categorical.from_codes(codes, pd.Index(distinct)) if coded else distinct.array[codes]

@@ -97,11 +97,7 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
     calls = sorted((one for one in events if one.get("cat") in CALLS), key=lambda one: float(one["ts"]))
     caller = {_correlation(one): one for one in calls}
     made = [caller.get(_correlation(one)) if _correlation(one) is not None else None for one in work]
-    ranges = [
-        Range(_ns(one["ts"]), _ns(one["ts"]) + _ns(one["dur"]), str(one["name"]), int(one["tid"]))
-        for one in events
-        if one.get("cat") == "user_annotation"
-    ]
+    ranges = [_range(one, str(one["name"])) for one in events if one.get("cat") == "user_annotation"]
     devices = {int(one["id"]): one for one in trace.get("deviceProperties", ()) if "id" in one}
     # Kernels of AMD count devices otherwise than the list does; where all are of one product it does not matter.
     alike = next(iter(devices.values())) if len({one.get("name") for one in devices.values()}) == 1 else {}
@@ -165,11 +161,7 @@ def _operators(events: Sequence[dict[str, Any]]) -> pd.DataFrame:
             works[at] = False
     before = np.cumsum(np.where(works, own, 0)) - np.where(works, own, 0)
     origin, starts = begins.min(), begins[top] + before - before[top]
-    ranges = [
-        Range(begin, begin + length, str(one["name"]), int(one["tid"]))
-        for one, begin, length in zip(spans, begins.tolist(), lengths.tolist(), strict=True)
-        if one["cat"] == "user_annotation"
-    ]
+    ranges = [_range(one, str(one["name"])) for one in spans if one["cat"] == "user_annotation"]
     told = [(one, at) for at, one in enumerate(spans) if works[at]]
     columns = {
         "range": ranges_of([(int(one["tid"]), int(begins[at])) for one, at in told], ranges),
@@ -194,10 +186,7 @@ def _askers(
     if any(number != one["args"].get("correlation") for number, one in zip(ids, work, strict=True)):
         return ids
     # There the external id of GPU work is its own correlation.
-    spans = [
-        Range(_ns(one["ts"]), _ns(one["ts"]) + _ns(one["dur"]), str(number), int(one["tid"]))
-        for number, one in operations.items()
-    ]
+    spans = [_range(one, str(number)) for number, one in operations.items()]
     asked = np.array([(int(one["tid"]), _ns(one["ts"])) if one else (-1, -1) for one in made], dtype=np.int64)
     inner = [path.rpartition("/")[2] for path in paths(by_thread(spans), asked[:, 0], asked[:, 1])]
     return [int(number) if number else None for number in inner]
@@ -244,6 +233,11 @@ def ranges_of(calls: Sequence[tuple[int, int]], ranges: Sequence[Range]) -> list
         return [""] * len(calls)
     asked = np.array(calls, dtype=np.int64)
     return attributed(ranges, asked[:, 0], asked[:, 1])[0]
+
+
+def _range(event: Mapping[str, Any], name: str) -> Range:
+    begin = _ns(event["ts"])
+    return Range(begin, begin + _ns(event["dur"]), name, int(event["tid"]))
 
 
 def _correlation(event: Mapping[str, Any]) -> Any:

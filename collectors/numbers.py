@@ -112,9 +112,7 @@ def parse(cell: str, mark: str) -> float:
 
 def _main(cell: str) -> str:
     text = cell.strip().translate(_SPACES)
-    if text.endswith(")") and not text.startswith("(!)"):
-        text = text.partition("(")[0].rstrip()
-    return text
+    return text.partition("(")[0].rstrip() if text.endswith(")") and not text.startswith("(!)") else text
 
 
 _PREFIX = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
@@ -131,13 +129,10 @@ def scale(unit: str) -> float | None:
 
     Both dialects: "usecond" and "us", "cycle/nsecond" and "Ghz". K M G T P are powers of 1000.
     """
-    factor = 1.0
-    for place, part in enumerate(unit.split("/")):
-        single = _single(part.strip())
-        if single is None:
-            return None
-        factor = factor * single if place == 0 else factor / single
-    return factor
+    first, *others = (_single(part.strip()) for part in unit.split("/"))
+    for one in others:
+        first = first / one if first and one else None
+    return first
 
 
 def base_unit(metric: str) -> str:

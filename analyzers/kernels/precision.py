@@ -1,8 +1,7 @@
 """Precision audit: a candidate's tensor pipes against the types of task and reference.
 
-Evidence, best first: tensor-pipe counters; the names that cuBLAS, cuDNN and CUTLASS give their kernels; for Triton
-kernels without counters, a `tl.dot` that takes TF32 by default; and the types in any kernel's name. A candidate is
-named only when it keeps less (`keeps`: significand, then exponent) than the task's types and than the reference: a
+Evidence, best first: tensor-pipe counters; the names that cuBLAS, cuDNN and CUTLASS give their kernels; and the types in
+any kernel's name. What narrows inside shows in the bits of its answers alone. A candidate is named only when it keeps less (`keeps`: significand, then exponent) than the task's types and than the reference: a
 reference on TF32 allows TF32, but not FP16, which has a shorter exponent.
 """
 
@@ -19,7 +18,6 @@ from numpy.typing import NDArray
 
 from analyzers.counts import column, pipe_counts
 from analyzers.kernels.names import stored_type, tensor_type
-from analyzers.kernels.provenance import is_authored
 from analyzers.pipes import PIPES, TENSOR, keeps
 from analyzers.records import plain
 from collectors.caveat import Caveat
@@ -39,7 +37,7 @@ class Reduced:
 
     `task`: the narrowest type of the task, `reference`: what the reference computed it in where that is less, else "";
     `used`: the least it computed in (tf32, bf16, ...), `kinds`: all that is less, the least first. `time_share`: of its
-    kernels' time; `flop_share`: of its counted operations, NaN without counters. `evidence`: counters, kernel names or source.
+    kernels' time; `flop_share`: of its counted operations, NaN without counters. `evidence`: counters or kernel names.
     """
 
     impl: str
@@ -90,20 +88,19 @@ def audit(
     launches: pd.DataFrame,
     task: Mapping[str, Sequence[str]],
     reference: str,
-    narrow_dots: Mapping[str, Sequence[str]],
+    candidates: Iterable[str],
 ) -> list[Reduced]:
     """Candidates of a launches frame that computed in less than task and reference keep.
 
-    task: its types, {"inputs": ["float32"], ...}. narrow_dots: candidate -> its Triton kernels with dots in TF32; its
-    keys are the candidates. Nothing is found without launches of the reference.
+    task: its types, {"inputs": ["float32"], ...}. Nothing is found without launches of the reference.
     """
     kernels = launches[launches["kind"].isin(["kernel", ""])] if "kind" in launches else launches
     rows = {str(name): part for name, part in kernels.groupby("impl", sort=False, observed=True)}
     own = task_type(task)
     if reference not in rows or not own:
         return []
-    base = _Seen.of(rows[reference], ())
-    seen = {name: _Seen.of(rows[name], dots) for name, dots in narrow_dots.items() if name in rows}
+    base = _Seen.of(rows[reference])
+    seen = {name: _Seen.of(rows[name]) for name in candidates if name in rows}
     return [found for name, one in seen.items() if (found := _reduced(name, one, own, base)) is not None]
 
 
@@ -120,7 +117,7 @@ class _Seen:
     evidence: str
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, dots: Iterable[str]) -> _Seen:
+    def of(cls, rows: pd.DataFrame) -> _Seen:
         counts = column(rows, "instances") if "instances" in rows else 1.0
         times = column(rows, "time") * counts
         names = [str(name) for name in rows["kernel"]]
@@ -133,11 +130,8 @@ class _Seen:
             total = float((pipes.fillna(0.0).sum(axis=1) * counts).sum())
             plain = [str(name).removeprefix(TENSOR) for name in types]
             return cls(names, plain, stored, times, values.max(axis=1).to_numpy() * counts, total, "counters")
-        known = [tensor_type(name) for name in names]
-        by_source = [not kind and is_authored(name, dots) for kind, name in zip(known, names, strict=True)]
-        types_ = ["tf32" if dot else kind for kind, dot in zip(known, by_source, strict=True)]
-        evidence = "source" if any(by_source) and not any(known) else "kernel names"
-        return cls(names, types_, stored, times, np.full(len(names), np.nan), math.nan, evidence)
+        unknown = np.full(len(names), np.nan)
+        return cls(names, [tensor_type(name) for name in names], stored, times, unknown, math.nan, "kernel names")
 
     @property
     def pipes(self) -> set[str]:

@@ -20,9 +20,6 @@ _CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
 _ATTRIBUTES = {"__launch_bounds__", "__cluster_dims__", "__attribute__", "__block_size__", "__maxnreg__", "alignas"}
 _TRITON_SUFFIX = re.compile(r"_(?:\d+[cde]*)+")
 
-_PRECISION_POSITION = 3
-"""tl.dot(input, other, acc, input_precision, ...)"""
-
 
 def authored_names(source: str) -> set[str]:
     """Kernels a source defines: `__global__` functions and functions decorated with triton.jit."""
@@ -66,35 +63,6 @@ def _closing(code: str, position: int) -> int:
         depth += {"(": 1, ")": -1}.get(code[position], 0)
         position += 1
     return position
-
-
-def tf32_dots(source: str) -> set[str]:
-    """Names of the functions of a source that call `tl.dot` without asking for more than TF32.
-
-    From compute capability 8.0 on, Triton takes TF32 for FP32 operands by default; "ieee" and "tf32x3" keep FP32.
-    """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return set()
-    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
-    return {function.name for function in functions if any(map(_takes_tf32, _dots(function)))}
-
-
-def _dots(function: ast.FunctionDef) -> Iterator[ast.Call]:
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("tl.dot", "triton.language.dot"):
-            yield node
-
-
-def _takes_tf32(call: ast.Call) -> bool:
-    said = {word.arg: word.value for word in call.keywords}
-    if len(call.args) > _PRECISION_POSITION:
-        said["input_precision"] = call.args[_PRECISION_POSITION]
-    precision, allowed = said.get("input_precision"), said.get("allow_tf32")
-    if precision is not None:
-        return isinstance(precision, ast.Constant) and precision.value in (None, "tf32")
-    return allowed is None or (isinstance(allowed, ast.Constant) and allowed.value is not False)
 
 
 def base_name(kernel: str) -> str:

@@ -167,6 +167,7 @@ class _Making:
         rows, queued, together = self._replayed(rows, left)
         ordered = tuple(sorted(rows.values(), key=lambda row: -row.own))
         accounts = {kind: sum(row.own for row in ordered if row.kind == kind) for kind in KINDS}
+        ran = accounts["operations"] + accounts["kernels"]
         known = sum(row.own for row in ordered if row.kind in KINDS[:2] and row.bound > 0)
         return Ledger(
             device=device,
@@ -174,12 +175,12 @@ class _Making:
             steps=self.budget.parts,
             whole=float((start + self.frame["time"]).max() - start.min()),
             accounts={**accounts, "idle": max(0.0, step - sum(accounts.values()))},
-            bounded=known / (accounts["operations"] + accounts["kernels"] or NAN),
+            bounded=known / (ran or NAN),
             queued=queued,
             together=together,
             rows=ordered,
             roofline=self.roofline,
-            caveats=tuple(self._caveats(ordered, accounts["operations"] + accounts["kernels"])),
+            caveats=tuple(self._caveats(ordered, ran)),
         )
 
     # ---- rows
@@ -245,9 +246,8 @@ class _Making:
             fix = "other ceilings than this device's, or an operation that does less than its name says"
             yield Caveat(what, ", ".join(faulty), fix, "beaten")
         if not self.roofline.peak("dram") > 0:
-            yield Caveat(
-                "no lower bounds: no ceilings of this device are known", "", "profkit ceilings, on it", "no-ceilings"
-            )
+            what = "no lower bounds: no ceilings of this device are known"
+            yield Caveat(what, "", "profkit ceilings, on it", "no-ceilings")
         if self.budget.parts > 1 and (few := self.budget.caveat()) is not None:
             yield few
 

@@ -61,20 +61,14 @@ class _Call:
 
     def product(self, found: Need, flops: float, kind: str) -> Need:
         """Put FLOP on the pipe of a type; for FP32 the kernel's name says which."""
-        pipes = {
-            "c10::BFloat16": "tensor_bf16",
-            "c10::Half": "tensor_fp16",
-            "double": "tensor_fp64",
-            "signed char": "tensor_int8",
-        }
-        told = tensor_type(self.kernel)
-        fp32 = f"tensor_{'tf32' if told == UNKNOWN else told}" if told else "fp32"
-        pipe = fp32 if kind == "float" else pipes.get(kind, "tensor_fp8" if "Float8" in kind else "")
-        work = found.work
-        known = work is not None and pipe and not math.isnan(flops)
-        return (
-            replace(found, work=Work({pipe: flops}, work.bytes, "modelled", work.written)) if work and known else found
-        )
+        told, work = tensor_type(self.kernel), found.work
+        pipes = {"c10::BFloat16": "tensor_bf16", "c10::Half": "tensor_fp16", "double": "tensor_fp64"}
+        pipes["float"] = f"tensor_{'tf32' if told == UNKNOWN else told}" if told else "fp32"
+        pipes["signed char"] = "tensor_int8"
+        pipe = pipes.get(kind, "tensor_fp8" if "Float8" in kind else "")
+        if work is None or not pipe or math.isnan(flops):
+            return found
+        return replace(found, work=Work({pipe: flops}, work.bytes, "modelled", work.written))
 
 
 _Model = Callable[[_Call], "Need | None"]
@@ -236,9 +230,8 @@ def _product(call: _Call) -> Need | None:
     size = call.size(pair[0])
     if call.op.short == "_scaled_mm":
         size = {"15": 2.0, "5": 2.0, "6": 4.0}.get(call.op.value(6), 1.0)
-    return call.product(
-        call.made(OTHER, [*added, *pair], count * size, count), 2.0 * count * pair[0].dims[-1], pair[0].kind
-    )
+    found = call.made(OTHER, [*added, *pair], count * size, count)
+    return call.product(found, 2.0 * count * pair[0].dims[-1], pair[0].kind)
 
 
 _CAUSAL = {
@@ -291,18 +284,16 @@ def _convolution(call: _Call) -> Need | None:
     for axis, (size, width) in enumerate(zip(image.dims[2:], weight.dims[2:], strict=False)):
         step, pad, gap = (one[axis % len(one)] for one in (steps, pads, gaps))
         count = max(0, (size + 2 * pad - gap * (width - 1) - 1) // step + 1)
-        inside = [
-            at for out in range(count) for tap in range(width) if 0 <= (at := out * step - pad + tap * gap) < size
-        ]
+        places = (out * step - pad + tap * gap for out in range(count) for tap in range(width))
+        inside = [at for at in places if 0 <= at < size]
         taps, seen, outs = taps * len(inside), seen * len(set(inside)), outs * count
     output = image.dims[0] * weight.dims[0] * outs
     used = Tensor(image.at, image.kind, (*image.dims[:2], seen))
     sides: list[tuple[tuple[Tensor, ...], float]] = [((used, weight), output * call.size(image))]
     if back:
         both = [((weight,), call.bytes([image])), ((used,), call.bytes([weight]))]
-        sides = [
-            one for one, asked in zip(both, re.findall("True|False", op.value(10)), strict=False) if asked == "True"
-        ]
+        asked = re.findall("True|False", op.value(10))
+        sides = [one for one, said in zip(both, asked, strict=False) if said == "True"]
     read = [*call.tensors[:back], *(one for reads, _ in sides for one in reads)]
     found = call.made(OTHER, read, sum(written for _, written in sides), 0 if back else output)
     flops = 2.0 * image.dims[0] * weight.dims[0] * weight.dims[1] * taps * len(sides)

@@ -140,12 +140,12 @@ class Rule:
 
     def words(self, variant: str, lang: str) -> Words:
         """Words of a variant, falling back to the rule's own field by field."""
-        own = self._texts
-        return _in(lang, {**own, **own.get(variant, {})})
+        return _in(lang, {**self._texts, **self._texts.get(variant, {})})
 
     @property
-    def _texts(self) -> dict[str, Any]:
-        return dict(catalogue(self.test.__module__.rpartition(".")[2])[self.name])
+    def _texts(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = catalogue(self.test.__module__.rpartition(".")[2])[self.name]
+        return found
 
 
 @cache
@@ -232,8 +232,7 @@ class Finding:
         """Plain data for JSON with the English words, NaN as None."""
         known = asdict(self)
         del known["covers"]
-        title, then, expect = self.words()
-        return plain(known | {"title": title, "next_step": then, "expect": expect})
+        return plain(known | dict(zip(("title", "next_step", "expect"), self.words(), strict=True)))
 
 
 def _instead(text: str, spoken: Sequence[tuple[str, str]]) -> str:

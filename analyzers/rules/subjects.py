@@ -89,14 +89,10 @@ def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) ->
     for name, one in budgets.items():
         steps = max(one.steady.steps, 1)
         values = {key: getattr(one, key) / steps for key in SLICES}
-        values |= {
-            **{f"engaged_{name}": seconds / steps for name, seconds in one.engaged.items()},
-            **{f"without_{name}": seconds / steps for name, seconds in one.without.items()},
-            "least": one.least,
-            "short": one.short,
-            "loads": float(one.loads),
-            "tiny": NAN if counted else values["tiny"],
-        }
+        values |= {f"engaged_{cause}": seconds / steps for cause, seconds in one.engaged.items()}
+        values |= {f"without_{kind}": seconds / steps for kind, seconds in one.without.items()}
+        values |= {"least": one.least, "short": one.short, "loads": float(one.loads)}
+        values |= {"tiny": NAN} if counted else {}
         places = {"hole_before": one.hole_before, "found": one.steady.found}
         # The largest of each cause comes first.
         places |= {f"doing_{hole.cause}": hole.doing for hole in reversed(one.named)}
@@ -148,23 +144,11 @@ def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) ->
             values["sm_count"] = sms
         if name in alone:
             values |= {"compulsory_bytes": number(call, "compulsory_bytes"), "output": task.written}
-        found.append(
-            Subject(
-                name,
-                str(row["kernel"]),
-                float(row["time"]),
-                values,
-                {str(key): float(value) for key, value in roofs.items()},
-                peaks,
-                {
-                    "cc": str(row.get("cc", "")),
-                    "work_pipe": task.pipe,
-                    "library": _library(row, made.get(name, False)),
-                    "cause": str(row.get("cause", "")),
-                },
-                _scale(call, row),
-            )
-        )
+        text = {"work_pipe": task.pipe, "library": _library(row, made.get(name, False))}
+        text |= {key: str(row.get(key, "")) for key in ("cc", "cause")}
+        times_ = {str(key): float(value) for key, value in roofs.items()}
+        kernel, took = str(row["kernel"]), float(row["time"])
+        found.append(Subject(name, kernel, took, values, times_, peaks, text, _scale(call, row)))
     return found
 
 

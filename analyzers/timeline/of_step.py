@@ -22,10 +22,9 @@ def of_step(budgets: Iterable[Budget]) -> pd.DataFrame:
         for found in budgets
         for one in found.spent
     ]
-    frame = pd.DataFrame(rows, columns=["range", "name", "kind", "slice", "time", "own", "count"])
-    summed = frame.groupby(["range", "name", "kind", "slice"], sort=False, as_index=False)[
-        ["time", "own", "count"]
-    ].sum()
+    keys = ["range", "name", "kind", "slice"]
+    frame = pd.DataFrame(rows, columns=[*keys, "time", "own", "count"])
+    summed = frame.groupby(keys, sort=False, as_index=False)[["time", "own", "count"]].sum()
     whole = summed["time"].groupby(summed["name"]).transform("sum")
     order = np.lexsort((-summed["time"], summed["name"], -whole))
     ordered: pd.DataFrame = summed.iloc[order].reset_index(drop=True)
@@ -48,26 +47,27 @@ def of_ranges(step: pd.DataFrame) -> dict[str, tuple[float, float]]:
 def in_step(kernels: pd.DataFrame, step: pd.DataFrame, wall: float) -> pd.DataFrame:
     """Kernels with `step_time` [s], `step_launches`, `share` and `wall_share`, longest first."""
     ran = step[step["kind"] == "kernel"]
-    # A timeline names few kernels in many launches.
-    named = ran["name"].unique()
-    spelt = ran["name"].map({name: plain_name(name) for name in named}).astype("str")
-    sums = ran[["time", "count"]].groupby(spelt).sum()
-    mine = kernels["kernel"].map(same_kernels(kernels["kernel"], named))
-    seconds, count = mine.map(sums["time"]).astype("float64"), mine.map(sums["count"]).astype("float64")
-    total = float(ran["time"].sum()) or math.nan
-    told = kernels.assign(
-        step_time=seconds, step_launches=count, share=seconds / total, wall_share=seconds / (wall or math.nan)
-    )
+    mine = _recorded(kernels, ran["name"], ran[["time", "count"]])
+    told = _shared(kernels.assign(step_time=mine["time"], step_launches=mine["count"]), mine["time"], ran, wall)
     ordered: pd.DataFrame = told.sort_values("step_time", ascending=False, kind="stable", ignore_index=True)
     return ordered
 
 
 def of_whole(kernels: pd.DataFrame, frame: pd.DataFrame, wall: float) -> pd.DataFrame:
     """Kernels with their `share` of the program's GPU time and `wall_share` of `wall` [s]."""
-    # A timeline names few kernels in many launches.
-    spelt = {name: plain_name(name) for name in frame["kernel"].unique()}
-    spent = frame["time"].groupby(frame["kernel"].map(spelt), observed=True).sum().to_dict()
-    seconds = kernels["kernel"].map(same_kernels(kernels["kernel"], spelt)).map(spent).astype("float64")
-    total = float(frame["time"].sum()) or math.nan
+    return _shared(kernels, _recorded(kernels, frame["kernel"], frame[["time"]])["time"], frame, wall)
+
+
+def _recorded(kernels: pd.DataFrame, names: pd.Series[str], amounts: pd.DataFrame) -> pd.DataFrame:
+    """What a timeline recorded of each of these kernels; it names few in many launches."""
+    spelt = {name: plain_name(name) for name in names.unique()}
+    sums = amounts.groupby(names.map(spelt).astype("str"), observed=True).sum()
+    same = same_kernels(kernels["kernel"], spelt)
+    found: pd.DataFrame = sums.reindex([same.get(name) for name in kernels["kernel"]]).set_axis(kernels.index)
+    return found
+
+
+def _shared(kernels: pd.DataFrame, seconds: pd.Series[float], ran: pd.DataFrame, wall: float) -> pd.DataFrame:
+    total = float(ran["time"].sum()) or math.nan
     shared: pd.DataFrame = kernels.assign(share=seconds / total, wall_share=seconds / (wall or math.nan))
     return shared

@@ -91,15 +91,10 @@ def device_labels(frame: pd.DataFrame) -> pd.Series:
 
 def _devices(frame: pd.DataFrame) -> tuple[DeviceTime, ...]:
     codes, labels = pd.factorize(device_labels(frame))
-    found = []
     start, time = column(frame, "start"), column(frame, "time")
-    known = ~np.isnan(start + time)
-    for code, label in enumerate(labels):
-        mine = (codes == code) & known
-        if mine.any():
-            mine = rows(mine)
-            found.append(_device(str(label), start[mine], time[mine], frame["kernel"].iloc[mine]))
-    return tuple(found)
+    codes = np.where(np.isnan(start + time), -1, codes)
+    chosen = {str(label): rows(codes == code) for code, label in enumerate(labels) if (codes == code).any()}
+    return tuple(_device(name, start[at], time[at], frame["kernel"].iloc[at]) for name, at in chosen.items())
 
 
 def _device(label: str, start: Times, time: Times, kernel: pd.Series) -> DeviceTime:
@@ -109,11 +104,11 @@ def _device(label: str, start: Times, time: Times, kernel: pd.Series) -> DeviceT
     busy = merged(begin, end)
     idle = busy[1:, 0] - busy[:-1, 1]
     span, worked = float(busy[-1, 1] - busy[0, 0]), length(busy)
-    after = before = ""
+    around = ("", "")
     if len(idle):
         at = int(idle.argmax())
         # The work that ended last before the gap, which need not be the one that began last.
-        after = str(kernel.iloc[int(np.flatnonzero(end == busy[at, 1])[0])])
-        before = str(kernel.iloc[int(np.flatnonzero(begin == busy[at + 1, 0])[0])])
+        places = end == busy[at, 1], begin == busy[at + 1, 0]
+        around = str(kernel.iloc[int(places[0].argmax())]), str(kernel.iloc[int(places[1].argmax())])
     largest, overlap = float(idle.max(initial=0.0)), float((end - begin).sum()) - worked
-    return DeviceTime(label, span / _NS, worked / _NS, overlap / _NS, len(idle), largest / _NS, after, before)
+    return DeviceTime(label, span / _NS, worked / _NS, overlap / _NS, len(idle), largest / _NS, *around)

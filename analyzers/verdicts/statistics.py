@@ -2,13 +2,8 @@
 
 Reference and candidate are timed in rounds, each visiting both in random order. A round gives one ratio,
 median(reference) / median(candidate): what drifts slowly meets both and cancels. `value` is the median of the rounds'
-ratios, the interval comes from resampling rounds (not samples, which depend on each other within a round) and taking
-the percentiles of the resampled medians. Then, with threshold t:
-
-    faster     low  > 1 + t          the whole interval is beyond the threshold
-    slower     high < 1 / (1 + t)
-    same       1 / (1 + t) <= low and high <= 1 + t
-    inconclusive  anything else, and always below MIN_ROUNDS rounds
+ratios, its interval the percentiles of medians of resampled rounds (samples depend on each other within a round). The
+verdict is speedup.word's of that interval, and inconclusive below MIN_ROUNDS rounds.
 
 Where several processes took part, each has the median of its rounds, `value` is the mean of these (of logarithms), and
 the interval is Student's over them: it holds for the next run, not for one more round of this one. Where the processes

@@ -305,10 +305,11 @@ def explained(caveat: Caveat, rows: Mapping[str, Mapping[str, Any]], reference: 
         return caveat
     ours, theirs = (str(rows[one].get("compute", "")) for one in (name, reference))
     more = roofline.peak(ours) / roofline.peak(theirs) if ours and theirs else NAN
-    if not (keeps(ours) < keeps(theirs) and float(rows[name].get("speedup", NAN)) <= more):
+    pace = float(rows[name].get("speedup", NAN))
+    if not (keeps(ours) < keeps(theirs) and pace <= more):
         return caveat
     what = f"{name}: a speed-up this large is what its precision allows"
-    much = f"{caveat.how_much}; the peak of {ours} is {more:.3g} x that of {theirs}"
+    much = f"{pace:.3g} x, above {_EXCESSIVE:.3g} x; the peak of {ours} is {more:.3g} x that of {theirs}"
     fix = "nothing where that precision is allowed; else compare at the same one"
     return Caveat(what, much, fix, f"{EXCESSIVE}-explained", caveat.about)
 

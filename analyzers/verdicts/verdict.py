@@ -146,23 +146,17 @@ class Verdict(msgspec.Struct, frozen=True):
     def text(self, lang: str = "en") -> str:
         """The verdict as a sentence without the implementation's name, conditions included."""
         kind, why = (brief(in_chinese(one) if lang == "zh" else one) for one in (self.kind, self.why))
-        told = (
-            catalogue()
-            .verdict[self.word][lang == "zh"]
-            .format(value=self._value(lang) + self._interval(), kind=kind, why=why)
-        )
-        comma = "，" if lang == "zh" else ", "
-        return comma.join([told, *(one.text(lang) for one in self.conditions)])
+        told = self._said(lang, self._interval(), kind, why)
+        return ("，" if lang == "zh" else ", ").join([told, *(one.text(lang) for one in self.conditions)])
 
     def headline(self, lang: str = "en") -> str:
         """The word and the speed-up alone, "slower: 0.483x"."""
-        return (
-            catalogue().verdict[self.word][lang == "zh"].format(value=self._value(lang), kind=self.kind, why=self.why)
-        )
+        return self._said(lang, "", self.kind, self.why)
 
-    def _value(self, lang: str) -> str:
+    def _said(self, lang: str, interval: str, kind: str, why: str) -> str:
         colon = "：" if lang == "zh" else ": "
-        return f"{colon}{digits(self.speedup)}x" if math.isfinite(self.speedup) else ""
+        value = f"{colon}{digits(self.speedup)}x" if math.isfinite(self.speedup) else ""
+        return catalogue().verdict[self.word][lang == "zh"].format(value=value + interval, kind=kind, why=why)
 
     def _interval(self) -> str:
         """ " [2.75, 2.86]"; none where two clocks disagree, nor narrower than its last digit."""
@@ -281,11 +275,14 @@ def _paced(known: Evidence, word: str, kind: str = "", *, below: bool, busy: boo
 _ONE_DIMENSION = (", those of one dimension too", "（含一维输入）")
 
 
+_NAMED = {"did": "done", "kind": "kinds", "moment": "moments"}
+"""Place of a sentence -> the table of what may stand there."""
+
+
 @cache
 def _tables() -> Mapping[str, Mapping[str, str]]:
-    found = msgspec.toml.decode(
-        (files("analyzers.verdicts") / "reasons.toml").read_bytes(), type=dict[str, dict[str, str]]
-    )
+    text = (files("analyzers.verdicts") / "reasons.toml").read_bytes()
+    found = msgspec.toml.decode(text, type=dict[str, dict[str, str]])
     found["inputs"] |= {en + _ONE_DIMENSION[0]: zh + _ONE_DIMENSION[1] for en, zh in found["inputs"].items()}
     found["words"] = {**found["inputs"], **found["answers"], "NaN": "NaN", "infinite": "无穷大"}
     return found
@@ -300,11 +297,10 @@ def _listed() -> str:
 @cache
 def _sentences() -> list[tuple[re.Pattern[str], str]]:
     tables = _tables()
-    places = {"<listed>": _listed(), "<did>": "|".join(tables["done"]), "<kind>": "|".join(tables["kinds"])}
-    places["<moment>"] = "|".join(tables["moments"])
+    places = {f"<{name}>": "|".join(tables[of]) for name, of in _NAMED.items()} | {"<listed>": _listed()}
 
     def filled(pattern: str) -> str:
-        return re.sub("(?<!P)<(?:listed|did|kind|moment)>", lambda place: places[place[0]], pattern)
+        return re.sub(f"(?<!P)(?:{'|'.join(places)})", lambda place: places[place[0]], pattern)
 
     return [(re.compile(filled(pattern), re.DOTALL), words) for pattern, words in tables["sentences"].items()]
 
@@ -328,8 +324,8 @@ def _part(name: str, text: str) -> str:
     tables = _tables()
     if name in ("rest", "more"):
         return in_chinese(text)
-    if name in ("did", "kind", "moment"):
-        return tables["done"].get(text) or tables["kinds"].get(text) or tables["moments"].get(text, text)
+    if name in _NAMED:
+        return next((table[text] for of in _NAMED.values() if text in (table := tables[of])), text)
     if name == "what":
         return "、".join(tables["words"].get(one, one) for one in re.findall(_listed(), text)) or text
     return text

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -83,27 +85,24 @@ def _after(data: bytes, at: int) -> int:
 def _integers(message: bytes) -> dict[int, int]:
     """The integer fields of a protobuf message, as far as it goes."""
     found: dict[int, int] = {}
-    place = 0
+    rest = iter(message)
 
     def varint() -> int:
-        nonlocal place
         value = shift = 0
-        while True:
-            byte = message[place]
-            place += 1
+        for byte in rest:
             value |= (byte & 127) << shift
             shift += 7
             if byte < 128:
                 return value
+        raise EOFError
 
-    with contextlib.suppress(IndexError):
+    with contextlib.suppress(EOFError):
         while True:
             key = varint()
             if key & 7 == 0:
                 found[key >> 3] = varint()
             else:
-                length = {1: 8, 5: 4}.get(key & 7) or varint()
-                place += length
+                deque(islice(rest, {1: 8, 5: 4}.get(key & 7) or varint()), maxlen=0)
     return found
 
 

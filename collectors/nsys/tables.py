@@ -41,8 +41,6 @@ _GPU = {
     "sms": "smCount",
     "l2_bytes": "l2CacheSize",
     "memory_bytes": "totalMemory",
-    "bandwidth": "memoryBandwidth",
-    "clock": "clockRate",
 }
 NAME_COLUMNS = {"kernel": "demangledName", "memcpy": "copyKind", "memset": "-1", "graph": "graphId"}
 KINDS = ("kernel", "memcpy", "memset", "graph")
@@ -202,7 +200,7 @@ def diagnostics(base: sqlite3.Connection, tables: set[str]) -> list[Caveat]:
 
 
 def devices_of(base: sqlite3.Connection, tables: set[str]) -> dict[int, dict[str, Any]]:
-    """The GPUs by number: name, index, cc, sms, sizes [B], bandwidth [B/s], clock [Hz]."""
+    """The GPUs by number: name, index, cc, sms, sizes [B]."""
     if "TARGET_INFO_GPU" not in tables:
         return {}
     there = _columns(base, "TARGET_INFO_GPU")

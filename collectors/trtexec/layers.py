@@ -110,12 +110,8 @@ def _compute(info: Mapping[str, Any], kind: str) -> str:
     # Without a tactic only the library's matrix kernels are known to use tensor cores, depthwise never does.
     if not re.search(r"^(Cask|Cublas|gemm$)", kind, re.IGNORECASE) or "epthwise" in kind:
         return ""
-    formats = [_format(one) for one in (*(info.get("Inputs") or ()), *(info.get("Outputs") or ()))]
-    alike = (
-        compute
-        for pattern, compute in _FORMATS
-        if formats and all(re.search(pattern, text, re.IGNORECASE) for text in formats)
-    )
+    formats = [_format(one).upper() for one in (*(info.get("Inputs") or ()), *(info.get("Outputs") or ()))]
+    alike = (compute for pattern, compute in _FORMATS if formats and all(re.search(pattern, one) for one in formats))
     return next(alike, "")
 
 
@@ -160,12 +156,11 @@ def _conv_weights(info: Mapping[str, Any], inputs: Sequence[Sequence[int]]) -> f
 
 def _matmul(inputs: Sequence[Sequence[int]], out: Sequence[int]) -> float:
     """2 M N K batch, whichever operand is transposed: |A| |B| / |C| = batch K^2."""
-    if len(inputs) < 2 or not all(_known(dims) and len(dims) >= 2 for dims in (*inputs[:2], out)):
-        return math.nan
-    if len({len(dims) for dims in (*inputs[:2], out)}) != 1 or not math.prod(out):
+    three = (*inputs[:2], out)
+    if len(three) < 3 or not all(_known(dims) and len(dims) >= 2 for dims in three) or not math.prod(out):
         return math.nan
     batch = math.prod(out[:-2])
-    if any(math.prod(dims[:-2]) != batch for dims in inputs[:2]):
+    if len({len(dims) for dims in three}) != 1 or any(math.prod(dims[:-2]) != batch for dims in inputs[:2]):
         return math.nan
     inner = math.sqrt(math.prod(inputs[0]) * math.prod(inputs[1]) / math.prod(out) / batch)
     return 2.0 * math.prod(out) * inner if inner == round(inner) else math.nan

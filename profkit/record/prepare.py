@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from analyzers.kernels.provenance import authored_names, tf32_dots
+from analyzers.kernels.provenance import authored_names
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import gpu, tools
 from profkit.launch.process import demand_linux
@@ -177,7 +177,6 @@ def _implementations(sample: Sample, chosen: Sequence[Part]) -> list[Impl]:
         source = candidate.path.read_text("utf-8", "replace")
         row = Impl(candidate.name, "candidate", candidate.path.name, backend=candidate.backend)
         row.kernels = sorted(authored_names(source))
-        row.tf32_dots = sorted(tf32_dots(source) & set(row.kernels))
         if candidate not in chosen:
             row.reason = backends.missing(candidate.backend) or (
                 f"not run: a {candidate.backend} candidate does not run on this device, or was not asked for"

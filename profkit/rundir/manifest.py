@@ -113,8 +113,7 @@ class Impl(msgspec.Struct):
     `status`: ok, mismatch, nan, wrong-shape, wrong-dtype, wrong-device, wrong-type, compile-error,
     load-error, error, crash, corrupt (the CUDA context died), hang, memory-limit, or skipped; or
     mutates-inputs, stops-computing (its timed calls are wrong), wrong-gradient (where gradients were asked for).
-    `reason` is one line; `tail` the last lines it printed. `kernels`: those its source defines; `tf32_dots`: the
-    Triton ones among them whose dots take TF32. `fragile`: unusual inputs, which nothing says it has to take, on which
+    `reason` is one line; `tail` the last lines it printed. `kernels`: those its source defines. `fragile`: unusual inputs, which nothing says it has to take, on which
     it is wrong all the same, each with what was seen.
     """
 
@@ -129,7 +128,6 @@ class Impl(msgspec.Struct):
     checks: list[Check] = []
     kernels: list[str] = []
     sanitized: list[Sanitized] = []
-    tf32_dots: list[str] = []
     fragile: list[str] = []
     notes: list[str] = []
 

@@ -36,7 +36,6 @@ from collectors.caveat import RANGES_OVERLAP, Caveat, unique
 from collectors.counters import counter_set
 from collectors.frame import host_of
 from collectors.ncu import source
-from collectors.recipes import capability
 from profkit.annotation import Declared, read_declared
 from profkit.rundir import harmless
 from profkit.rundir.directory import Run, open_run
@@ -204,10 +203,8 @@ class Study:
         launches, reference = self.launches, self.manifest.reference
         if launches is None or launches.empty or reference is None:
             return []
-        cc = str(self.manifest.device.get("cc", ""))
-        has_tf32 = bool(cc) and capability(cc) >= 80
-        dots = {impl.name: impl.tf32_dots if has_tf32 else () for impl in self.manifest.candidates if impl.ok}
-        return audit(launches, self.manifest.task, reference.name, dots)
+        candidates = [impl.name for impl in self.manifest.candidates if impl.ok]
+        return audit(launches, self.manifest.task, reference.name, candidates)
 
     @property
     def kernels(self) -> pd.DataFrame:

@@ -121,18 +121,6 @@ def test_a_disagreement_names_both_numbers_and_a_reason(counted, reason):
     assert f"{other:g}" in caveat.how_much
 
 
-def test_pipe_audit_flags_fp32_work_on_tf32():
-    (caveat,) = disagreements(Work({"fp32": 100.0}, 1.0), Work({"tensor_tf32": 99.0, "fp32": 1.0}, 1.0, "counted"))
-    assert "lower precision" in caveat.what
-    assert "tensor_tf32 99%" in caveat.how_much
-
-
-def test_half_constants_in_fp32_code_are_no_accusation():
-    caveats = disagreements(Work({"fp32": 100.0}, 1.0), Work({"fp32": 100.0, "fp16": 18.0}, 1.0, "counted"))
-    assert any("HFMA2" in d.what for d in caveats)
-    assert not any("lower precision" in d.what for d in caveats)
-
-
 def test_bf16_work_on_tensor_bf16_is_fine():
     assert disagreements(Work({"tensor_bf16": 100.0}, 1.0), Work({"tensor_bf16": 100.0}, 1.0, "counted")) == ()
 
@@ -199,37 +187,10 @@ def test_what_was_written_and_fits_the_cache_may_be_missing_from_the_count(bytes
     assert disagreements(expected, Work({}, bytes_, "modelled"), l2_bytes=l2)
 
 
-@pytest.mark.parametrize(
-    ("counted", "word"),
-    [
-        ({"fp32": 100.0}, ""),
-        ({"fp32": 96.0, "tensor_tf32": 4.0}, ""),
-        ({"fp32": 95.0, "tensor_tf32": 5.0}, ""),
-        ({"fp32": 90.0, "of_tomorrow": 10.0}, ""),
-        ({"fp32": 94.0, "tensor_tf32": 6.0}, "ran on pipes"),
-        ({"fp32": 94.0, "fp64": 6.0}, ""),
-        ({"fp32": 51.0, "fp16": 49.0}, "HFMA2"),
-        ({"fp32": 50.0, "fp16": 50.0}, "ran on pipes"),
-        ({"fp32": 49.0, "fp16": 51.0}, "ran on pipes"),
-        ({"fp32": 80.0, "fp16": 10.0, "tensor_fp8": 10.0}, "ran on pipes"),
-    ],
-)
-def test_pipes_of_a_lower_precision(counted, word):
-    work = Work({"fp32": 100.0, "fp16": 1.0}, 1.0)
-    found = disagreements(work, Work(counted, 1.0, "counted"))
-    assert [word in caveat.what for caveat in found] == ([True] if word else [])
-    assert disagreements(work, Work(counted, 1.0, "modelled")) == ()
-
-
 def test_the_slower_of_two_pipes_is_the_time_of_the_arithmetic():
     line = roof(1e12, 1e12).with_([Ceiling("fp64", "compute", 5e11, "measured")])
     lower_bound = lower_bound_time(Work({"fp32": 1e12, "fp64": 1e12}, 0.0), line)
     assert (lower_bound.flop_time, lower_bound.bound_by) == (2.0, "fp64")
-
-
-def test_less_than_one_operation_stands_on_a_pipe_too():
-    (caveat,) = disagreements(Work({"fp32": 0.9}, 1.0), Work({"tensor_tf32": 0.9}, 1.0, "counted"))
-    assert "ran on pipes" in caveat.what
 
 
 def test_a_time_near_the_lower_bound_is_the_noise_of_the_ceilings():

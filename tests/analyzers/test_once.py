@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from pathlib import Path
 
 import pytest
 from synthetic import launches
 
-import analyzers.metrics
+from analyzers.ceiling_use import Use
 from analyzers.lower_bound import Work
+from analyzers.metrics import View
 from analyzers.rules.findings import explain
 from analyzers.verdicts.analysis import analyze
 from profkit.record.importing import import_files
@@ -23,19 +25,21 @@ NCU = Path(__file__).parents[1] / "data/ncu/h200_default.csv"
 def calls(monkeypatch):
     """How often the metrics were derived (each placement does it once), and the ceilings held against the counters."""
     counts = Counter()
-    derive, binding = analyzers.metrics.View.derive, analyzers.metrics.binding_times
+    derive, binding = View.derive, Use.binding.func
 
     def counting_derive(view):
         counts["derive"] += 1
         counts["rows"] += len(view.frame)
         return derive(view)
 
-    def counting_binding(*arguments):
+    def counting_binding(use):
         counts["binding"] += 1
-        return binding(*arguments)
+        return binding(use)
 
-    monkeypatch.setattr(analyzers.metrics.View, "derive", counting_derive)
-    monkeypatch.setattr(analyzers.metrics, "binding_times", counting_binding)
+    monkeypatch.setattr(View, "derive", counting_derive)
+    once = cached_property(counting_binding)
+    once.__set_name__(Use, "binding")
+    monkeypatch.setattr(Use, "binding", once)
     return counts
 
 

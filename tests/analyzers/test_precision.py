@@ -10,7 +10,6 @@ from synthetic import launches
 
 from analyzers.kernels.names import UNKNOWN, stored_type, tensor_type
 from analyzers.kernels.precision import audit, task_type
-from analyzers.kernels.provenance import tf32_dots
 from analyzers.pipes import keeps
 from collectors import read
 
@@ -29,8 +28,8 @@ def together(*parts: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def one(frame, task=FP32, dots=()):
-    found = audit(frame, task, "reference", {"fast": dots})
+def one(frame, task=FP32):
+    found = audit(frame, task, "reference", ["fast"])
     return found[0] if found else None
 
 
@@ -103,31 +102,6 @@ def test_by_name_where_nothing_was_counted():
     assert one(named(reference="nvjet_sm90_sss_64x64_NNT", fast=TF32)) is None
     assert one(named(fast=TF32)) is None
     assert one(named(reference=SIMT, fast=TF32), {"inputs": ["int64"]}) is None
-
-
-def test_by_the_source_of_a_triton_kernel():
-    frame = named(reference=SIMT, fast="matmul_kernel_0d1d2d")
-    assert one(frame) is None
-    assert one(frame, dots=["matmul_kernel"]).evidence == "source"
-    assert one(frame, BF16, ["matmul_kernel"]) is None
-    assert one(named(reference=TF32, fast="matmul_kernel"), dots=["matmul_kernel"]) is None
-
-
-def test_dots_that_take_tf32():
-    head = "import triton.language as tl\n"
-    calls = {
-        "plain": "tl.dot(a, b)",
-        "kept": "tl.dot(a, b, input_precision='ieee')",
-        "old": "tl.dot(a, b, allow_tf32=False)",
-        "three": "tl.dot(a, b, acc, 'tf32x3')",
-        "asked": "tl.dot(a, b, acc, input_precision='tf32')",
-        "given": "tl.dot(a, b, input_precision=PRECISION)",
-        "flag": "tl.dot(a, b, allow_tf32=ALLOW)",
-        "other": "np.dot(a, b)",
-    }
-    source = head + "".join(f"def {name}(a, b, acc): return {call}\n" for name, call in calls.items())
-    assert tf32_dots(source) == {"plain", "asked"}
-    assert tf32_dots("def (") == set()
 
 
 def test_type_of_a_task():
