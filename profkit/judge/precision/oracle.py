@@ -54,8 +54,8 @@ _LEAST = 1.0 / 64
 _TIMES = 2.0
 _DRAWS, _FEW = 2, 4096
 """Runs by the smooth step; one more for outputs with few elements."""
-_MANY = 8
-"""Runs that reveal ties among integers: one of 256 ties is missed."""
+_MANY = (8, 32)
+"""Runs that reveal ties among integers, more before an answer is rejected: of eight, one of 256 ties is missed."""
 _OFFENDERS = 1 << 12
 _STRAY = 8
 """Ratio of integers changed by a moved run to those that only the candidate changed."""
@@ -352,8 +352,10 @@ class Case:
         if not len(off):
             return ""
         look = off[:: step(len(off), 1 << 16)]
-        one = self._evaluated(n, look, _MANY)
-        if one is not None:
+        for draws in _MANY:
+            one = self._evaluated(n, look, draws)
+            if one is None:
+                break
             jumps = one.truth != b[look]
             for _, value in one.kinks:
                 jumps |= value != b[look]
