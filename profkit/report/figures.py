@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +50,7 @@ def steps_of(study: Study) -> Steps | None:
         amount = f"{units.text(one.seconds, 's')}  {units.percent(one.share(whole.time))}"
         bars.append(Step(one.label(), one.why(), max(0.0, one.top - one.seconds), one.top, amount, one.paint))
     where = {"sample": study.manifest.sample.id, "time": units.text(whole.time, "s"), "impl": whole.name}
-    subtitle = ", ".join(part for part in (answer.device(study), whole.line) if part)
+    subtitle = ", ".join(part for part in (study.manifest.sample.task, answer.device(study), whole.line) if part)
     return Steps(tuple(bars), say("fall_title", **where), subtitle)
 
 
@@ -81,7 +82,7 @@ def _scene(study: Study, theme: str) -> Scene:
         winner=study.best.name if study.best is not None else "",
         theme=theme,
         lang=language(),
-        title=study.manifest.sample.id,
+        title=_title([study]),
         subtitle=_subtitle([study]),
         caption=_caption(study),
     )
@@ -127,11 +128,11 @@ def _kernel_points(study: Study) -> list[Point]:
     longest = kernels[several].sort_values("time", ascending=False).head(TOP_KERNELS)
     rows = longest.to_dict("records")
     short = short_names(str(row["kernel"]) for row in rows)
-    return [_point(row, "dram", name=short[str(row["kernel"])]) for row in rows]
+    return [_point(row, "dram", short[str(row["kernel"])]) for row in rows]
 
 
-def _point(row: Mapping[Any, Any], level: str, total: float = math.nan, name: str = "") -> Point:
-    """A kernel at one memory level; its share is that of `total` [s], or the one it has."""
+def _point(row: Mapping[Any, Any], level: str, name: str) -> Point:
+    """A kernel at one memory level, with its share of its implementation's time."""
     return Point(
         name or str(row["kernel"]),
         number(row, f"intensity_{level}"),
@@ -141,7 +142,7 @@ def _point(row: Mapping[Any, Any], level: str, total: float = math.nan, name: st
         level,
         str(row["impl"]),
         number(row, "time"),
-        number(row, "time") / total if total == total else number(row, "share"),
+        number(row, "share"),
     )
 
 
@@ -161,6 +162,13 @@ def _lower_bounds(study: Study) -> tuple[LowerBoundPoint, ...]:
         if math.isfinite(work.intensity) and work.intensity > 0 and work.flops:
             return (LowerBoundPoint("lower_bound", work.intensity, max(work.flops, key=lambda name: work.flops[name])),)
     return ()
+
+
+def _title(studies: Sequence[Study]) -> str:
+    """What was measured: the task of one sample, else the names."""
+    samples = [study.manifest.sample for study in studies]
+    names = list(dict.fromkeys(one.id for one in samples))
+    return names[0] + say("colon") + samples[0].task if len(names) == 1 and samples[0].task else ", ".join(names)
 
 
 def _subtitle(studies: Sequence[Study]) -> str:
@@ -203,6 +211,10 @@ def ladder_scene(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light")
     rungs = ladder.rungs
     labels = [f"{rung.label}, {units.text(rung.time, 's')}" for rung in rungs]
     points = [_call(one.row, label, rung.label) for one, label, rung in zip(chosen, labels, rungs, strict=True)]
+    gains = ["", *(f", {_ratio(shown(rung.step, 'ratio'), rung.verdict)}" for rung in rungs[1:])]
+    points = [
+        one if one.placed else replace(one, label=one.label + gain) for one, gain in zip(points, gains, strict=True)
+    ]
     pairs = zip(pairwise(points), rungs[1:], strict=True)
     with speaking(spoken()):
         return Scene(
@@ -217,8 +229,9 @@ def ladder_scene(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light")
             winner=min(rungs, key=lambda rung: rung.time).label,
             theme=theme,
             lang=language(),
+            steps=True,
             title=" -> ".join(rung.label for rung in rungs),
-            subtitle=", ".join(_devices(one.study for one in chosen)),
+            subtitle=", ".join([_title([one.study for one in chosen]), *_devices(one.study for one in chosen)]),
             caption=(say("fig_step"), *(caveats.Said.of(one).line() for one in ladder.caveats)),
         )
 
@@ -262,19 +275,19 @@ def kernels_scene(
     kernels = pd.concat([_labelled(study, name, references) for study, name in zip(studies, labels, strict=True)])
     kernels = kernels.reset_index(drop=True)
     shown_ = kernels.sort_values("time", ascending=False, kind="stable").head(top) if len(kernels) else kernels
-    total = float(kernels["time"].sum()) or math.nan if "time" in kernels else math.nan
     rows = shown_.to_dict("records")
     short = short_names(str(row["kernel"]) for row in rows)
     hidden = len(kernels) - len(rows)
     # A kernel's place follows the tool that counted it, whatever timed the whole.
-    timed = [method.kernel_times_line(study) + _clock(study, say("semicolon")) for study in studies]
+    clocks = [_clock(study, say("semicolon")) if len(studies) == 1 else "" for study in studies]
+    timed = [method.kernel_times_line(study) + clock for study, clock in zip(studies, clocks, strict=True)]
     captions = dict.fromkeys(filter(None, [*timed, *map(method.counters_line, studies)]))
     captions |= {say("fig_hidden", count=str(hidden)): None} if hidden else {}
     return Scene(
         roofline=roof,
-        points=tuple(_point(row, level, total, short[str(row["kernel"])]) for row in rows for level in levels),
+        points=tuple(_point(row, level, short[str(row["kernel"])]) for row in rows for level in levels),
         order=order_of(studies[0]) if len(studies) == 1 else (),
-        title=", ".join(dict.fromkeys(samples)),
+        title=_title(studies),
         subtitle=_subtitle(studies),
         theme=theme,
         lang=language(),

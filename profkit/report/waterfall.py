@@ -90,7 +90,7 @@ class Block:
         known = CAUSES.get(self.cause)
         if known is None:
             return say("fall_over_roof", roof=named(self.cause))
-        return say("fall_over_why", why=of_pair(known))
+        return of_pair(known)
 
     def share(self, whole: float) -> float:
         return self.seconds / whole if whole > 0 else math.nan

@@ -9,7 +9,7 @@ from roofline.figure.language import told
 from roofline.figure.marks import Tag, names
 from roofline.figure.scene import ABOVE, Point, Scene, impls, share_of_roof
 from roofline.figure.sheet import WIDTH, Block, Sheet, fit, measure
-from roofline.figure.style import colours
+from roofline.figure.style import colours, markers
 from roofline.units import percent, text
 from roofline.wording import roof_name, roof_unit, showable
 
@@ -27,8 +27,10 @@ SINGLE = 18
 
 
 def copies(scene: Scene) -> list[Point]:
-    """The copies to show, the winner's first, then the longest; at most eight."""
+    """The copies to show: steps in their order, else the winner's first, then the longest; at most eight."""
     found = [p for p in scene.points if p.copies]
+    if scene.steps:
+        return found[:MOST]
     return sorted(found, key=lambda p: (p.impl != scene.winner, -p.time if math.isfinite(p.time) else 0.0))[:MOST]
 
 
@@ -46,7 +48,7 @@ def _draw_bars(sheet: Sheet, scene: Scene, members: Sequence[Point], top: float)
     roofs = [scene.roofline.peak(p.level) for p in members]
     longest = max([r for r in roofs if math.isfinite(r)] + [p.bytes_per_s for p in members])
     axes = sheet.rows(BARS_LEFT, top + BARS_HEAD, BARS_RIGHT, len(members), BAR, longest)
-    tint = colours(impls(scene), sheet.look)
+    tint, outline = colours(impls(scene), sheet.look), markers(impls(scene))
     short = names(scene.points, 40)
     for row, (point, roof) in enumerate(zip(members, roofs, strict=True)):
         wrong = share_of_roof(point, scene.roofline) > ABOVE
@@ -55,12 +57,14 @@ def _draw_bars(sheet: Sheet, scene: Scene, members: Sequence[Point], top: float)
             axes.plot([roof, roof], [row - 0.38, row + 0.38], color=sheet.look.roof, linewidth=1.3, zorder=3)
         edge = {"edgecolor": sheet.look.warning, "linewidth": 1.4} if wrong else {}
         axes.barh(row, point.bytes_per_s, 0.56, color=tint[point.impl], zorder=2, **edge)
-        _texts(sheet, scene, point, short[point.label], top + BARS_HEAD + BAR * (row + 0.5), wrong)
+        middle = top + BARS_HEAD + BAR * (row + 0.5)
+        sheet.mark([BARS_LEFT - 0.12], middle, marker=outline[point.impl], markersize=5.0, color=tint[point.impl])
+        _texts(sheet, scene, point, short[point.label], middle, wrong)
 
 
 def _texts(sheet: Sheet, scene: Scene, point: Point, name: str, middle: float, wrong: bool) -> None:
     colour = sheet.look.warning if wrong else sheet.look.text
-    sheet.text(BARS_LEFT - 0.1, middle, fit(name, TEXT, BARS_LEFT - 0.3), TEXT, ha="right", va="center")
+    sheet.text(BARS_LEFT - 0.24, middle, fit(name, TEXT, BARS_LEFT - 0.44), TEXT, ha="right", va="center")
     share = share_of_roof(point, scene.roofline)
     left = WIDTH - BARS_RIGHT + 0.1
     sheet.text(left, middle, text(point.bytes_per_s, "B/s"), TEXT, va="center", color=colour)
@@ -80,7 +84,7 @@ def numbered(scene: Scene, tags: Sequence[Tag]) -> Block:
 def _draw_numbered(sheet: Sheet, scene: Scene, tags: Sequence[Tag], side: int, top: float) -> None:
     width = (WIDTH - 2 * LEFT - GAP) / 2 if side == 2 else ALONE
     gains = {a.end: showable(a.label) for a in scene.arrows if a.label}
-    tint = colours(impls(scene), sheet.look)
+    tint, outline = colours(impls(scene), sheet.look), markers(impls(scene))
     per_block = math.ceil(len(tags) / side)
     short = names(scene.points, 20 if side == 2 else 84)
     heads = ("", *(told(scene.lang, text) for text in ("kernel", "of time", "achieved", "of ceiling")))
@@ -99,14 +103,16 @@ def _draw_numbered(sheet: Sheet, scene: Scene, tags: Sequence[Tag], side: int, t
             colour = sheet.look.warning if share > ABOVE else sheet.look.text
             _row(sheet, left, width, top + HEAD + row * ROW, cells, colour)
             middle = top + HEAD + (row + 0.31) * ROW
-            sheet.mark([left + 0.32], middle, marker="o", markersize=4.6, linestyle="none", color=tint[tag.point.impl])
+            sheet.mark(
+                [left + 0.32], middle, marker=outline[tag.point.impl], markersize=4.6, color=tint[tag.point.impl]
+            )
 
 
 def _row(sheet: Sheet, left: float, width: float, y: float, cells: tuple[str, ...], colour: str) -> None:
     number, name, share, achieved, roof = cells
     right = left + width
     sheet.text(left + 0.2, y, number, SMALL, ha="right", color=colour, weight="bold")
-    sheet.text(left + NAMES, y, fit(name, SMALL, width - NAMES - 1.84), SMALL, color=colour)
-    sheet.text(right - 1.42, y, share, SMALL, ha="right", color=colour)
-    sheet.text(right - 0.52, y, achieved, SMALL, ha="right", color=colour)
+    sheet.text(left + NAMES, y, fit(name, SMALL, width - NAMES - 2.12), SMALL, color=colour)
+    sheet.text(right - 1.58, y, share, SMALL, ha="right", color=colour)
+    sheet.text(right - 0.66, y, achieved, SMALL, ha="right", color=colour)
     sheet.text(right, y, roof, SMALL, ha="right", color=colour)

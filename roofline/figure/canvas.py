@@ -265,7 +265,7 @@ def _along(canvas: Canvas, line: Line) -> Iterator[Box]:
         rows: tuple[tuple[float, ...], ...] = ((pad,), (-pad,))
     else:
         right = length - width / 2 - 2 * POINT
-        rows = ((pad, pad + 6 * POINT), (-pad, -pad - 6 * POINT))
+        rows = tuple(tuple(side * (pad + off * POINT) for off in (0, 6, 14)) for side in (1, -1))
         shifts = (0.0, 0.35, 0.7, 1.05, 1.5, 2.0, 2.6)
         # Beyond the start of its line a label would be nobody's.
         centres = [c for c in (right - shift * width for shift in shifts) if c >= width / 2] or [right]

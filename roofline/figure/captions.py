@@ -11,7 +11,7 @@ from roofline.figure.language import told
 from roofline.figure.marks import LOWER_BOUND, Tag, above, names, ranked
 from roofline.figure.scene import Scene, ceilings_of, compute_names, impls, level_names, share_of_roof
 from roofline.figure.sheet import WIDTH, Block, Sheet, fit, measure, wrap
-from roofline.figure.style import MARKERS, Theme, colours
+from roofline.figure.style import FILLED, Theme, colours, markers
 from roofline.units import percent
 from roofline.wording import roof_name, showable
 
@@ -59,7 +59,7 @@ class Key(NamedTuple):
     colour: str
     marker: str = ""
     line: str = ""
-    filled: bool = True
+    filled: float = 1.0
 
 
 def keys(scene: Scene, look: Theme, *, named: bool = True) -> Block:
@@ -87,22 +87,22 @@ def _wanted(scene: Scene, look: Theme, named: bool) -> Iterator[Key]:
     drawn = {p.impl for p in scene.points}
     tint = {impl: colour for impl, colour in colours(impls(scene), look).items() if impl in drawn}
     if any(tint) and (len(tint) > 1 or placed):
+        outline = markers(impls(scene))
         for impl, colour in tint.items():
-            yield Key(fit(showable(impl, "other name") or "other", KEY, 2.5), colour, "o")
+            yield Key(fit(showable(impl, "other name") or "other", KEY, 2.5), colour, outline[impl])
     levels = sorted({p.level for p in placed}, key=level_names(scene).index)
     if len(levels) > 1:
         for level in levels:
-            yield Key(
-                told(scene.lang, "{level} intensity", level=roof_name(level)), look.muted, MARKERS.get(level, "D")
-            )
+            words = told(scene.lang, "{level} intensity", level=roof_name(level))
+            yield Key(words, look.muted, "o", filled=FILLED.get(level, 0.0))
     if any(math.isfinite(f.intensity) for f in scene.lower_bounds):
-        yield Key(told(scene.lang, "lower bound of the task"), look.text, LOWER_BOUND, filled=False)
+        yield Key(told(scene.lang, "lower bound of the task"), look.text, LOWER_BOUND, filled=0.0)
     if any(math.isfinite(p.share) for p in placed) and len(placed) > 1:
         yield Key(told(scene.lang, "area: share of time"), look.muted, "o")
     if named and any(math.isfinite(share_of_roof(p, scene.roofline)) for p in placed):
         yield Key(told(scene.lang, "%: of its ceiling"), look.muted)
     if any(p.placed for p in above(scene)):
-        yield Key(told(scene.lang, "above its ceiling"), look.warning, "o", filled=False)
+        yield Key(told(scene.lang, "above its ceiling"), look.warning, "o", filled=0.0)
     if placed or scene.lower_bounds or not any(p.copies for p in scene.points):
         sources = {ceiling.source for ceiling in ceilings_of(scene)}
         solid = [words for source, words in (("measured", "measured"), ("ncu", "from ncu")) if source in sources]
@@ -114,14 +114,17 @@ def _wanted(scene: Scene, look: Theme, named: bool) -> Iterator[Key]:
 
 def _draw_key(sheet: Sheet, key: Key, x: float, middle: float) -> None:
     """Draw one key: `x` from the page's left edge, its middle below the top [inch]."""
+    from matplotlib.colors import to_rgba
+
     sheet.mark(
         [x, x + 0.14] if key.line else [x + 0.09] if key.marker else [],
         middle,
         color=key.colour,
         marker=key.marker or None,
         markersize=6.2,
-        markerfacecolor=key.colour if key.filled else "none",
-        markeredgewidth=1.2 if not key.filled else 0,
+        markerfacecolor=to_rgba(key.colour, key.filled),
+        markeredgecolor=key.colour,
+        markeredgewidth=1.2 if key.filled < 1.0 else 0,
         linestyle={"-": "-", "--": (0, (2.2, 1.4)), "": "none"}[key.line],
         linewidth=1.4,
     )

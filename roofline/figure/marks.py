@@ -12,7 +12,7 @@ import numpy as np
 from roofline.figure.canvas import POINT, Canvas, size_of
 from roofline.figure.labels import Floats, place
 from roofline.figure.scene import ABOVE, Point, Scene, impls, share_of_roof
-from roofline.figure.style import MARKERS, area, colours, radius
+from roofline.figure.style import FILLED, area, colours, markers, radius
 from roofline.units import percent
 from roofline.wording import cut, showable
 
@@ -84,9 +84,12 @@ def above(scene: Scene) -> list[Point]:
 
 def draw_points(canvas: Canvas, tags: Sequence[Tag]) -> None:
     """Markers by implementation and memory level; every one becomes a disc that labels avoid."""
+    from matplotlib.colors import to_rgba
+
     scene, look = canvas.scene, canvas.look
     placed = [p for p in scene.points if p.placed]
-    tint = colours(impls(scene), look)
+    tint, outline = colours(impls(scene), look), markers(impls(scene))
+    sizes = _seen(canvas, sorted(placed, key=lambda p: (p.impl == scene.winner, -area(p.share))))
     tagged = {id(t.point) for t in tags}
     groups: dict[tuple[str, str, bool], list[Point]] = {}
     kernels: dict[tuple[str, str, float], list[float]] = {}
@@ -99,21 +102,34 @@ def draw_points(canvas: Canvas, tags: Sequence[Tag]) -> None:
             ends = [min(xs), max(xs)]
             canvas.axes.plot(ends, [height, height], color=tint[impl], linewidth=0.9, alpha=0.45, zorder=3)
     for (impl, level, faint), members in groups.items():
+        filled = FILLED.get(level, 0.0)
         _scatter(
             canvas,
             members,
-            [area(p.share) for p in members],
-            marker=MARKERS.get(level, "D"),
-            color=tint[impl],
-            alpha=0.3 if faint else 0.92,
-            edgecolors=look.surface,
-            linewidths=0.0 if faint else 0.8,
+            [sizes[id(p)] * (0.7 if outline[impl] == "D" else 1.0) for p in members],  # its corners reach further
+            marker=outline[impl],
+            facecolors=to_rgba(tint[impl], filled * (0.3 if faint else 0.92)),
+            edgecolors=look.surface if filled == 1.0 else tint[impl],
+            linewidths=0.0 if faint else 0.8 if filled == 1.0 else 1.4,
             zorder=4 if faint else 5.5 if scene.winner and impl == scene.winner else 5,
         )
     if wrong := [p for p in above(scene) if p.placed]:
         rings = [(2 * (radius(area(p.share)) + RING)) ** 2 for p in wrong]
         _scatter(canvas, wrong, rings, facecolors="none", edgecolors=look.warning, linewidths=1.6, zorder=7)
     canvas.mark(_spots(placed), [radius(area(p.share)) for p in placed])
+
+
+def _seen(canvas: Canvas, drawn: Sequence[Point]) -> dict[int, float]:
+    """The area of each point, in the order of drawing: what would cover another one is smaller than it."""
+    sizes: dict[int, float] = {}
+    spots = canvas.pixels(_spots(drawn))
+    for at, point in enumerate(drawn):
+        away = np.hypot(*(spots[:at] - spots[at]).T)
+        under = [
+            sizes[id(one)] for one, far in zip(drawn, away, strict=False) if far < 0.6 * radius(sizes[id(one)]) * POINT
+        ]
+        sizes[id(point)] = min([area(point.share), *(0.5 * size for size in under)])
+    return sizes
 
 
 def _spots(points: Iterable[Point]) -> list[tuple[float, float]]:

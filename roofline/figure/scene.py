@@ -67,7 +67,7 @@ class Scene:
     """Everything in one figure.
 
     `order`: implementations in the order of their colours; others follow. `winner`: labelled first and in front, "" for
-    none. `levels`: memory ceilings, by default those of the points; `caption`: lines below;
+    none. `steps`: whether the points are steps, told in their order. `levels`: memory ceilings, by default those of the points; `caption`: lines below;
     `lang`: en or zh.
     """
 
@@ -82,6 +82,7 @@ class Scene:
     levels: tuple[str, ...] = ()
     theme: str = "light"
     winner: str = ""
+    steps: bool = False
     lang: str = "en"
 
 

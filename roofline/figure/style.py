@@ -11,7 +11,10 @@ from roofline.errors import RooflineError
 DPI = 200
 """Twice the pixels of an 8 inch figure shown 800 pixels wide, so text stays crisp on dense screens."""
 
-MARKERS = {"dram": "o", "l2": "s", "l1": "^"}
+OUTLINES = ("o", "D", "s", "^", "v", "P", "H", "*")
+"""Markers of the outlines that `shape` numbers."""
+FILLED = {"dram": 1.0, "l2": 0.0, "l1": 0.4}
+"""How far a marker is filled by the memory level that its bytes are counted at."""
 
 REFERENCE = -1
 """The place of the reference among the colours: it is grey."""
@@ -101,6 +104,11 @@ def colours(impls: Iterable[str], look: Theme) -> dict[str, str]:
     """A colour for every implementation; the reference is grey beside others."""
     shades = {name: look.series[place % len(look.series)] for name, place in places(impls).items() if place >= 0}
     return {name: shades.get(name, look.reference) for name in places(impls)}
+
+
+def markers(impls: Iterable[str]) -> dict[str, str]:
+    """A marker for every implementation, so that they are told apart without their colour."""
+    return {name: OUTLINES[shape(place)] for name, place in places(impls).items()}
 
 
 def shape(place: int) -> int:

@@ -18,7 +18,7 @@ from roofline.figure.labels import Box
 from roofline.figure.marks import above, names, ranked
 from roofline.figure.plot import draw, save
 from roofline.figure.scene import Point, Scene, compute_names, level_names, share_of_roof
-from roofline.figure.style import THEMES
+from roofline.figure.style import THEMES, colours
 
 pytest.importorskip("matplotlib")
 
@@ -327,3 +327,17 @@ def test_every_letter_can_be_read_at_800_pixels():
 
     for name in ("three", "mixed", "forty"):
         assert min(text.get_fontsize() for text in draw(SCENES[name]).findobj(Text) if text.get_text().strip()) >= 7.8
+
+
+def test_marks_at_one_place_stay_in_sight_and_differ_in_outline():
+    from matplotlib.colors import to_hex
+
+    impls = ("reference", "a", "b")
+    points = [Point(f"k{impl}", 10.0, 1e12, compute="fp32", impl=impl, share=0.5) for impl in impls]
+    figure = draw(Scene(MEASURED, points=tuple(points), order=impls, winner="b"))
+    drawn = [one for one in figure.axes[0].collections if len(one.get_offsets()) == 1 and len(one.get_sizes()) == 1]
+    tint = colours(impls, THEMES["light"])
+    marks = {impl: next(c for c in drawn if to_hex(c.get_facecolor()[0]) == tint[impl]) for impl in impls}
+    sizes = [marks[impl].get_sizes()[0] for impl in impls]
+    assert sizes[0] > sizes[1] > sizes[2]
+    assert len({str(marks[impl].get_paths()[0].vertices.round(2).tolist()) for impl in impls}) == 3
