@@ -68,6 +68,8 @@ def column(values: Sequence[float], unit: str) -> tuple[str, list[str]]:
 
 def percent(value: float) -> str:
     """A fraction as a percentage: 0.8831 -> "88.3%"."""
+    if 0 < abs(value or 0) < 1e-6:
+        return "<0.0001%"
     return MISSING if value is None or math.isnan(value) else f"{digits(value * 100)}%"
 
 
