@@ -30,6 +30,13 @@ from collectors.operations import of_launches
 
 WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 CALLS = ("cuda_runtime", "cuda_driver")
+_BEFORE = {
+    "Kernel": "kernel",
+    "Memcpy": "gpu_memcpy",
+    "Memset": "gpu_memset",
+    "Runtime": "cuda_runtime",
+    "Operator": "cpu_op",
+}
 _US = 1e-6
 LONG = 20e-6
 """Seconds from which an operator (or a Python function, where stacks were recorded) is kept: shorter ones explain no hole."""
@@ -58,7 +65,7 @@ def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:
     trace = _loaded(file)
     try:
         read_in = {*WORK, *CALLS, *_SPANS}
-        told = (one for one in trace.get("traceEvents", ()) if isinstance(one, dict) and one.get("ph") == "X")
+        told = (_now(one) for one in trace.get("traceEvents", ()) if isinstance(one, dict) and one.get("ph") == "X")
         events = [one for one in told if one.get("cat") in read_in]
         if wrong := next((one for one in events if not _lasts(one)), None):
             raise ValueError(f"a time of its own: {wrong.get('name')!r}")
@@ -73,6 +80,11 @@ def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:
         )
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise CollectError(f"{file}: an event without {error}", fix="export the trace again") from error
+
+
+def _now(event: dict[str, Any]) -> dict[str, Any]:
+    """An event under the category that torch since 1.11 gives it."""
+    return {**event, "cat": _BEFORE[event["cat"]]} if event.get("cat") in _BEFORE else event
 
 
 def _lasts(event: Mapping[str, Any]) -> bool:

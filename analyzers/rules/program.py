@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from analyzers.rules.rule import NAN, PROGRAM, Case, Proof, Subject, rule
 from analyzers.timeline.idle import IDLE
@@ -18,6 +19,8 @@ from roofline.units import seconds
 LEAST = 0.01
 LEAST_BEHIND = 0.05
 """Share of a step that waiting may cost at most, from which it is told also where the GPU is hardly idle right after it."""
+LAUNCH = 50e-6
+"""Seconds from which a gap before a launch that was asked for is longer than launching takes, recorded or not."""
 MANY_SHORT = 0.25
 """Share of launches that are short, from which launching them is called the chain that the host cannot keep up with."""
 
@@ -114,8 +117,13 @@ def _synchronising(s: Subject) -> Case | None:
     proof = Proof("synchronising calls/step", s["blocking"])
     if s["waiting"] >= LEAST * s.time or not min(s["engaged_waiting"], _spare(s)) >= LEAST_BEHIND * s.time:
         return _slice(s, "waiting", params, proof)
+    # Of a record without a second launch nothing comes late.
+    if s.text.get("found") == "all" and s["launches"] < 2:
+        return None
     params["blocked"] = f"{s['engaged_blocked'] / s.time:.0%}"
-    return _slice(s, "waiting", params, proof, variant="behind", least=0.0)
+    case = _slice(s, "waiting", params, variant="behind", least=0.0)
+    blocked = Proof("host waiting/step", s["engaged_blocked"] / s.time, LEAST_BEHIND)
+    return replace(case, proofs=(blocked, proof)) if case else None
 
 
 @rule("allocating", ("allocating",), level=PROGRAM)
@@ -133,11 +141,15 @@ def _recompiles(s: Subject) -> Case | None:
 def _queued(s: Subject) -> Case | None:
     gaps = s["queued_gaps"]
     params = {"gaps": f"{gaps:.0f}", "each": seconds(s["queued"] / gaps if gaps > 0 else 0.0)}
-    return _slice(s, "queued", params, Proof("gaps/step", gaps))
+    # A launch takes microseconds to begin: fewer kernels shorten no other wait.
+    few = s["launches"] < 2 or s["queued"] > LAUNCH * gaps
+    return _slice(s, "queued", params, Proof("gaps/step", gaps), variant="few" if few else "")
 
 
 @rule("copies", ("copying",), level=PROGRAM)
 def _copies(s: Subject) -> Case | None:
+    if not s["launches"] > 0:
+        return None
     pageable = s["copying"] > 0 and s["pageable"] >= 0.5 * s["copying"]
     size = f"{s['pageable_bytes'] / 1e6:.3g} MB a step" if s.has("pageable_bytes") else "size not recorded"
     proofs = (Proof("pageable copies/copying", s["pageable"] / s["copying"], 0.5),) if pageable else ()

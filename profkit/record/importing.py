@@ -242,6 +242,5 @@ def _counters(found: Sequence[_Found], counting: Format) -> Counters:
     held = "times alone" if timed else "neither times nor counters"
     if untaken := [name for one in found for name in one.told("untaken")]:
         names = ", ".join([*untaken[:4], *(["..."] if len(untaken) > 4 else [])])
-        count = "one metric that is" if len(untaken) == 1 else f"{len(untaken)} metrics that are"
-        held = f"{'times' if timed else 'no times'} and {count} not used here: {names}"
+        held = f"{'times' if timed else 'no times'} and {len(untaken)} metrics that are not used here: {names}"
     return Counters("off", why=f"these exports ({tools}) hold {held}", tool=tools, fix=counting.remedy)

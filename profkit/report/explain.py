@@ -180,7 +180,10 @@ def gain(one: Finding) -> str:
         # Recording makes a step longer, and a kernel's time of it no longer.
         key += "_recorded"
         told |= {"recorded": told["ratio"], "most": ""}
-    return say(key, time=units.text(one.upper_bound, "s"), **told)
+    # The host may be late at one place for what held it up at another: then the bound is far above what stands there.
+    share = one.likely / one.upper_bound * one.recorded if one.upper_bound > 0 else math.nan
+    seen = say("seen", share=units.percent(share)) if _whole(one) and MINOR <= share < one.recorded / LOOSE else ""
+    return seen + say(key, time=units.text(one.upper_bound, "s"), **told)
 
 
 def proof(one: Proof) -> str:

@@ -11,7 +11,7 @@ from profkit.report.layout import cut
 LIMIT = 60
 _ATEN = re.compile(r"^(?:void )?(?:at::(?:native::)?)?(?:\w+_)?(elementwise|reduce)_kernel<")
 _OPERATION = (
-    (r"\b(\w+?)_?(?:kernel_)?(?:cuda_kernel|kernel_cuda|kernel_impl|CUDAKernelImpl)(?=[<(])", 1),
+    (r"\b(?!gpu_)(\w+?)_?(?:kernel_)?(?:cuda_kernel|kernel_cuda|kernel_impl|CUDAKernelImpl)(?=[<(])", 1),
     (r"\b(\w+?)_cuda_kernel\b", 1),
     (r"\blaunch_(\w+?)_scalar\b", 1),
     (r"\bCUDAFunctor(?:OnSelf|OnOther)?_(\w+)", 1),

@@ -70,7 +70,9 @@ def found(budget, counted=False):
         ("synchronising", "", {"waiting": 0.5}, "2 synchronising calls a step"),
         ("allocating", "", {"allocating": 0.5}, "allocated"),
         ("recompiles", "", {"loading": 0.5}, "compiled again"),
-        ("queued-gaps", "", {"queued": 0.5}, "80 gaps a step, 625 us of each"),
+        ("queued-gaps", "", {"queued": 0.5, "queued_gaps": 20_000}, "2000 gaps a step, 25.0 us of each"),
+        ("queued-gaps", "few", {"queued": 0.5}, "80 gaps a step, 625 us of each"),
+        ("queued-gaps", "few", {"queued": 0.5, "queued_gaps": 20_000, "launches": 10}, "2000 gaps a step"),
         ("copies", "", {"copying": 0.5}, "only copies"),
         (
             "copies",
@@ -108,7 +110,7 @@ def test_what_has_no_steps_is_not_told_of_a_step(steady, en, zh):
     """Said before, where nothing repeats: up to 34 % of a step's wall time, 82 launches a step."""
     (one,) = found(replace(QUIET, computing=0.5, host=0.5, short=0.1, steady=steady))
     assert en in one.title
-    study = SimpleNamespace(manifest=SimpleNamespace(sample=SimpleNamespace(path=""), program=[]))
+    study = SimpleNamespace(manifest=SimpleNamespace(sample=SimpleNamespace(path=""), program=[], device={}))
     english, chinese = in_each(lambda: worded(one, study)[0] + gain(one))
     assert zh in chinese
     assert "每步" not in chinese
@@ -193,3 +195,24 @@ def test_what_is_first_in_time_is_first_in_the_list(name, first, share, most, ot
         assert one.shortest < one.step < one.longest
         (copies,) = [finding for finding in told if finding.rule == "copies"]
         assert copies.variant == "pageable"
+
+
+def test_the_share_that_stands_there_is_told_before_a_bound_far_above_it():
+    """Said before: up to 75 % of the record, the GPU only copies for 5 % of it."""
+    behind = {"engaged": {"copying": 0.5}, "stream": 0.4}
+    (one,) = found(replace(QUIET, computing=0.9, copying=0.1, **behind))
+    assert gain(one).startswith("10.0% there, up to 50.0% of a step's wall time")
+    (near,) = found(replace(QUIET, computing=0.9, copying=0.1))
+    assert gain(near).startswith("up to 10.0%")
+
+
+def test_a_single_launch_comes_after_no_wait_and_work_without_kernels_hides_no_copy():
+    waits = {"blocking": 2, "engaged": {"waiting": 0.6, "blocked": 0.6}, "stream": 0.4}
+    alone = replace(QUIET, computing=0.4, unknown=0.6, steady=Steady(0, 9, 1, "all"), **waits)
+    assert [one.rule for one in found(replace(alone, launches=1))] == ["idle-unexplained"]
+    told = {one.rule: one for one in found(replace(alone, launches=9))}
+    assert [(proof.counter, proof.value) for proof in told["synchronising"].evidence] == [
+        ("host waiting/step", 0.6),
+        ("synchronising calls/step", 2.0),
+    ]
+    assert found(replace(QUIET, computing=0.0, copying=1.0, launches=0)) == []

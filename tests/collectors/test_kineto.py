@@ -36,6 +36,17 @@ def test_an_event_that_is_damaged_is_refused(tmp_path, damage):
         kineto.read(path)
 
 
+def test_the_categories_of_torch_before_1_11_are_read(tmp_path):
+    trace = json.loads(gzip.decompress(TRACE.read_bytes()))
+    then = {now: before for before, now in kineto._BEFORE.items()}
+    trace["traceEvents"] = [{**one, "cat": then.get(one.get("cat"), one.get("cat"))} for one in trace["traceEvents"]]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(trace))
+    then_read, now_read = kineto.read(path), kineto.read(TRACE)
+    assert then_read["time"].tolist() == now_read["time"].tolist()
+    assert then_read["kind"].tolist() == now_read["kind"].tolist()
+
+
 @pytest.mark.parametrize("events", [None, 5, {}, ["x"]], ids=str)
 def test_a_trace_without_events_is_refused(tmp_path, events):
     path = tmp_path / "trace.json"

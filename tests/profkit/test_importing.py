@@ -184,6 +184,20 @@ def test_a_sqlite_export_gives_shares_ranges_and_a_timeline(tmp_path, sqlite, ca
     assert set(run.metrics["impl"]) == {"first", "second"}
 
 
+def test_steps_say_what_share_of_the_record_they_hold_where_it_is_small(tmp_path, capsys):
+    """Said before: 5 steps of 27 ms, GPU computing 100 %; three quarters of the GPU's work were other launches."""
+    ops = [
+        Op(0, 4000, "setup(int)"),
+        *(Op(10_000 + 1000 * at, 400, "f(int)", call=9000 + 1000 * at) for at in range(8)),
+    ]
+    trace = sqlite_export(tmp_path / "trace.sqlite", ops)
+    assert invoke(["import", str(trace), "-q", "-o", str(tmp_path / "run")]) == 0
+    assert "7 steps of 1.00 us (1.00 to 1.00 us; 38.9% of the record's GPU time)" in capsys.readouterr().out
+    trace = sqlite_export(tmp_path / "even.sqlite", ops[1:])
+    assert invoke(["import", str(trace), "-q", "-o", str(tmp_path / "even")]) == 0
+    assert "of the record's GPU time" not in capsys.readouterr().out
+
+
 def test_counters_come_before_times_and_the_timeline_stays(tmp_path, sqlite):
     run = Study(import_files([sqlite, NCU], tmp_path / "run").run)
     assert [one.role for one in run.manifest.captures] == ["times", "counters"]

@@ -156,6 +156,11 @@ def test_wide_characters_take_two_places():
             "void at::native::(anonymous namespace)::layer_norm_grad_input_kernel_vectorized<float>(T)",
             "layer_norm backward (ATen)",
         ),
+        (
+            "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl<at::native::direct_copy_kernel_cuda("
+            "at::TensorIteratorBase&)::{lambda()#2}>(at::TensorIteratorBase&)>(int)",
+            "copy (ATen)",
+        ),
         # What is nobody's library's keeps its own name.
         ("matmul_relu_kernel(const float *, const float *, float *, int)", "matmul_relu_kernel"),
         ("void mine::my_elementwise_kernel<AddFunctor<float>>(int)", "my_elementwise_kernel"),

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from analyzers.verdicts.verdict import Verdict
     from profkit.study.study import Part, Study
 
+LEAST_HELD = 0.75
+"""Share of the record's GPU time from which the steps may stand for all of it unsaid."""
 LEAST_SLOWED = 0.01
 """Share of a step that recording it must have taken to be told."""
 
@@ -91,8 +93,18 @@ def wall_time(study: Study, *, causes: bool = True) -> list[str]:
     """
     within = study.manifest.window.range
     recorded = slowed(study)
-    lines = (_budget(name, one, within, slowed=recorded, idle=causes) for name, one in study.budgets.items())
+    held = _held(study)
+    lines = (_budget(name, one, within, held, slowed=recorded, idle=causes) for name, one in study.budgets.items())
     return [line for line in lines if line]
+
+
+def _held(study: Study) -> str:
+    """What share of the record's GPU time its steps hold, where much of it lies outside; "" else."""
+    whole, one = study.timelines.get(""), next(iter(study.budgets.values()), None)
+    if whole is None or one is None or len(study.budgets) > 1 or one.steady.found != "repeating":
+        return ""
+    share = float(study.step["time"].sum()) * one.steady.steps / whole.total
+    return say("wall_held", share=units.percent(share)) if share < LEAST_HELD else ""
 
 
 def slowed(study: Study) -> bool:
@@ -100,7 +112,7 @@ def slowed(study: Study) -> bool:
     return any(caveat.code == SLOWED for caveat in study.analysis.caveats)
 
 
-def _budget(name: str, one: Budget, within: str, *, slowed: bool, idle: bool) -> str:
+def _budget(name: str, one: Budget, within: str, held: str, *, slowed: bool, idle: bool) -> str:
     """Parts of the window, the largest first. slowed: recording took time; idle: name causes."""
     if not one.window > 0:
         return ""
@@ -120,7 +132,7 @@ def _budget(name: str, one: Budget, within: str, *, slowed: bool, idle: bool) ->
     took = units.text(one.step, "s")
     if slowed and one.step - one.least >= LEAST_SLOWED * one.step:
         took = say("as_recorded", time=took)
-    known = {"steps": str(one.steady.steps), "time": took, "range": within or spread(one)}
+    known = {"steps": str(one.steady.steps), "time": took, "range": within or spread(one) + held}
     head = say({"all": "wall_whole", "range": "wall_range"}.get(one.steady.found, "wall_steps"), **known)
     return (name + say("colon") if name else "") + head + comma.join(told)
 
