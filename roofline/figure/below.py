@@ -17,13 +17,11 @@ MOST = 8
 """Bars; the rest are counted."""
 BAR, BARS_HEAD, TEXT, NOTE = 0.25, 0.36, 8.4, 7.8
 BARS_LEFT, BARS_RIGHT = 2.0, 1.9
-ROW, HEAD, SMALL, LEFT, GAP = 0.178, 0.2, 7.8, 0.2, 0.3
+ROW, HEAD, SMALL, LEFT = 0.178, 0.2, 7.8, 0.2
 NAMES = 0.42
 """Where names begin, right of the number and its dot [inch]."""
-ALONE = 5.6
-"""Width [inch] of a single block: lines stay easy to follow."""
-SINGLE = 18
-"""Up to this many rows in one block; more go side by side."""
+TABLE = 6.4
+"""Width [inch] of the table: lines stay easy to follow."""
 
 
 def copies(scene: Scene) -> list[Point]:
@@ -76,43 +74,34 @@ def _texts(sheet: Sheet, scene: Scene, point: Point, name: str, middle: float, w
 
 def numbered(scene: Scene, tags: Sequence[Tag]) -> Block:
     """Number, dot, name, share of the time, achieved, percent of the ceiling."""
-    side = 1 if len(tags) <= SINGLE else 2
-    height = HEAD + ROW * math.ceil(len(tags) / side) + 0.12
-    return Block(height, lambda sheet, top: _draw_numbered(sheet, scene, tags, side, top))
+    return Block(HEAD + ROW * len(tags) + 0.12, lambda sheet, top: _draw_numbered(sheet, scene, tags, top))
 
 
-def _draw_numbered(sheet: Sheet, scene: Scene, tags: Sequence[Tag], side: int, top: float) -> None:
-    width = (WIDTH - 2 * LEFT - GAP) / 2 if side == 2 else ALONE
+def _draw_numbered(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> None:
     gains = {a.end: showable(a.label) for a in scene.arrows if a.label}
     tint, outline = colours(impls(scene), sheet.look), markers(impls(scene))
-    per_block = math.ceil(len(tags) / side)
-    short = names(scene.points, 20 if side == 2 else 84)
-    heads = ("", *(told(scene.lang, text) for text in ("kernel", "of time", "achieved", "of ceiling")))
-    for block in range(side):
-        left = LEFT + block * (width + GAP)
-        _row(sheet, left, width, top, heads, sheet.look.muted)
-        for row, tag in enumerate(tags[block * per_block : (block + 1) * per_block]):
-            share = share_of_roof(tag.point, scene.roofline)
-            cells = (
-                str(tag.number),
-                f"{short[tag.point.label]}  {gains.get(tag.point, '')}".rstrip(),
-                percent(tag.point.share) if math.isfinite(tag.point.share) else told(scene.lang, "all"),
-                text(tag.point.flops_per_s, roof_unit(tag.point.compute)),
-                percent(share),
-            )
-            colour = sheet.look.warning if share > ABOVE else sheet.look.text
-            _row(sheet, left, width, top + HEAD + row * ROW, cells, colour)
-            middle = top + HEAD + (row + 0.31) * ROW
-            sheet.mark(
-                [left + 0.32], middle, marker=outline[tag.point.impl], markersize=4.6, color=tint[tag.point.impl]
-            )
+    short = names(scene.points, 84)
+    heads = ("", *(told(scene.lang, head) for head in ("kernel", "of time", "achieved", "of ceiling")))
+    _row(sheet, top, heads, sheet.look.muted)
+    for row, tag in enumerate(tags):
+        share = share_of_roof(tag.point, scene.roofline)
+        cells = (
+            str(tag.number),
+            f"{short[tag.point.label]}  {gains.get(tag.point, '')}".rstrip(),
+            percent(tag.point.share) if math.isfinite(tag.point.share) else told(scene.lang, "all"),
+            text(tag.point.flops_per_s, roof_unit(tag.point.compute)),
+            percent(share),
+        )
+        _row(sheet, top + HEAD + row * ROW, cells, sheet.look.warning if share > ABOVE else sheet.look.text)
+        middle = top + HEAD + (row + 0.31) * ROW
+        sheet.mark([LEFT + 0.32], middle, marker=outline[tag.point.impl], markersize=4.6, color=tint[tag.point.impl])
 
 
-def _row(sheet: Sheet, left: float, width: float, y: float, cells: tuple[str, ...], colour: str) -> None:
+def _row(sheet: Sheet, y: float, cells: tuple[str, ...], colour: str) -> None:
     number, name, share, achieved, roof = cells
-    right = left + width
-    sheet.text(left + 0.2, y, number, SMALL, ha="right", color=colour, weight="bold")
-    sheet.text(left + NAMES, y, fit(name, SMALL, width - NAMES - 2.12), SMALL, color=colour)
-    sheet.text(right - 1.58, y, share, SMALL, ha="right", color=colour)
+    right = LEFT + TABLE
+    sheet.text(LEFT + 0.2, y, number, SMALL, ha="right", color=colour, weight="bold")
+    sheet.text(LEFT + NAMES, y, fit(name, SMALL, TABLE - NAMES - 2.06), SMALL, color=colour)
+    sheet.text(right - 1.64, y, share, SMALL, ha="right", color=colour)
     sheet.text(right - 0.66, y, achieved, SMALL, ha="right", color=colour)
     sheet.text(right, y, roof, SMALL, ha="right", color=colour)

@@ -28,9 +28,8 @@ from roofline.figure.style import DPI, theme
 
 AXES_FOOT = 0.52
 MOST_NAMES = 14
-MOST_NUMBERS = 40
-CROWD = 200
-"""From this many points on only the longest few get a number: forty numbers in a cloud name nothing."""
+MOST_NUMBERS = 20
+"""More numbers in a cloud name nothing."""
 
 
 def draw(scene: Scene) -> Any:
@@ -44,8 +43,7 @@ def draw(scene: Scene) -> Any:
             figure = _compose(scene, name_tags(scene), complete=True)
             if figure is not None:
                 return figure
-        most = MOST_NUMBERS if len(scene.points) < CROWD else MOST_NUMBERS // 2
-        return _compose(scene, number_tags(scene, most), complete=False)
+        return _compose(scene, number_tags(scene, MOST_NUMBERS), complete=False)
 
 
 def _compose(scene: Scene, tags: Sequence[Tag], *, complete: bool) -> Any:
