@@ -103,7 +103,12 @@ def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = Tru
         impls = {impl.name: impl for impl in manifest.impls if not (again and impl is reference)}
         _absorb_verdicts(outcome, impls, again=again)
     if outcome.of("timing"):
-        manifest.timing = together(manifest.timing, _timing(outcome))
+        told = outcome.of("timing")[-1].data
+        timing = msgspec.convert({key: value for key, value in told.items() if value is not None}, Timing)
+        for event in outcome.of("load"):
+            if event.data["slower"] > timing.slower:
+                timing.slower, timing.load = event.data["slower"], event.data["said"]
+        manifest.timing = together(manifest.timing, timing)
     if again:
         return
     facts = outcome.first("facts")
@@ -131,16 +136,6 @@ def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = Tru
             ceilings.keep(manifest.device, manifest.ceilings)
     if reference is not None and reference.status == "skipped" and (outcome.of("timing") or outcome.of("checked")):
         reference.status = "ok"
-
-
-def _timing(outcome: runner.Outcome) -> Timing:
-    """The last record of a timing, with the heaviest load of any."""
-    told = outcome.of("timing")[-1].data
-    timing = msgspec.convert({key: value for key, value in told.items() if value is not None}, Timing)
-    for event in outcome.of("load"):
-        if event.data["slower"] > timing.slower:
-            timing.slower, timing.load = event.data["slower"], event.data["said"]
-    return timing
 
 
 def together(one: Timing, more: Timing) -> Timing:

@@ -68,8 +68,10 @@ def scene_of(study: Study, theme: str = "light") -> Scene:
 def _scene(study: Study, theme: str) -> Scene:
     whole = {part.name: _whole(part.row, study) for part in study.parts if part.row is not None}
     start = whole.get(study.analysis.reference)
+    gains = {name: float(study.analysis.impl(name)["speedup"]) for name in whole}
+    words = {name: one.word for name, one in study.verdicts.items()}
     arrows = [
-        Arrow(start, end, _gain(study, name))
+        Arrow(start, end, _ratio(f"{gains[name]:.3g}x", words.get(name, "")) if math.isfinite(gains[name]) else "")
         for name, end in whole.items()
         if name != study.analysis.reference and start is not None and end is not None and start.placed and end.placed
     ]
@@ -144,11 +146,6 @@ def _point(row: Mapping[Any, Any], level: str, name: str) -> Point:
         number(row, "time"),
         number(row, "share"),
     )
-
-
-def _gain(study: Study, name: str) -> str:
-    value, verdict = float(study.analysis.impl(name)["speedup"]), study.verdicts.get(name)
-    return _ratio(f"{value:.3g}x", verdict.word if verdict is not None else "") if math.isfinite(value) else ""
 
 
 def _ratio(told: str, word: str) -> str:

@@ -211,7 +211,6 @@ def _values(wish: Wish, operation: Operation) -> dict[str, str]:
         "first": inputs[0],
         "loads": "\n".join(f"        const float {name}_value = {name}[i];" for name in inputs),
         "body": "\n".join(f"        {line}" for line in operation.c),
-        "checks": "\n".join(_check(name, inputs[0]) for name in inputs),
         "pointers": ", ".join(f"{name}.data_ptr<float>()" for name in inputs),
         "cpu_file": "example_cppcode",
         "cpu_label": "C++",
@@ -219,19 +218,6 @@ def _values(wish: Wish, operation: Operation) -> dict[str, str]:
         "byte_text": f"{4 * total * elements:,}",
         "intensity": f"{operation.flops / (4 * total):.3g}",
     }
-
-
-def _check(name: str, first: str) -> str:
-    lines = [
-        f"    TORCH_CHECK({name}.scalar_type() == torch::kFloat32 && {name}.is_contiguous(), "
-        f'"{name} must be contiguous float32");'
-    ]
-    if name != first:
-        lines.append(
-            f"    TORCH_CHECK({name}.device() == {first}.device() && {name}.sizes() == {first}.sizes(), "
-            f'"{name} must match {first}");'
-        )
-    return "\n".join(lines)
 
 
 def _whole(wish: Wish, op: str) -> str:

@@ -167,8 +167,11 @@ def _counters(wanted: Request) -> tuple[str, ...]:
 
 def options_of(session: Session) -> ncu.Options:
     """The capture's options."""
+    plain = not session.request.kernel or re.fullmatch(r"regex:.*|[\w$]+", session.request.kernel)
+    # Of ncu's -k an expression stands after regex:, a plain name alone.
+    named = session.request.kernel if plain else f"regex:{session.request.kernel}"
     wanted, folder, hot, program = session.request, session.run.path, session.hot, isinstance(session.target, Program)
-    kernel = hot.pattern if hot is not None else as_regex(wanted.kernel) or (NOT_NCCL if _ranked(session) else "")
+    kernel = hot.pattern if hot is not None else named or (NOT_NCCL if _ranked(session) else "")
     # ncu counts launches within its windows alone, and the ranking those of the whole program.
     whole = None if wanted.range else hot
     return ncu.Options(
@@ -181,12 +184,6 @@ def options_of(session: Session) -> ncu.Options:
         count=whole.count if whole is not None else 0,
         extra=["--kernel-id", whole.identifier] if whole is not None else ["-k", kernel] if kernel else [],
     )
-
-
-def as_regex(kernel: str) -> str:
-    """ncu's -k: a plain name, or an expression after `regex:`, which is added where needed."""
-    plain = not kernel or kernel.startswith("regex:") or re.fullmatch(r"[\w$]+", kernel)
-    return kernel if plain else f"regex:{kernel}"
 
 
 def _step(session: Session, options: ncu.Options, place: Path) -> Step:
