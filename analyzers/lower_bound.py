@@ -46,7 +46,8 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
         for name, value in {**self.flops, "bytes": self.bytes, "written": self.written}.items():
             if value < 0 or math.isinf(value):
                 raise AnalyzeError(
-                    f"{self.source} work: {name} = {value!r}", fix="give a number from 0 up, or leave it out"
+                    f"{self.source} work: {name} = {value!r} is impossible",
+                    fix="give a number from 0 up, or leave it out",
                 )
         for name in ("bytes", "written"):
             if math.isnan(getattr(self, name)):
@@ -253,5 +254,5 @@ def _reason(unit: str, source: str, more: bool) -> str:
         ("bytes", True): "data is read again, or whole sectors are moved for a part of them",
         ("bytes", False): "writes still in L2 at the end are not counted, or the inputs were in L2",
         ("FLOP", True): "exp, division and the like take several FLOP, tiles are padded, or results are computed twice",
-        ("FLOP", False): "min, max, conversions and special functions are no counted FLOP, or masked work is skipped",
+        ("FLOP", False): "min, max, conversions and special functions do not count as FLOP, or masked work is skipped",
     }[unit, more]

@@ -106,7 +106,7 @@ def parse(cell: str, mark: str) -> float:
     digits = whole.replace(group, "") if group else whole
     value = float(f"{sign}{digits}.{fraction or 0}{exponent}")
     if math.isinf(value):
-        raise ValueError(f"{cell!r} is beyond every number")
+        raise ValueError(f"{cell!r} is too large for a number")
     return value
 
 

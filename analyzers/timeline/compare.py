@@ -301,10 +301,7 @@ def _windows(before: Rung, after: Rung) -> Iterator[Caveat]:
     shared = sum(max(one.before, one.after) for one in after.pieces if one.word not in (APPEARED, GONE))
     every = sum(max(one.before, one.after) for one in after.pieces)
     if shared < SHARED * every:
-        told, fix = (
-            f"{shared / every:.0%} of the time is in work of the same name",
-            "check that both are the same program",
-        )
+        told, fix = f"{shared / every:.0%} of the time is in kernels of both", "check that both are the same program"
         yield Caveat(f"{a.label} and {b.label} run other work", told, fix, "other-work")
 
 

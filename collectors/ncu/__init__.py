@@ -50,9 +50,7 @@ def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame
     frame = to_frame(found)
     if "time" in frame and (frame["time"] < 0).any():
         launch = frame["launch"][int((frame["time"] < 0).argmax())]
-        raise CollectError(
-            f"{path}: launch {launch} takes less time than none", fix="the row is damaged; export it again"
-        )
+        raise CollectError(f"{path}: launch {launch} has a negative time", fix="the row is damaged; export it again")
     frame.attrs["caveats"] += _strange(frame)
     return frame
 

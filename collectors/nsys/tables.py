@@ -105,7 +105,7 @@ def _matrix(cursor: sqlite3.Cursor, width: int) -> Any:
         try:
             blocks.append(np.array(rows, dtype=np.int64))
         except (TypeError, ValueError, OverflowError) as error:
-            raise sqlite3.DataError(f"a number is none: {error}") from error
+            raise sqlite3.DataError(f"a cell is no number: {error}") from error
     return np.concatenate(blocks) if blocks else np.empty((0, width), dtype=np.int64)
 
 

@@ -249,7 +249,7 @@ class Guest:
                 name,
                 what=f"{name}: its own extension does not compile here",
                 how_much=said,
-                fix="mend it, or let it fail: what is measured is what it does without",
+                fix="mend the build, or let it fail: it was measured without its extension",
                 code="not-built",
             )
 

@@ -87,7 +87,7 @@ class Knowing(Asking):
         self._varied = ""
         self.events.send(
             "caveat",
-            what="get_inputs() draws the same numbers every time, and the reference bears no others",
+            what="get_inputs() draws the same numbers every time, and the reference fails on others",
             how_much="an answer that is kept from call to call would not show",
             fix="draw inputs from torch's generator",
             code="inputs-fixed",

@@ -186,7 +186,7 @@ class Session(Modes):
             self.events.send(
                 "caveat",
                 name,
-                what=f"state: whether {name} keeps what the reference keeps from call to call is not known",
+                what=f"state: not known whether {name} keeps what the reference keeps between calls",
                 how_much=f"it has no buffer named {', '.join(lacks[:4])}",
                 fix="name what it keeps as the reference does",
                 code="state-unfollowed",

@@ -56,7 +56,7 @@ def caveat() -> dict[str, str] | None:
     """The caveat of a run with unrestricted candidates; None where they are restricted."""
     lacks = missing()
     told = {
-        "what": "candidates are not kept in by the kernel",
+        "what": "the operating system does not confine candidates",
         "how_much": f"not restricted: {', '.join(lacks)}",
         "fix": "use Linux 6.12 or newer with Landlock switched on, or a container",
         "code": "walls",

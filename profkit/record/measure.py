@@ -33,8 +33,8 @@ CUPTI = "cupti.csv"
 """Where the runner writes the activities of one middling call of each implementation."""
 _TRUSTED = Caveat(
     "the candidates ran in their judge's own process (--trust)",
-    "their times were not seen from outside, other layouts and shapes were not tried, and what one does to the process "
-    "happens to all: apart from each other a verdict may be another",
+    "their times were not checked from outside, other layouts and shapes were not tried; what one does to the process "
+    "affects all, so isolated a verdict may differ",
     "leave --trust out where the code is not yours",
     "trusted",
 )
@@ -83,8 +83,8 @@ class Measure:
             if known or (sparing and (busy or took > PATIENCE * wanted.budget)):
                 run.manifest.timing.spread = spread
                 slow = "the machine is busy" if busy else f"checking and timing took {took:.0f} s in it"
-                why = "they told the verdict" if known else slow
-                how = f"{why}; that another differs by {spread:.0%} is in the interval"
+                why = "they decided the verdict" if known else slow
+                how = f"{why}; the interval allows for {spread:.0%} between processes"
                 run.manifest.caveats.append(_one_process(how, many))
             else:
                 _again(session, many, first.target, sparing=sparing)
@@ -231,7 +231,7 @@ def _again(session: Session, many: int, target: float, *, sparing: bool) -> None
         _write(run.timings_csv, pd.concat(table.assign(process=n) for n, table in enumerate(tables)))
         _leave_out_wrong(run)
         if not outcome.finished:
-            what = "not every process that was to be timed came to its end"
+            what = "not every timing process ran to its end"
             how = f"{number - 1} of {many} did"
             run.manifest.caveats.append(Caveat(what, how, f"see logs/process-{number}.log"))
             break

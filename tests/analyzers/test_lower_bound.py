@@ -110,7 +110,7 @@ def test_agreement_within_five_percent_is_no_caveat():
         (Work({"fp32": 100.0}, 71.0, "counted"), "writes still in L2"),
         (Work({"fp32": 100.0}, 200.0, "counted"), "read again"),
         (Work({"fp32": 180.0}, 100.0, "counted"), "several FLOP"),
-        (Work({"fp32": 50.0}, 100.0, "counted"), "no counted FLOP"),
+        (Work({"fp32": 50.0}, 100.0, "counted"), "do not count as FLOP"),
     ],
 )
 def test_a_disagreement_names_both_numbers_and_a_reason(counted, reason):

@@ -348,7 +348,7 @@ def test_reading_undoes_writing(tmp_path, launches, dialect):
 
 
 def test_a_time_below_0_is_refused_and_another_counter_given_a_caveat(tmp_path):
-    with pytest.raises(CollectError, match="launch 1 takes less time than none"):
+    with pytest.raises(CollectError, match="launch 1 has a negative time"):
         read(put(tmp_path, write((launch(), launch(ns=-5.0)), Dialect())))
     (caveat,) = read(put(tmp_path, write((launch(size=-5.0),), Dialect()))).attrs["caveats"]
     assert (caveat.what, caveat.how_much) == ("counters below 0, or shares above 100 %", "dram_bytes -5")

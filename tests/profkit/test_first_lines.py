@@ -84,7 +84,7 @@ def test_rules_that_could_not_look_are_no_rules_that_found_nothing(tmp_path, cap
     study = Study(import_files([basic(tmp_path, 30.0)], tmp_path / "run").run)
     assert invoke(["explain", str(study.path)]) == 0
     said = capsys.readouterr().out
-    assert "rules could not look, their counters were not collected" in said
+    assert "rules could not look: their counters were not collected" in said
     assert "no rule found a reason" not in said
     assert invoke(["explain", str(study.path), "--for", "agent"]) == 0
     assert "could not look" in json.loads(capsys.readouterr().out)["next"]

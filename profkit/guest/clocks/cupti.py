@@ -209,7 +209,7 @@ def _attributed(
     """
     marks = [activity for activity in activities if MARK in activity.name]
     if len(marks) != 2 * len(plan):
-        raise CuptiError(f"{len(marks)} of {2 * len(plan)} marks in the record")
+        raise CuptiError(f"{len(marks)} of {2 * len(plan)} marker kernels are in CUPTI's record")
     work = [activity for activity in activities if MARK not in activity.name]
     starts = [activity.start for activity in work]
     samples: list[Sample] = []

@@ -160,7 +160,7 @@ def caveat(exam: Exam, least: float, load: str) -> dict[str, str]:
     """The caveat of calls that take longer from outside; load: contention that may explain it."""
     inside, outside = exam.claimed * 1e6, exam.least * 1e6
     if load:
-        what = f"whether {exam.impl} takes the time that its process reports could not be told"
+        what = f"the time that {exam.impl}'s process reports could not be checked"
         much = f"its process reports {inside:.4g} us a call, from outside at least {outside:.4g} us a call, on a busy machine: {load}"
         return {**busy.unsure(what, much), "about": exam.impl}
     what = f"the time of {exam.impl} is bounded from outside: {least * 1e6:.4g} us a call"
