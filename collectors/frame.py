@@ -2,7 +2,7 @@
 
 KEYS are always there, OPTIONAL where the tool has them, then counters (counters.COUNTERS): float64, SI units, fractions
 0..1; NaN = not collected, never 0. `frame.attrs`: "caveats" is a list of Caveat; readers may add keys of their own
-("report", "devices", "api"; "host" through set_host). pandas drops attrs in some operations: take what you need first.
+("report", "devices"; "host" through set_host). pandas drops attrs in some operations: take what you need first.
 
 Texts are str. A study of a million launches asks for them as categories (`coded`): the same texts, each held once, so
 that grouping, comparing and taking rows costs numbers; group them with observed=True.

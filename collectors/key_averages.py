@@ -106,9 +106,8 @@ def _tables(path: Path, lines: list[str]) -> Iterator[tuple[int, pd.DataFrame]]:
             raise CollectError(f"{path}, the table at line {at + 1}: a row without calls", fix="print the table again")
         gpu = next((name for name in names if _GPU.fullmatch(name)), "")
         host = [numbers(path, found[name], _TIME) for name in ("Self CPU", "CPU total") if name in found]
-        percent = (
-            pd.to_numeric(found[f"{gpu} %"].str.removesuffix("%"), errors="coerce") if f"{gpu} %" in found else np.nan
-        )
+        shares = found.get(f"{gpu} %", pd.Series("", found.index)).str.removesuffix("%")
+        percent = pd.to_numeric(shares, errors="coerce")
         spent = numbers(path, found[gpu], _TIME) if gpu else 0.0
         made = dict(zip(_COLUMNS, (found["Name"], calls, spent, sum(host), percent), strict=True))
         yield at + 1, pd.DataFrame(made, index=found.index)

@@ -18,7 +18,7 @@ from collectors import Format
 from collectors.caveat import Caveat
 from collectors.errors import CollectError, uneven
 from collectors.frame import build, role_of
-from collectors.nsys.launches import api_facts, memop_kind, moved_bytes, shapes
+from collectors.nsys.launches import memop_kind, moved_bytes, shapes
 from collectors.rows import added_up, numbers, records, table, whole_text
 
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -56,7 +56,7 @@ def _kind(line: str) -> str:
 
 
 def read(path: str | Path, *, partial: bool = False) -> pd.DataFrame:
-    """The launches frame of an nvprof export; API calls are left out and summed in attrs["api"].
+    """The launches frame of an nvprof export; API calls are left out.
 
     partial: leave out a cut last row, with a caveat, instead of refusing it. attrs: "caveats", "report" ("summary"
     or "trace"). Raises CollectError naming the line that cannot be read, and for an export without kernels.
@@ -79,15 +79,12 @@ def _header(path: Path, lines: Sequence[str]) -> tuple[str, int]:
     for at, line in enumerate(lines):
         if kind := _kind(line):
             return kind, at
-    if any(map(_METRICS.match, lines)):
-        raise CollectError(
-            f"{path}: metrics or events of nvprof, which are not read", fix="count with Nsight Compute (CC 7.0 and up)"
-        )
-    why = next((line.strip() for line in lines if any(text in line for text in _EMPTY)), "")
-    raise CollectError(
-        f"{path}: no header of an nvprof summary or trace" + (f"; nvprof says: {why}" if why else ""),
-        fix="export with `nvprof --csv --log-file out.csv`; nvprof refuses devices of CC 8.0 and up",
-    )
+    what, fix = "metrics or events of nvprof, which are not read", "count with Nsight Compute (CC 7.0 and up)"
+    if not any(map(_METRICS.match, lines)):
+        why = next((line.strip() for line in lines if any(text in line for text in _EMPTY)), "")
+        what = "no header of an nvprof summary or trace" + (f"; nvprof says: {why}" if why else "")
+        fix = "export with `nvprof --csv --log-file out.csv`; nvprof refuses devices of CC 8.0 and up"
+    raise CollectError(f"{path}: {what}", fix=fix)
 
 
 def _one_result(path: Path, lines: Sequence[str], at: int, *, traced: bool) -> None:
@@ -151,30 +148,21 @@ def _printed(path: Path, lines: Sequence[str], at: int) -> pd.DataFrame:
 
 def _summary(path: Path, rows: pd.DataFrame, caveats: list[Caveat], partial: bool) -> pd.DataFrame:
     calls = numbers(path, rows["calls"])
-    if (wrong := ~(calls > 0)).any():
-        line = rows.index[int(wrong.argmax())]
-        raise CollectError(f"{path}, line {line}: expected a number of calls", fix="export again")
+    if (wrong := rows.index[~(calls > 0)]).size:
+        raise CollectError(f"{path}, line {wrong[0]}: expected a number of calls", fix="export again")
     share = numbers(path, rows["time(%)"], {"%": 0.01, "": 0.01})
-    total, mean, *_ = (numbers(path, rows[column], _TIME) for column in ("time", "avg", "min", "max"))
+    _, mean, *_ = (numbers(path, rows[column], _TIME) for column in ("time", "avg", "min", "max"))
     sections = rows.get("type", pd.Series("", rows.index))
-    gpu, api = sections.isin(("", "GPU activities")).to_numpy(), (sections == "API calls").to_numpy()
+    gpu = sections.isin(("", "GPU activities")).to_numpy()
     if not gpu.any():
-        raise CollectError(
-            f"{path}: no row of GPU activities",
-            fix="check that the program runs kernels and that nvprof knows the device",
-        )
+        fix = "check that the program runs kernels and that nvprof knows the device"
+        raise CollectError(f"{path}: no row of GPU activities", fix=fix)
     caveats = [*caveats, *added_up(path, float(share[gpu].sum()), 0.001 + 0.0001 * int(gpu.sum()), partial)]
     names = rows["name"][gpu]
-    columns = {
-        "kernel": names.to_numpy(),
-        "kind": [memop_kind(name) for name in names],
-        "instances": calls[gpu].astype(np.int64),
-        "time": mean[gpu],
-    }
+    kinds, instances = [memop_kind(name) for name in names], calls[gpu].astype(np.int64)
+    columns = {"kernel": names.to_numpy(), "kind": kinds, "instances": instances, "time": mean[gpu]}
     frame = build(columns, tool="nvprof", caveats=caveats)
     frame.attrs["report"] = "summary"
-    if api.any():
-        frame.attrs["api"] = api_facts(rows["name"][api], calls[api], total[api])
     return frame
 
 

@@ -178,10 +178,8 @@ def _of_dispatches(path: Path, rows: pd.DataFrame, counted: Mapping[str, Any]) -
 def _check(path: Path, rows: pd.DataFrame) -> None:
     """Raise CollectError where a column lacks its pair, or a row is no dispatch."""
     pairs = (("start", "end"), ("end", "start"), ("counter", "value"))
-    if lost := [other for one, other in pairs if one in rows and other not in rows]:
-        raise CollectError(
-            f"{path}, line 1: no column {_COLUMNS[lost[0]][0]}", fix="give the file as the tool wrote it"
-        )
+    if lost := [_COLUMNS[other][0] for one, other in pairs if one in rows and other not in rows]:
+        raise CollectError(f"{path}, line 1: no column {lost[0]}", fix="give the file as the tool wrote it")
     times = rows[[name for name in ("start", "end") if name in rows]]
     wrong = rows["kernel"].str.fullmatch(r"\d*") | (times == "").any(axis=1)
     if wrong.any():
@@ -200,13 +198,9 @@ def _check(path: Path, rows: pd.DataFrame) -> None:
 def _by_dispatch(path: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The first row of each dispatch, and the counters of all of them."""
     key = [name for name in ("launch", "process", "device") if name in rows]
-    twice = rows.duplicated([*key, "counter"])
-    if twice.any():
-        at = int(twice.argmax())
-        raise CollectError(
-            f"{path}, line {rows.index[at]}: {rows['counter'].iloc[at]} of one dispatch stands here twice",
-            fix="give the file of each run by itself",
-        )
+    if (twice := rows[rows.duplicated([*key, "counter"])]).size:
+        what = f"{path}, line {twice.index[0]}: {twice['counter'].iloc[0]} of one dispatch stands here twice"
+        raise CollectError(what, fix="give the file of each run by itself")
     dispatch = rows.groupby(key, sort=False).ngroup().to_numpy()
     counted = {}
     for name, part in rows.groupby("counter", sort=False):
@@ -225,9 +219,8 @@ def _summary(path: Path, rows: pd.DataFrame, caveats: list[Caveat], partial: boo
             fix="give the kernel_stats.csv or kernel_trace.csv beside it",
         )
     if names.str.match(_CALL).all():
-        raise CollectError(
-            f"{path}: a summary of the host's calls, which lists no kernels", fix="give the kernels' stats"
-        )
+        what = f"{path}: a summary of the host's calls, which lists no kernels"
+        raise CollectError(what, fix="give the kernels' stats")
     count, time = numbers(path, rows["Calls"]), numbers(path, rows["TotalDurationNs"]) / 1e9
     if not (count > 0).all() or np.isnan(time).any():
         raise CollectError(f"{path}: a row without its calls or its time", fix="the row is damaged; export again")

@@ -1,8 +1,9 @@
 """Precision audit: a candidate's tensor pipes against the types of task and reference.
 
 Evidence, best first: tensor-pipe counters; the names that cuBLAS, cuDNN and CUTLASS give their kernels; and the types in
-any kernel's name. What narrows inside shows in the bits of its answers alone. A candidate is named only when it keeps less (`keeps`: significand, then exponent) than the task's types and than the reference: a
-reference on TF32 allows TF32, but not FP16, which has a shorter exponent.
+any kernel's name. What narrows inside shows in the bits of its answers alone. A candidate is named only when it keeps
+less (`keeps`: significand, then exponent) than the task's types and than the reference: a reference on TF32 allows TF32,
+but not FP16, which has a shorter exponent.
 """
 
 from __future__ import annotations

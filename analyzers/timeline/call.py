@@ -52,9 +52,9 @@ class Recorded:
         names = [str(name) for name in launches["kernel"]]
         if [base_name(name) for name in names] != [base_name(name) for name in self.names]:
             return {}
-        found: dict[str, float] = {}
+        found = dict.fromkeys(names, 0.0)
         for name, time in zip(names, self.times, strict=True):
-            found[name] = found.get(name, 0.0) + time
+            found[name] += time
         return found
 
 
@@ -64,9 +64,8 @@ def in_kernels(calls: pd.DataFrame, launches: pd.DataFrame | None = None) -> dic
     calls: a row an activity, with impl, kind, kernel, start and time [s]. launches: the counted ones; their kinds of
     work count as kernels.
     """
-    counted: Mapping[str, set[str]] = {}
-    if launches is not None:
-        counted = {str(name): set(part["kind"]) for name, part in launches.groupby("impl", sort=False)}
+    parts = () if launches is None else launches.groupby("impl", sort=False)
+    counted = {str(name): set(part["kind"]) for name, part in parts}
     found = {}
     for name, part in calls.groupby("impl", sort=False, observed=True):
         begin, end = float(part["start"].min()), float((part["start"] + part["time"]).max())

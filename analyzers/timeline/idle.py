@@ -293,20 +293,17 @@ def _holes(gaps: Mapping[str, Any], slices: Mapping[str, Times], host: pd.DataFr
 
     gaps: of _Gaps.described; slices: cause -> seconds.
     """
-    parts = [part for cause, seconds in slices.items() if (part := _of_cause(gaps, cause, seconds, host)) is not None]
+    parts = [_of_cause(gaps, cause, seconds, host) for cause, seconds in slices.items() if (seconds > 0).any()]
     if not parts:
         return ()
     every = pd.concat(parts, ignore_index=True)
     keys = every[["cause", "call", "place"]].assign(op=_alike(every["op"]), within=_alike(every["within"]))
     found = []
     for _, part in every.groupby([keys[name] for name in keys], sort=False):
-        after, before = (str(part.groupby(side)["seconds"].sum().idxmax()) for side in ("after", "before"))
-        op, within = (
-            str(part[name].iloc[0]) if part[name].nunique() == 1 else str(keys.loc[part.index[0], name])
-            for name in ("op", "within")
-        )
-        cause, call = str(part["cause"].iloc[0]), str(part["call"].iloc[0])
-        found.append(Hole(cause, float(part["seconds"].sum()), len(part), call, op, within, after, before))
+        around = (str(part.groupby(side)["seconds"].sum().idxmax()) for side in ("after", "before"))
+        within = ((part if part[name].nunique() == 1 else keys).loc[part.index[0], name] for name in ("op", "within"))
+        cause, call = (str(part[name].iloc[0]) for name in ("cause", "call"))
+        found.append(Hole(cause, float(part["seconds"].sum()), len(part), call, *map(str, within), *around))
     return tuple(sorted(found, key=lambda one: -one.seconds)[:MOST_HOLES])
 
 
@@ -316,11 +313,9 @@ def _alike(names: pd.Series[str]) -> pd.Series[str]:
     return names.map(told)
 
 
-def _of_cause(gaps: Mapping[str, Any], cause: str, seconds: Times, host: pd.DataFrame) -> pd.DataFrame | None:
-    """One row for each gap with time of this cause; None without any."""
+def _of_cause(gaps: Mapping[str, Any], cause: str, seconds: Times, host: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each gap that has time of this cause."""
     at = np.flatnonzero(seconds > 0)
-    if not len(at):
-        return None
     moment, thread = gaps["middle"][at].copy(), gaps["thread"][at].copy()
     call = np.full(len(at), "", dtype=object)
     if cause in CALLING:
@@ -339,18 +334,9 @@ def _of_cause(gaps: Mapping[str, Any], cause: str, seconds: Times, host: pd.Data
     before = gaps["before"][at]
     # Where nothing says what the host did, long holes are told apart by what ended them.
     unnamed = [cause == "away" and not name and not one for name, one in zip(named, call, strict=True)]
-    rows: pd.DataFrame = pd.DataFrame(
-        {
-            "cause": cause,
-            "seconds": seconds[at],
-            "call": call,
-            "op": named,
-            "within": within,
-            "place": np.where(unnamed, before, ""),
-            "after": gaps["after"][at],
-            "before": before,
-        }
-    )
+    columns = {"cause": cause, "seconds": seconds[at], "call": call, "op": named, "within": within}
+    place = np.where(unnamed, before, "")
+    rows: pd.DataFrame = pd.DataFrame({**columns, "place": place, "after": gaps["after"][at], "before": before})
     return rows
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,15 +40,12 @@ class DeviceTime:
 class Timeline:
     """Facts of one capture; `devices` is empty where the frame has no start times (summaries).
 
-    `total`, `copied` [s]: GPU time of all work, and of copies and fills. `launch_calls`: CUDA calls that launch, of
-    `per_launch` [s] each on the CPU; NaN where calls were not recorded.
+    `total`, `copied` [s]: GPU time of all work, and of copies and fills.
     """
 
     devices: tuple[DeviceTime, ...]
     total: float
     copied: float
-    launch_calls: int
-    per_launch: float
 
 
 def timeline(frame: pd.DataFrame) -> Timeline:
@@ -63,15 +59,9 @@ def timeline(frame: pd.DataFrame) -> Timeline:
         raise AnalyzeError("layers and operators are no work of a GPU", fix="read an nsys export of the same engine")
     counts = frame["instances"].to_numpy() if "instances" in frame else 1
     times = column(frame, "time") * counts
-    facts = frame.attrs.get("api") or {}
-    calls = int(facts.get("launch_calls", 0))
-    return Timeline(
-        _devices(frame) if "start" in frame else (),
-        float(np.nansum(times)),
-        float(np.nansum(times[(frame["kind"] != "kernel").to_numpy()])),
-        calls,
-        facts["launch_time"] / calls if calls else math.nan,
-    )
+    moved = times[(frame["kind"] != "kernel").to_numpy()]
+    devices = _devices(frame) if "start" in frame else ()
+    return Timeline(devices, float(np.nansum(times)), float(np.nansum(moved)))
 
 
 def device_labels(frame: pd.DataFrame) -> pd.Series:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -69,16 +70,8 @@ def read(path: str | os.PathLike[str]) -> list[Listing]:
 
 def _blocks(rows: Sequence[list[str]]) -> Iterator[list[list[str]]]:
     """The rows of one file of one kernel each, their titles included."""
-    block: list[list[str]] = []
-    for row in rows:
-        starts = bool(row) and row[0] in ("File Path", "Kernel Name")
-        if starts and block:
-            yield block
-            block = []
-        if starts or block:
-            block.append(row)
-    if block:
-        yield block
+    starts = [at for at, row in enumerate(rows) if row and row[0] in ("File Path", "Kernel Name")]
+    yield from (list(rows[begin:end]) for begin, end in pairwise([*starts, len(rows)]))
 
 
 def _listing(path: Path, block: Sequence[list[str]]) -> Listing:
@@ -134,11 +127,9 @@ def _number(cell: str) -> float:
 
 def _joined(parts: Sequence[Listing]) -> list[Listing]:
     """Join the blocks of a kernel with lines in several files."""
-    by_kernel: dict[str, list[Listing]] = {}
-    for part in parts:
-        by_kernel.setdefault(part.kernel, []).append(part)
     found = []
-    for kernel, blocks in by_kernel.items():
+    for kernel in dict.fromkeys(part.kernel for part in parts):
+        blocks = [part for part in parts if part.kernel == kernel]
         every = {one.address: one for block in reversed(blocks) for one in block.instructions}
         text = {key: said for block in blocks for key, said in block.text.items()}
         found.append(Listing(kernel, tuple(every[address] for address in sorted(every)), text))

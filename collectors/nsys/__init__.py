@@ -18,7 +18,7 @@ from collectors.caveat import Caveat
 from collectors.errors import CollectError, NoLaunchesError
 from collectors.nsys import sqlite
 from collectors.nsys.frames import table_frame
-from collectors.nsys.launches import SUMMARIES, api_facts, launches, together
+from collectors.nsys.launches import SUMMARIES, launches, together
 from collectors.nsys.reports import REPORTS, kind_of
 from collectors.nsys.tables import is_sqlite
 from collectors.nsys.text import Export, Table, header_of, scan
@@ -49,7 +49,7 @@ def read(path: str | Path, *, partial: bool = False, coded: bool = False) -> pd.
     """The launches frame of an export (of a sqlite export: see sqlite.read_sqlite).
 
     partial: read a cut file to its last whole row, with a caveat. coded: texts as categories, of one GPU trace.
-    attrs: "caveats", "report", and where found "devices", "api". Raises CollectError when the file is damaged, has an
+    attrs: "caveats", "report", and where found "devices". Raises CollectError when the file is damaged, has an
     ERROR line, or holds no kernels.
     """
     path = Path(path)
@@ -69,10 +69,6 @@ def read(path: str | Path, *, partial: bool = False, coded: bool = False) -> pd.
     coded = coded and len(chosen) == 1
     frame = together([launches(kind, one, coded=coded) for kind, one in chosen], [kind for kind, _ in chosen])
     frame.attrs["caveats"] += [*caveats, *_caveats(export, reports, chosen)]
-    for kind, one in reports:
-        # The system library's calls stand under the same header.
-        if kind == "api_sum" and one["name"].str.match(r"cu[A-Za-z]").any():
-            frame.attrs["api"] = api_facts(one["name"], one["calls"], one["total"])
     return frame
 
 

@@ -134,13 +134,6 @@ def _sizes(part: pd.DataFrame) -> Any:
     return np.where(near, fine, np.where(sizes == 0, np.nan, sizes))
 
 
-def api_facts(names: Any, calls: Any, times: Any) -> dict[str, float]:
-    """Cost of launching on the CPU: the calls of the CUDA API that launch, and their time [s]."""
-    launch = each(np.asarray(names, dtype=object), lambda name: "x" * ("Launch" in name)) == "x"
-    calls, times = np.asarray(calls, dtype=np.float64), np.asarray(times, dtype=np.float64)
-    return {"launch_calls": float(calls[launch].sum()), "launch_time": float(times[launch].sum())}
-
-
 def _summary(frame: pd.DataFrame) -> pd.DataFrame:
     names, ranges = _split_names(frame["name"])
     counts = frame["instances"].to_numpy(dtype=np.float64)

@@ -62,7 +62,6 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
     "kern_sum": {**_SUM, "instances": _COUNT, **_SHAPE, "name": _NAME},
     "gpu_sum": {**_SUM, "instances": _COUNT, "category": ("category", "text"), "operation": _NAME},
     "mem_time_sum": {**_SUM, "count": _COUNT, "operations": _COUNT, "operation": _NAME, "name": _NAME},
-    "api_sum": {**_SUM, "num calls": ("calls", "count"), "calls": ("calls", "count"), "name": _NAME},
     "nvtx_kern_sum": {
         "nvtx range": ("range", "text"),
         "style": ("style", "text"),
@@ -78,11 +77,11 @@ NEEDS: dict[str, frozenset[str]] = {
     "kern_sum": frozenset({"total", "instances", "name"}),
     "gpu_sum": frozenset({"total", "instances", "category", "name"}),
     "mem_time_sum": frozenset({"share", "total", "instances", "name"}),
-    "api_sum": frozenset({"total", "calls", "name"}),
     "nvtx_kern_sum": frozenset({"range", "instances", "total", "name"}),
 }
 """The columns every row of a report has."""
 _WITHOUT_LAUNCHES = {
+    "api_sum": re.compile(r"time,total time,(num )?calls,.*name$"),
     "kern_exec_trace": re.compile(r"api start,api dur,queue start"),
     "kern_exec_sum": re.compile(r"pid,tid,devid,count,qcount"),
     "mem_size_sum": re.compile(r"total,(count|operations),av"),

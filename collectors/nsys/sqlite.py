@@ -18,7 +18,7 @@ import pandas as pd
 from collectors.caveat import TRACE_CUT, Caveat
 from collectors.errors import CollectError
 from collectors.frame import build, set_host
-from collectors.nsys.launches import api_facts, each, moved_bytes, shapes
+from collectors.nsys.launches import each, moved_bytes, shapes
 from collectors.nsys.ranges import Range, attributed
 from collectors.nsys.tables import (
     ACTIVITY,
@@ -51,7 +51,7 @@ def read_sqlite(path: str | Path) -> pd.DataFrame:
     """The launches frame: kernels, copies, memsets by start; times in s, `range` from NVTX.
 
     Launches of threads without ranges (autograd's backward) have the only range open on another thread of the process.
-    attrs: "caveats", "report" = "sqlite", "devices", "api". Raises CollectError for a damaged database or no GPU work.
+    attrs: "caveats", "report" = "sqlite", "devices". Raises CollectError for a damaged database or no GPU work.
     """
     path = Path(path)
     with open_base(path) as base:
@@ -71,7 +71,6 @@ def read_sqlite(path: str | Path) -> pd.DataFrame:
         devices = devices_of(base, tables)
         frame = _frame(base, work, where, devices, caveats)
     if calls is not None:
-        frame.attrs["api"] = api_facts(calls["name"], np.ones(len(calls["start"])), calls["time"])
         set_host(frame, _host(work, calls, ranges))
     return frame
 

@@ -199,13 +199,6 @@ def test_error_line_refuses_unless_partial(tmp_path):
     assert any("gpukernsums" in one.what for one in nsys.read(path, partial=True).attrs["caveats"])
 
 
-def test_calls_of_the_system_are_no_calls_of_cuda(tmp_path):
-    calls = "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n100.0,50,1,50.0,50.0,50,50,0.0,{}\n"
-    for name, calls_of_cuda in (("cudaMalloc", True), ("poll", False)):
-        path = write(tmp_path / "out.txt", stdout(("a", gpu_trace(OPS)), ("b", calls.format(name))))
-        assert ("api" in nsys.read(path).attrs) == calls_of_cuda
-
-
 def test_report_without_kernels_is_refused_with_what_it_holds(tmp_path):
     path = write(tmp_path / "p.csv", pushpop_trace([Nvtx(0, 10, "a")]))
     with pytest.raises(CollectError, match="nvtx_pushpop_trace, from which no launches are read") as caught:

@@ -141,5 +141,3 @@ def _timeline(study: Study, name: str, found: Timeline) -> Iterator[str]:
     if found.copied and not study.stepwise:
         time, share = units.text(found.copied, "s"), units.percent(found.copied / found.total)
         yield say("line_tl_copies" if name else "line_tl_copies_all", time=time, share=share)
-    if found.launch_calls and not name:
-        yield say("line_tl_launch", calls=str(found.launch_calls), each=units.text(found.per_launch, "s"))
