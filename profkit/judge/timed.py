@@ -20,10 +20,10 @@ from profkit.guest.subject import Data, TimedCall, set_count
 from profkit.guest.tensors import inputs, state
 from profkit.guest.tensors.compare import Verdict, tensors
 from profkit.judge import guests as judge
-from profkit.judge.knowing import Knowing
 from profkit.judge.precision.bits import Precision
 from profkit.judge.precision.oracle import Case, Oracle
 from profkit.judge.remote import Remote
+from profkit.judge.task import TaskProperties
 from profkit.judge.timing import engine
 from profkit.judge.timing.claims import RemoteCall
 from profkit.launch.protocol import Job, Subject
@@ -111,7 +111,7 @@ class Slopes:
         return Oracle(backward.Gradients(self._model, wanted), self._precision).case(given, answer)
 
 
-class Timed(Knowing):
+class Timed(TaskProperties):
     """Timed calls: plans, rounds, shapes and gradients."""
 
     def _served(self) -> bool:

@@ -38,7 +38,7 @@ class LostContextError(BaseException):
     """The CUDA context is lost; no handler of Exception catches this."""
 
 
-class Asking:
+class ReferenceCalls:
     reference: Implementation
 
     def __init__(self, job: Job, events: Events) -> None:

@@ -16,9 +16,9 @@ from profkit.guest.tensors import exchange, inputs, precision, staging, state, w
 from profkit.guest.tensors.compare import coded, tensors
 from profkit.judge import cases
 from profkit.judge import guests as judge
-from profkit.judge.asking import MOVED, SCALED, Asking
 from profkit.judge.precision import probe
 from profkit.judge.precision.oracle import Oracle
+from profkit.judge.reference import MOVED, SCALED, ReferenceCalls
 from profkit.launch.protocol import PATIENT
 from profkit.torch_tools import work
 
@@ -26,7 +26,7 @@ _CONSTANT_WEIGHTS = "weights that are constant as constructed were not drawn ane
 _REDRAWN = "give them other values in the reference's constructor"
 
 
-class Knowing(Asking):
+class TaskProperties(ReferenceCalls):
     def _answers(self) -> bool:
         """Whether the reference can be called at all; if not, no candidate is to blame."""
         events, reference, job = self.events, self.reference, self._job
