@@ -57,7 +57,7 @@ const place = (list) => {
   }
 };
 const line = (row) => element("tr", {}, ...columns.map(([name, , text, left]) => {
-  const cell = element("td", { className: `${left ? "l" : ""} ${name === "verdict" ? row.word : ""}`.trim() });
+  const cell = element("td", { "data-name": name, className: `${left ? "l" : ""} ${name === "verdict" ? row.word : ""}`.trim() });
   if (name === "sample") cell.append(element("a", { href: row.page || `#run=${encodeURIComponent(row.path)}`, textContent: row.sample }));
   else if (name === "impl") cell.append(element("a", { href: `#run=${encodeURIComponent(row.path)}&${encodeURIComponent(row.impl)}`, textContent: row.impl }));
   else cell.textContent = text(row);

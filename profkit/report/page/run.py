@@ -254,7 +254,7 @@ def _trust_card(study: Study, found: Sequence[Finding]) -> Card:
     unrun = len({one.rule for one in found if one.severity == COLLECT and best in (None, one.impl)})
     unrun *= method.counted(study)  # which is said of a run without any
     counts = {"p_trust_more": len(matter) - 1, "p_trust_rest": len(every) - len(matter), "p_trust_unrun": unrun}
-    notes = [cut(matter[0].what, 90)] if matter else []
+    notes = [cut(matter[0].what.rstrip("."), 90)] if matter else []
     notes += [_counted(key, count) for key, count in counts.items() if count > 0]
     trust = _counted("p_trust_some", len(matter)) if matter else say("p_trust_none")
     kind = "caveat trust" if matter else "good trust"

@@ -121,6 +121,7 @@ function roofs(body, top, shown) {
     taken.push({ x: x - w, y: y - 11, w, h: 13 });
     top.append(el("text", { x, y, "text-anchor": "end", class: "rl" }, text));
   }
+  for (const c of pipes) for (const n of levels) body.append(el("circle", { cx: X(roof[c].peak / roof[n].peak), cy: Y(roof[c].peak), r: 3, class: "ridge" }));
   for (const n of [...levels, ...quoted(shown)]) {
     const r = roof[n], x0 = 10 ** (view.x0 - 2), text = `${n.toUpperCase()} ${say(r.peak, "B/s")}`;
     line(r, x0, x0 * r.peak, most / r.peak, most, !on.level.has(n));
@@ -172,7 +173,7 @@ const crossed = (s, shown) => {
 function place(top, taken, shown, x, y, r, lines, cls, must = false) {
   const w = Math.max(...lines.map((t, i) => i ? wide(t, 10.5) : wide(t, 11.5, cls.endsWith("best") ? 700 : 400))) + 4, hh = 14 * lines.length;
   const spots = [];
-  for (const d of [6, 20, 38, 60, 90]) for (const [a, b] of [[1, 0], [-1, 0], [.8, -1], [.8, 1], [-.8, -1], [-.8, 1], [0, -1.2], [0, 1.2]]) {
+  for (const d of [6, 20, 38, 60, 90, 125, 160]) for (const [a, b] of [[1, 0], [-1, 0], [.8, -1], [.8, 1], [-.8, -1], [-.8, 1], [0, -1.2], [0, 1.2]]) {
     const cx = x + a * (r + d), cy = y + b * (r + d * .8);
     spots.push({ x: a > .1 ? cx : a < -.1 ? cx - w : cx - w / 2, y: cy - hh / 2, w, h: hh, d });
   }
@@ -181,7 +182,7 @@ function place(top, taken, shown, x, y, r, lines, cls, must = false) {
   /* near its mark, no ceiling through it, and no other mark nearer to it */
   const far = (one, px, py) => Math.hypot(Math.max(one.x - px, 0, px - one.x - one.w), Math.max(one.y - py, 0, py - one.y - one.h));
   const strange = (one) => shown.some((p) => Math.abs(X(p.x) - x) + Math.abs(Y(p.y) - y) > 1 && far(one, X(p.x), Y(p.y)) - radius(p.k) < far(one, x, y) - r + 2);
-  const cost = (one) => one.d + (crossed(one, shown) ? 45 : 0) + (strange(one) ? 34 : 0);
+  const cost = (one) => one.d + (crossed(one, shown) ? 110 : 0) + (strange(one) ? 34 : 0);
   const fit = spots.filter((one) => inside(one) && clear(one)).map((one) => [cost(one), one]).sort((a, b) => a[0] - b[0]);
   const s = fit.length ? fit[0][1] : must ? spots.find(inside) : null;
   if (!s) return;
