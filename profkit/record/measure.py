@@ -307,14 +307,12 @@ class Perturb:
         absorb(session.run, outcome, self.name, verdicts=False)
         manifest.perturbed = [Perturbed(event.impl, event.data["seconds"]) for event in outcome.of("perturbed")]
         if session.device == "cuda":
-            manifest.caveats += [caveat for one in manifest.perturbed for caveat in _untried(one)]
+            for one in manifest.perturbed:
+                if missing := [said for name, said in _LEFT_OUT.items() if name not in one.seconds]:
+                    what = f"{one.impl}: not tried with {', '.join(missing)}"
+                    how = "what binds it is inferred from the rest"
+                    manifest.caveats.append(Caveat(what, how, "", "perturb", one.impl))
         session.run.save()
-
-
-def _untried(one: Perturbed) -> list[Caveat]:
-    missing = [said for name, said in _LEFT_OUT.items() if name not in one.seconds]
-    what = f"{one.impl}: not tried with {', '.join(missing)}"
-    return [Caveat(what, "what binds it is inferred from the rest", "", "perturb", one.impl)] if missing else []
 
 
 class InProcess:

@@ -102,18 +102,12 @@ def terminal_table(table: Table, width: int = 0, tones: Sequence[str | None] = (
         sizes[index] = min(sizes[index], max(lower_bound, sizes[index] + wide - _width(sizes, shown)))
     head, rule, *rows = [_line(row, shown, sizes) for row in [table.head, ["-" * size for size in sizes], *table.rows]]
     if tones and shown:
-        rows = [_toned(row, tone, sizes[0]) for row, tone in zip(rows, tones, strict=True)]
+        ends = [next((n for n in range(len(row)) if cell_len(row[:n]) >= sizes[0]), len(row)) for row in rows]
+        told = zip(rows, ends, tones, strict=True)
+        rows = [click.style(row[:end], fg=tone) + row[end:] if tone else row for row, end, tone in told]
     left_out = ", ".join(table.head[index] for index in range(len(table.head)) if index not in shown)
     note = [folded(f"(too narrow here for: {left_out})", wide)] if left_out else []
     return "\n".join([head, rule, *rows, *note]) + "\n"
-
-
-def _toned(row: str, tone: str | None, size: int) -> str:
-    """Row with a coloured first cell."""
-    if tone is None:
-        return row
-    end = next((n for n in range(len(row) + 1) if cell_len(row[:n]) >= size), len(row))
-    return click.style(row[:end], fg=tone) + row[end:]
 
 
 def folded(text: str, width: int = 0, indent: str = "") -> str:

@@ -277,7 +277,15 @@ def models_(config: Path, no_eval: bool, as_json: bool, quiet: bool, **options: 
     rows = models.table(wanted, asked)
     document = {"schema": models.SCHEMA, "level": wanted.task.level, "models": rows}
     write_json(asked[0].folder.parent / "models.json", document)
-    click.echo(json.dumps(document, ensure_ascii=False, indent=1) if as_json else _models_table(rows))
+    if as_json:
+        click.echo(json.dumps(document, ensure_ascii=False, indent=1))
+    else:
+        columns = [
+            Column(head, ["-" if row[key] is None else format(row[key], form) for row in rows], rank)
+            for key, (head, form, rank) in _COLUMNS.items()
+        ]
+        why = ["; ".join(f"{why[:60]} ({n})" for why, n in row["failures"].items()) for row in rows]
+        click.echo(terminal_table(Table.of([*columns, Column("why not", why)])).rstrip())
     return 0 if any(row["answered"] for row in rows) else 1
 
 
@@ -294,15 +302,6 @@ _COLUMNS = {
     "completion_tokens": ("out", "d", 5),
 }
 """Key of a row of models -> its head, how it is written, the rank of its column."""
-
-
-def _models_table(rows: list[dict[str, Any]]) -> str:
-    columns = [
-        Column(head, ["-" if row[key] is None else format(row[key], form) for row in rows], rank)
-        for key, (head, form, rank) in _COLUMNS.items()
-    ]
-    why = ["; ".join(f"{why[:60]} ({n})" for why, n in row["failures"].items()) for row in rows]
-    return terminal_table(Table.of([*columns, Column("why not", why)])).rstrip()
 
 
 @kernelbench_.command("wrapper", cls=shared.Sectioned)

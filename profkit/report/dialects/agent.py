@@ -311,7 +311,11 @@ def _place(study: Study, impl: str, kernel: str) -> str | None:
     same = listed is not None and file is not None and file.is_file() and sha256(file) == listed.sha256
     lines = file.read_text("utf-8", "replace").splitlines() if same and file is not None else []
     waits = [one for one in study.lines if (one.impl, one.kernel) == (impl, kernel) and one.number]
-    at = _moved(waits, lines) if waits else _definition(study, impl, kernel, lines)
+    known = next((one.kernels for one in study.manifest.impls if one.name == impl), [])
+    name = next((one for one in known if one in kernel), "")
+    head = re.compile(rf"(__global__.*|^void |^def |^\s*){re.escape(name)}\s*\(")
+    defined = next((at for at, line in enumerate(lines, 1) if name and head.search(line)), 0)
+    at = _moved(waits, lines) if waits else defined
     if file is not None and at:
         return f"{file.name}:{at}"
     return f"{Path(waits[0].file).name}:{waits[0].number}" if waits else None
@@ -324,14 +328,6 @@ def _moved(waits: Sequence[Line], lines: Sequence[str]) -> int:
     shifts = Counter(at - n for at, text in enumerate(lines, 1) for n, said in mine.items() if text.strip() == said)
     found = (first.number + shift for shift, _ in shifts.most_common())
     return next((at for at in found if 1 <= at <= len(lines) and lines[at - 1].strip() == first.text.strip()), 0)
-
-
-def _definition(study: Study, impl: str, kernel: str, lines: Sequence[str]) -> int:
-    """The line that defines the kernel, 0 if none does."""
-    known = next((one.kernels for one in study.manifest.impls if one.name == impl), [])
-    name = next((one for one in known if one in kernel), "")
-    head = re.compile(rf"(__global__.*|^void |^def |^\s*){re.escape(name)}\s*\(")
-    return next((at for at, line in enumerate(lines, 1) if name and head.search(line)), 0)
 
 
 DIALECT = Dialect("agent", write, failed=failure)

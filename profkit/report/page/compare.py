@@ -45,6 +45,8 @@ def page_of(done: Compared, limit: float | None = None) -> str:
             "stepwise": not parts,
             "kernel_note": say("kernel_note") if parts else "",
             "version": __version__,
+            **dict.fromkeys(("falls", "budgets", "moved", "work"), ()),
+            "slices": None,
             **own,
         }
 
@@ -72,10 +74,8 @@ def _programs(done: Compared, found: Programs) -> dict[str, Any]:
         "table": programs.sides_table(found),
         "cards": [],
         "note": say("st_note"),
-        "falls": [],
         "budgets": [wall_of(rung.taken.budget, head, rung.label) for rung in found.rungs],
         "slices": programs.slices_table(found),
-        "moved": [],
         "work": [(rung.label, programs.pieces_table(found, at)) for at, rung in enumerate(found.rungs) if rung.pieces],
         "caveats": programs.caveats_of(done.studies, found),
     }
@@ -94,10 +94,7 @@ def _ladder(done: Compared, ladder: Ladder, parts: Sequence[Shown], kernels: Ker
         "cards": [next_card(last.study, last.impl, last.study.findings(), link="")],
         "note": "",
         "falls": list(falls_of(known, head, kernels, open_=len(known) - 1)),
-        "budgets": [],
-        "slices": None,
         "moved": [(rung.label, list(map(view.moved, rung.moved))) for rung in ladder.rungs if rung.moved],
-        "work": [],
         "caveats": [*map(caveats.Said.of, ladder.caveats), *own],
     }
 

@@ -61,10 +61,16 @@ def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
     lower_bounds = _lower_bounds(first) if first is not None else []
     pipes = list(dict.fromkeys(one["pipe"] for one in (*kernels, *lower_bounds) if one["pipe"]))
     found = [first.roofline.get(name) for name in dict.fromkeys([*BANDWIDTH, *pipes])] if first is not None else []
+    heads: dict[str, list[str]] = {}
+    if first is not None and by_step(first):
+        # What the script says of the kernels of a step instead of its own words.
+        keys = {"launches": "col_launches", "time": "col_time", "of_time": "of_kernel_time"}
+        heads = {name: list(catalogue().say[key + ending(first)]) for name, key in keys.items()}
+        heads["share"] = list(catalogue().say["kernel_share"])
     return {
         "best": best,
         "ranged": first is not None and not first.manifest.impls,
-        "heads": _heads(first) if first is not None and by_step(first) else {},
+        "heads": heads,
         "parts": [
             {"name": part.label, "colour": part.colour, "shape": shape(part.colour), "on": part.on} for part in parts
         ],
@@ -112,13 +118,6 @@ def by_step(study: Study) -> bool:
     if not study.stepwise or frame is None or launches is None or not len(launches):
         return False
     return bool(launches["tool"].iloc[0] == frame["tool"].iloc[0] and launches["impl"].isin(frame["range"]).all())
-
-
-def _heads(study: Study) -> dict[str, list[str]]:
-    """What the script says of the kernels of a step instead of its own words."""
-    keys = {"launches": "col_launches", "time": "col_time", "of_time": "of_kernel_time"}
-    told = {name: list(catalogue().say[key + ending(study)]) for name, key in keys.items()}
-    return told | {"share": list(catalogue().say["kernel_share"])}
 
 
 def _lines(found: Sequence[Line]) -> dict[str, Any]:

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 def html(study: Study) -> str:
     """HTML fragment without scripts, with its picture inline."""
     lines = [f"<b>{escape(answer.title(study))}</b>", *map(escape, answer.first_lines(study))]
-    parts = ["<div>" + "<br>".join(lines), *_bar(study), *_picture(study)]
+    parts, scene = ["<div>" + "<br>".join(lines), *_bar(study)], figures.scene_of(study)
+    # Where something stands on it.
+    if any(point.placed or point.copies for point in scene.points):
+        data = base64.b64encode(figures.png(scene)).decode()
+        source = f"data:image/png;base64,{data}"
+        parts.append(f'<div><img alt="roofline" style="max-width:800px;width:100%" src="{source}"></div>')
     return "".join([*parts, f"<small>{escape(study.path.as_posix())}</small></div>"])
 
 
@@ -39,11 +44,3 @@ def _bar(study: Study) -> Iterator[str]:
     said = ", ".join(f"{one['label']} {one['time']}" for one in shares)
     yield f'<div style="width:100%;max-width:800px;font-size:0">{"".join(slices)}</div>'
     yield f"<small>{escape(whole.name)}, {units.text(whole.time, 's')}: {escape(said)}</small>"
-
-
-def _picture(study: Study) -> Iterator[str]:
-    """The roofline, where something stands on it."""
-    scene = figures.scene_of(study)
-    if any(point.placed or point.copies for point in scene.points):
-        data = base64.b64encode(figures.png(scene)).decode()
-        yield f'<div><img alt="roofline" style="max-width:800px;width:100%" src="data:image/png;base64,{data}"></div>'
