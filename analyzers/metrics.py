@@ -23,7 +23,7 @@ from analyzers.pipes import DRAM_TOLD, LEVELS, PIPES, TENSOR
 
 @dataclass(frozen=True)
 class View(Use):
-    """Launches as a formula sees them: counters and metrics by name, and their use of the ceilings."""
+    """Launches as a formula sees them: counters, metrics and use of ceilings by name."""
 
     derived: dict[str, Array] = field(default_factory=dict)
 

@@ -279,7 +279,7 @@ def _read_rocpd(path: Path) -> pd.DataFrame:
 
 
 def _view(base: sqlite3.Connection, view: str, below: str, wanted: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """What is `wanted` of a view; event and agent stand in the table `below` it alone, in some versions."""
+    """`wanted` columns of a view; in some versions the table `below` it alone has some."""
     # The later of the two is asked first.
     there = {name: f'{of}."{name}"' for of, table in (("b", below), ("v", view)) for name in _names(base, table)}
     cells = [next((there[name] for name in names if name in there), "NULL") for names in wanted.values()]

@@ -52,7 +52,7 @@ def is_log(head: str) -> bool:
 
 
 def read_logs(path: Path, *, partial: bool = False) -> list[Run]:
-    """The runs of a log that told times: from `&&&& RUNNING`, or a second table or summary, on.
+    """Runs of a log with times; one begins at `&&&& RUNNING`, or a second table or summary.
 
     partial: a table without its Total row is read as far as it goes. Raises CollectError for a cut table, and where no
     run told a time.

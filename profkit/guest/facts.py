@@ -131,7 +131,7 @@ def context_lost(error: BaseException) -> bool:
 
 
 def keep_heap() -> bool:
-    """Keep freed host memory in the process, as CUDA's caching allocator does; False without such a C library.
+    """Keep freed host memory in the process, as CUDA's allocator does; False if impossible.
 
     Large blocks may go back to the system, and each 4 KiB then costs a page fault: 7500 in a chain of 36 operations on
     16 MiB, which doubled its time.

@@ -1,4 +1,4 @@
-"""A loaded implementation of this process, the reference or a candidate, and what its exceptions mean."""
+"""A loaded implementation, reference or candidate, and what its exceptions mean."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def _other_values(drawn: list[Any], allowed: Domain, common: Common | None) -> I
 
 
 def _each_changed(drawn: list[Any], other: list[Any]) -> Iterator[tuple[str, str, list[Any]]]:
-    """The inputs with other values for what is equal in both draws: all floating tensors, others one by one."""
+    """Inputs with what both draws share changed: all floating tensors at once, others singly."""
     pairs = list(zip(tensors(drawn), tensors(other), strict=False))
     same = {at: one for at, ((_, one), (_, again)) in enumerate(pairs) if _same(one, again)}
     floating = {at for at, one in same.items() if isinstance(one, torch.Tensor) and one.is_floating_point()}

@@ -34,7 +34,7 @@ def let_go(implementations: Iterable[Implementation]) -> None:
 
 
 def loaded(remotes: Iterable[Remote], job: Job, events: Events) -> list[tuple[Remote, float]]:
-    """Processes that have imported their candidates, and the seconds it took; they load in parallel."""
+    """(processes with their candidates imported, seconds it took); they load in parallel."""
     limits, found = {**LIMITS, **job.limits}, []
     limit = limits["start"] + limits["build"]
     end = time.monotonic() + limit
@@ -90,7 +90,7 @@ def _built(remote: Remote, given: dict[str, Any], seconds: float, events: Events
 
 
 def _match(remote: Remote, reply: dict[str, Any], given: dict[str, Any]) -> weights.Match:
-    """Weights that the candidate claims to have, by pairs known to itself. Raises RemoteError for nonsense."""
+    """Counterparts of weights as the candidate claims them. Raises RemoteError for nonsense."""
     told = [(reply.get(key, []), given[of] or ()) for key, of in _TOLD.items()]
     if not all(isinstance(names, list) and set(names) <= set(known) for names, known in told):
         raise remote.nonsense()

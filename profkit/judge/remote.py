@@ -242,7 +242,7 @@ class Remote(Implementation):
             staging.leave(self.process, self._shared)
 
     def share(self, room: Mapping[str, int]) -> None:
-        """Share device memory with room for so many bytes either way; where that fails files hold them."""
+        """Share device memory of so many bytes each way; files take over where that fails."""
         for way, wanted in room.items() if self.device.type == "cuda" else ():
             staging.give_back(staging.free)
             if wanted <= (self._areas[way].size if way in self._areas else 0):

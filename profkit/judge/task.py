@@ -50,7 +50,7 @@ class TaskProperties(ReferenceCalls):
         return not failed
 
     def _make_room(self, arguments: list[Any], output: Any) -> None:
-        """Room for what goes over at once: data of a batch, or weights; an answer with changed inputs, gradients."""
+        """Reserve room for the largest transfer each way: batch data or weights; answer, gradients."""
         held = self.reference.model.state_dict() if isinstance(self.reference.model, torch.nn.Module) else {}
         parts = (arguments, exchange.describe(output)["value"], dict(held))
         given, answer, weights_ = (staging.size(part, self.device) for part in parts)

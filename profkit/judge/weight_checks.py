@@ -50,7 +50,7 @@ class WeightChecks(Timed):
             candidate.take(self.live.live)
 
     def _explained(self, candidate: Implementation, verdict: Verdict) -> Verdict | None:
-        """Which weights it ignores; None to compare it again as one that folds or names them in its own way."""
+        """Verdict on the weights it ignores; None: compare again, as it folds or renames them."""
         match, every, model = candidate.match, candidate.alive, self.reference.model
         if not weights.changeable(model, self.live.live):
             return verdict
@@ -102,7 +102,7 @@ class WeightChecks(Timed):
         return False
 
     def _weight_trials(self) -> Iterator[Trial]:
-        """An in-place update, then weights unlike the constructed ones; none where an update changes nothing."""
+        """An in-place update, then other weights; nothing where an update has no effect."""
         model = self.reference.model
         names = weights.changeable(model, self.live.live)
         if not names or weights.too_many(model):
@@ -127,7 +127,7 @@ class WeightChecks(Timed):
     def _others(
         self, trained: dict[str, torch.Tensor], held: Mapping[str, torch.Tensor], length: int
     ) -> Iterator[tuple[str, str, dict[str, torch.Tensor]]]:
-        """(what they are like, kind, values); "weights": those that a candidate has to be right with."""
+        """(description, kind, values) of other weights; kind "weights": a wrong answer rejects."""
         model, seed = self.reference.model, judge.draw(1)[0]
         yield "they are updated in place", UPDATED, weights.moved(model, held)
         # With some signs the answer may be rounding noise.
@@ -151,7 +151,7 @@ class WeightChecks(Timed):
             return None
 
     def _updated(self, candidate: Implementation, wrong: bool) -> None:
-        """Note what came of an in-place update, and ask with no other weights who did not follow it in all."""
+        """Note the result of an in-place update; who missed part of it gets no other weights."""
         name, missing = candidate.subject.name, [one for one in candidate.match.unnamed if one in self._held]
         if wrong and missing:
             self.note(name, f"weights: no counterpart of {', '.join(missing[: weights.MOST_NAMED])} to update")

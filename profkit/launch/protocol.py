@@ -34,28 +34,24 @@ class Subject(msgspec.Struct, frozen=True):
 class Job(msgspec.Struct):
     """What the child has to do.
 
-    mode: "measure" (check and time), "judge" (the same with every candidate in a process of its own), "candidate"
-    (such a process), "counters" (one annotated call each, to be run under ncu), "perturb" (timed under other conditions),
-    "sanitize" (one call of each candidate, to be run under compute-sanitizer), or "build" (one candidate's extensions alone).
-    device: "auto", "cuda" or "cpu". seeds: one a correctness trial. budget: seconds of timing in all; whole: of checks and
-    timing, after which other layouts and shapes are left out;
-    target: relative half-width of the interval of the median to reach; clear: the share by which all have to differ from the
-    reference, round by round, for timing on a CPU to end sooner, 0 for never. limits: seconds a phase may take.
-    shapes: time get_more_inputs() as well. backward: compare and time the gradients as well; a task may ask for that too.
-    precision: what floating inputs and weights are cast to, "" for nothing. model_mode: "train" (modules as they are constructed), "eval", "" for what the
-    sample says, else eval. memory: bytes of host memory that the
-    process (with a judge: each candidate's) may take, 0 for no limit; the parent sees to it. again: these implementations
-    were found sound in another process, which reported this `probe`: they are compared once more and timed, and nothing
-    else.
+    mode: "measure" (check and time), "judge" (the same, each candidate in its own process), "candidate" (that process),
+    "counters" (one annotated call each, under ncu), "perturb" (time under other conditions), "sanitize" (one call of each
+    candidate, under compute-sanitizer) or "build" (one candidate's extensions alone).
+    device: "auto", "cuda" or "cpu". seeds: one a correctness trial. limits: seconds a phase may take.
+    budget: seconds of timing; whole: of checks and timing, after which other layouts and shapes are left out.
+    target: relative half-width of the median's interval to reach. clear: end timing on a CPU early once all differ from
+    the reference by this fraction in every round; 0: never. shapes: also time get_more_inputs().
+    backward: also compare and time gradients; a task may ask for that itself.
+    precision: cast floating inputs and weights to it, "" for no cast. model_mode: "train" (modules as constructed) or
+    "eval"; "": as the sample says, else eval. memory: host bytes of the process (with a judge: of each candidate's), 0 for
+    no limit; the parent enforces it. again: these were sound in another process, which reported `probe`: compare once, time.
+    lines: build with line tables. campaign: do not rebuild what failed to compile in this campaign, "" outside of one.
 
-    For processes of their own: channels, the file descriptor of the socket to each candidate (in a candidate's
-    job: to the judge, under its own name); marks, the value of FAMILY in each candidate's process;
-    door, descriptors of a device that is shared but for the timing (alone.Door), none where it is the run's alone all along
-    (shared: its name by alone.named, for a process that a tool starts and descriptors do not reach);
-    exchange, the directory of tensors handed over; trials, the number of seeds to draw once the candidates are loaded.
-
-    lines: build with line tables, so that a profiler can name source lines. campaign: what
-    the compiler has refused in it is not built again, "" outside of one.
+    With processes of their own:
+    channels: socket descriptor of each candidate (in its own job: to the judge). marks: FAMILY of each candidate's process.
+    door: descriptors of a device shared except while timing (alone.Door), () for an unshared one; shared: its name
+    (alone.named), for processes that do not inherit descriptors. exchange: directory of tensors handed over.
+    trials: number of seeds to draw once candidates are loaded.
     """
 
     mode: str
@@ -91,12 +87,12 @@ class Job(msgspec.Struct):
 class Event(msgspec.Struct, omit_defaults=True):
     """One line from the child.
 
-    kind: facts, allowed (precisions that the sample names), task (types of inputs, weights and outputs), probe (what would pass by accident), phase (with
-    `limit` seconds until the next event is due), impl, check, checked (the names to be timed), fragile (an unusual input on which an
-    implementation is wrong), perturbed (seconds by condition), properties (those inputs are tried), timing, shape and pass (what else was timed), work, ceilings, corrupt, caveat,
-    done; of a
-    judge also seeds, lost (a candidate's process has ended), overdue (it has not answered in time and is to be
-    killed) and alone (when it had the device so). `data` depends on the kind. `at`: seconds since the process began.
+    kind: facts, work, ceilings, caveat, impl, check, timing, done; allowed (precisions that the sample names), task (types
+    of inputs, weights, outputs), inputs (in words), probe (trivial answers that pass), served (shares of calls by shape),
+    phase (next event due in `limit` seconds), checked (names to be timed), fragile (an unusual input with a wrong answer),
+    note (a remark), load (contention), perturbed (seconds by condition), shape and pass (also timed), corrupt (CUDA context
+    lost). Of a judge also seeds, lost (a candidate's process ended), overdue (kill it: no answer in time).
+    `data` depends on the kind. `at`: seconds since the process began.
     """
 
     kind: str

@@ -372,7 +372,7 @@ def stage(subject: Subject, reference: Path, place: Path) -> Path:
 
 
 def _beside(folder: Path, place: Path, but: Collection[str] = ()) -> Path:
-    """A place with links to what is in a folder, but for these names."""
+    """Link everything in `folder` but these names into `place`; returns `place`."""
     for entry in folder.iterdir():
         if entry.name not in but:
             (place / entry.name).symlink_to(entry.resolve())

@@ -244,7 +244,7 @@ def _fork(control: socket.socket, argv: Sequence[str], options: Mapping[str, Any
 def runners(
     begun: Mapping[str, str] | None = None, told: Callable[[str], None] | None = None, *, lasting: bool = False
 ) -> Iterator[Any]:
-    """Start runners as forks inside the block, unless how they start is settled; yield the starter.
+    """Start runners as forks inside the block, unless that is settled; yields the starter.
 
     torch is imported once for all of them. begun: environment for a server that imports at once, before any request.
     told: called with what a child waits for. lasting: use the server that stays for the next command.

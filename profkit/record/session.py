@@ -263,7 +263,7 @@ class Session:
 
 
 class Recorder(Protocol):
-    """One tool. `record` raises ProfkitError when nothing came of it; `profile` decides whether the run goes on."""
+    """One tool. `record` raises ProfkitError without results; `profile` decides what follows."""
 
     @property
     def name(self) -> str: ...

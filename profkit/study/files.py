@@ -1,4 +1,4 @@
-"""Files of a run directory as launches, samples and ceilings; the processes and devices in them."""
+"""Files of a run directory as launches, samples and ceilings, by process and device."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ TABLE = 6.4
 
 
 def copies(scene: Scene) -> list[Point]:
-    """The copies to show: steps in their order, else the winner's first, then the longest; at most eight."""
+    """Copies to show, at most MOST: steps in order, else the winner's first, then the longest."""
     found = [p for p in scene.points if p.copies]
     if scene.steps:
         return found[:MOST]

@@ -120,7 +120,7 @@ def draw_points(canvas: Canvas, tags: Sequence[Tag]) -> None:
 
 
 def _seen(canvas: Canvas, drawn: Sequence[Point]) -> dict[int, float]:
-    """The area of each point, in the order of drawing: what would cover another one is smaller than it."""
+    """Area of each point, in drawing order; one that would cover another gets half its area."""
     sizes: dict[int, float] = {}
     spots = canvas.pixels(_spots(drawn))
     for at, point in enumerate(drawn):

@@ -21,7 +21,7 @@ from profkit.guest.tensors import weights
 
 @contextlib.contextmanager
 def live(values: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Tensor]) -> Iterator[None]:
-    """Give layers of torch these values once they are initialized, other tensors when registered.
+    """Give torch layers these values once initialized, other tensors when registered.
 
     constructed: the ones they replace. They go by short name and contents, in order.
     """

@@ -28,7 +28,7 @@ getattr(torch.serialization, "set_crc32_options", lambda _: None)(False)
 
 
 def write(value: Any, file: Path, area: staging.Area | None = None) -> None:
-    """Save tensors, those on the device to the area if any with room for them. Raises ProfkitError."""
+    """Save tensors, those on the device in the area if it has room. Raises ProfkitError."""
     if area is not None and 0 < staging.size(value, area.device) <= area.left:
         value = area.put(value)
     size = sum(

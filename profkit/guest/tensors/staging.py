@@ -26,7 +26,7 @@ _MOST, _PART, _BLOCK = 8 << 30, 4, 2 << 20
 
 
 class Area:
-    """One direction of transfer as one process sees it: bytes on the device, used from the start on."""
+    """Device memory of one direction of transfer, as one process sees it; filled from its start."""
 
     def __init__(self, memory: torch.Tensor) -> None:
         self.device, self._memory, self._used = memory.device, memory, 0
@@ -158,7 +158,7 @@ class NotSharedError(RuntimeError):
 
 
 def allocate(bytes_: int, device: torch.device) -> tuple[torch.Tensor, bytes]:
-    """(device memory, its IPC handle). Raises NotSharedError, also where the device has too little free."""
+    """(device memory, its IPC handle). Raises NotSharedError, also for too little free memory."""
     driver, bytes_ = _driver(), -(-bytes_ // _BLOCK) * _BLOCK
     if bytes_ > min(torch.cuda.mem_get_info(device)[0] // _PART, _MOST):
         raise NotSharedError(f"{bytes_} bytes are too many")

@@ -89,7 +89,7 @@ def constants(model: Any, fixed: Collection[str] = ()) -> dict[str, torch.Tensor
 
 
 def by_another_seed(model: Any, again: Callable[[], Any]) -> frozenset[str]:
-    """Names of trained parameters, not constant, that another seed repeats; none where it cannot be constructed."""
+    """Names of non-constant trained parameters that another seed repeats."""
     named = model.named_parameters(remove_duplicate=False) if isinstance(model, torch.nn.Module) else ()
     regular = {name: one for name, one in named if _regular(one)}
     if not regular or too_many(model):
@@ -243,7 +243,7 @@ def alike(one: torch.Tensor, other: torch.Tensor) -> bool:
 def _bare(
     model: Any, taken: Collection[str], missing: Collection[str], constructed: Mapping[str, torch.Tensor]
 ) -> tuple[str, ...]:
-    """Names for which the candidate has no free tensor with as many numbers, in its state or among its attributes."""
+    """Names for which neither its state nor its attributes have a free tensor of that size."""
     module = isinstance(model, torch.nn.Module)
     free = [one for name, one in model.state_dict().items() if name not in taken] if module else []
     for holder in model.modules() if module else [model]:

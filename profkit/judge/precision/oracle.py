@@ -215,7 +215,7 @@ class Case:
         return self._ratio(one, flat(want, index), want.dtype, self._base(n, index))
 
     def _near(self, n: int, have: torch.Tensor) -> bool:
-        """Whether it is right by the size of its error alone, which spares the runs of the reference."""
+        """Whether the error alone is small enough, so that the reference need not run again."""
         want = self._leaves[n][1]
         if have.dtype == want.dtype and identical(have, want):
             return True

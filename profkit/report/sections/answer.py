@@ -99,7 +99,7 @@ def wall_time(study: Study, *, causes: bool = True) -> list[str]:
 
 
 def _held(study: Study) -> str:
-    """What share of the record's GPU time its steps hold, where much of it lies outside; "" else."""
+    """The steps' share of the record's GPU time, if below LEAST_HELD; else ""."""
     whole, one = study.timelines.get(""), next(iter(study.budgets.values()), None)
     if whole is None or one is None or len(study.budgets) > 1 or one.steady.found != "repeating":
         return ""
@@ -235,7 +235,7 @@ def _how_much(study: Study) -> str:
 
 
 def _moved(study: Study, computed: float) -> str:
-    """Copies and fills of an import without a timeline, beside `computed` seconds of kernels; "" without any."""
+    """Copies and fills of an import without a timeline; `computed` [s]: its kernels; "": none."""
     moved = {} if study.launches is None or study.filtered else study.launches.attrs.get("moved", {})
     time = sum(seconds for _, seconds in moved.values())
     if not time > 0:

@@ -72,7 +72,7 @@ def that_matter(study: Study) -> list[Said]:
 
 
 def concerning(study: Study, name: str) -> list[Said]:
-    """The caveats about a part, the reference or the whole, without those beside the answer."""
+    """Caveats about a part, the reference or the whole run, without the ones in ASIDE."""
     mine = {"", study.analysis.reference, name}
     return [one for one in all_caveats(study) if one.code not in ASIDE and mine & set(one.about)]
 
