@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from analyzers.timeline.intervals import Times
 from collectors.frame import distinct
-
-Names = Sequence[str] | NDArray[np.object_] | pd.Series
 
 REPEATS = 3
 """Steps that have to follow each other to be a steady state; convention: fewer have no median apart from themselves."""
@@ -44,50 +42,33 @@ class Steady:
 
 
 def steady_of(ordered: pd.DataFrame, *, after: int = 0, at_most: int = 0) -> Steady:
-    """Steady state of launches in order of start; see steady_state."""
-    starts = ordered["start"].to_numpy(dtype="float64")
+    """Steady state of launches in order of start: numbered ranges, else what repeats.
+
+    A step is what lies between two launches of a kernel that comes at a steady distance; of several such distances
+    the shortest counts that explains about as much of the sequence as any. A launch more in one step, as of a printed
+    loss, does not break it; copies begin none, since they come in chunks. after: steps to pass over beyond cold ones;
+    at_most: then so many, 0 for all.
+    """
+    starts, times = (ordered[name].to_numpy(dtype="float64") for name in ("start", "time"))
     kernels = (ordered["kind"] == "kernel").to_numpy() if "kind" in ordered else np.ones(len(ordered), dtype=bool)
     marks = _marked(ordered["range"]) if "range" in ordered else None
     if marks is not None:
         return _chosen(marks, starts, after, at_most)
-    found = steady_state(ordered["kernel"], starts, kernels=kernels, after=after, at_most=at_most)
-    times = np.where(kernels, ordered["time"].to_numpy(dtype="float64"), 0.0)
+    whole = Steady(0, len(ordered), 1, "all")
+    runs = [run for where in _places(ordered["kernel"], kernels) if (run := _longest_run(where)) is not None]
+    most = max((int(run[-1] - run[0]) for run in runs), default=0)
+    long = [run for run in runs if run[-1] - run[0] >= COVERS * most]
+    marks = min(long, key=lambda run: (run[-1] - run[0]) / len(run[1:]), default=None)
+    if marks is None or marks[-1] - marks[0] < LEAST * len(ordered):
+        return whole
+    found = _chosen(marks, starts, after, at_most)
+    spent = np.where(kernels, times, 0.0)
     # What asked for steps to be passed over asked for less of the program.
-    if found.found == "repeating" and not at_most and times[found.first : found.end].sum() < LEAST * times.sum():
-        return Steady(0, len(ordered), 1, "all")
-    return found
+    asked = found.found != "repeating" or at_most
+    return found if asked or spent[found.first : found.end].sum() >= LEAST * spent.sum() else whole
 
 
-def steady_state(
-    names: Names,
-    starts: Times | None = None,
-    *,
-    kernels: NDArray[np.bool_] | None = None,
-    after: int = 0,
-    at_most: int = 0,
-) -> Steady:
-    """Find the repeating stretch of launches; `begun` [s] tells cold steps apart.
-
-    A step is what lies between two launches of a kernel that comes at a steady distance; of several such distances
-    the shortest counts that explains about as much of the sequence as any. A launch more in one step, as of a printed
-    loss, does not break it. kernels: rows that may begin a step, all unless given: copies come in chunks. after: steps
-    to pass over beyond cold ones; at_most: then so many, 0 for all.
-    """
-    count = len(names)
-    whole = Steady(0, count, 1, "all")
-    runs = [run for where in _places(names, kernels) if (run := _longest_run(where)) is not None]
-    if not runs:
-        return whole
-    most = max(int(run[-1] - run[0]) for run in runs)
-    marks = min(
-        (run for run in runs if run[-1] - run[0] >= COVERS * most), key=lambda run: (run[-1] - run[0]) / len(run[1:])
-    )
-    if marks[-1] - marks[0] < LEAST * count:
-        return whole
-    return _chosen(marks, starts, after, at_most)
-
-
-def _chosen(marks: NDArray[np.int64], starts: Times | None, after: int, at_most: int) -> Steady:
+def _chosen(marks: NDArray[np.int64], starts: Times, after: int, at_most: int) -> Steady:
     """Steps between marks, without cold ones and those to pass over."""
     steps = len(marks) - 1
     passed = min(after + _cold(starts, marks), steps - 1)
@@ -96,10 +77,8 @@ def _chosen(marks: NDArray[np.int64], starts: Times | None, after: int, at_most:
     return Steady(first, end, steps, "after" if after else "repeating", tuple(marks.tolist()))
 
 
-def _cold(starts: Times | None, marks: NDArray[np.int64]) -> int:
+def _cold(starts: Times, marks: NDArray[np.int64]) -> int:
     """Number of warm-up steps: half as long again as the median one."""
-    if starts is None:
-        return 0
     lengths = np.diff(starts[np.minimum(marks, len(starts) - 1)])
     warm = lengths <= COLD * np.median(lengths)
     return int(np.argmax(warm)) if warm.any() else 0
@@ -124,12 +103,10 @@ def _number(path: str) -> int:
     return int(found[1]) if found else -1
 
 
-def _places(names: Names, kernels: NDArray[np.bool_] | None) -> Iterator[NDArray[np.int64]]:
+def _places(names: pd.Series[str], kernels: NDArray[np.bool_]) -> Iterator[NDArray[np.int64]]:
     """Name -> its positions, for names that occur more than REPEATS times."""
     # Of a million launches a copy of the texts is a third of a gigabyte, their places in memory ten megabytes.
-    codes = pd.factorize(names if isinstance(names, pd.Series) else np.asarray(names, dtype=object))[0]
-    if kernels is not None:
-        codes = np.where(kernels, codes, -1)
+    codes = np.where(kernels, pd.factorize(names)[0], -1)
     # Small numbers are sorted by their digits, five times as fast.
     order = np.argsort(codes.astype(np.int16) if len(codes) and codes.max() < 1 << 15 else codes, kind="stable")
     for part in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analyzers.errors import AnalyzeError
-from analyzers.verdicts.speedup import THRESHOLD, word
+from analyzers.verdicts.speedup import word
 from collectors.caveat import Caveat
 
 Array: TypeAlias = NDArray[np.float64]
@@ -195,7 +195,6 @@ def ratio(
     rounds_b: ArrayLike | None = None,
     processes: ArrayLike | None = None,
     *,
-    threshold: float = THRESHOLD,
     spread: float = 0.0,
     resamples: int = RESAMPLES,
 ) -> Ratio:
@@ -219,11 +218,11 @@ def ratio(
     over = None if processes is None else _over_processes(logs, _processes_of(names, rx, processes), resamples)
     if over is not None:
         value, low, high = (math.exp(edge) for edge in (over.value, over.low, over.high))
-        return Ratio(value, low, high, n, verdict(low, high, n, threshold), over.count, over.within)
+        return Ratio(value, low, high, n, verdict(low, high, n), over.count, over.within)
     low, high = (math.exp(edge) for edge in np.quantile(_medians(logs, resamples), _TAILS))
     within = (high - low) / 2 / value
     low, high = widened(value, low, high, spread)
-    return Ratio(value, low, high, n, verdict(low, high, n, threshold), 1, within)
+    return Ratio(value, low, high, n, verdict(low, high, n), 1, within)
 
 
 def widened(value: float, low: float, high: float, spread: float) -> tuple[float, float]:
@@ -235,9 +234,9 @@ def widened(value: float, low: float, high: float, spread: float) -> tuple[float
     return value * math.exp(-below), value * math.exp(above)
 
 
-def verdict(low: float, high: float, n: int, threshold: float = THRESHOLD) -> str:
+def verdict(low: float, high: float, n: int) -> str:
     """Verdict for an interval of a speed-up over n rounds."""
-    return "inconclusive" if n < MIN_ROUNDS else word(low, high, threshold)
+    return "inconclusive" if n < MIN_ROUNDS else word(low, high)
 
 
 @dataclass(frozen=True)

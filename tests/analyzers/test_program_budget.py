@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from analyzers.timeline.budget import budget
 from analyzers.timeline.compare import each_step
-from analyzers.timeline.steady import steady_state
+from analyzers.timeline.steady import steady_of
 from collectors.frame import build
 
 
@@ -225,19 +225,20 @@ def test_the_steady_state_is_found_behind_a_warm_up_and_a_print_now_and_then():
             names.append(name)
             starts.append(now)
             now += 10.0 if number == 0 else 1.0
-    found = steady_state(names, np.array(starts))
+    launched = pd.DataFrame({"kernel": names, "start": starts, "time": 1.0})
+    found = steady_of(launched)
     assert found.found == "repeating"
     assert found.first >= 5 + 14
     # Every step begins with the same kernel, also behind one that printed.
     assert len({names[at] for at in found.marks[:-1]}) == 1
     assert len(found.marks) == found.steps + 1
     assert found.steps >= 9
-    later = steady_state(names, np.array(starts), after=3)
+    later = steady_of(launched, after=3)
     assert (later.steps, later.found) == (found.steps - 3, "after")
 
 
 def test_nothing_repeats_where_nothing_does():
-    found = steady_state([f"k{n}" for n in range(40)])
+    found = steady_of(pd.DataFrame({"kernel": [f"k{n}" for n in range(40)], "start": range(40), "time": 1.0}))
     assert (found.found, found.first, found.end, found.steps) == ("all", 0, 40, 1)
 
 

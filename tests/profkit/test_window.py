@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from analyzers.timeline.budget import budget
-from analyzers.timeline.steady import steady_state
+from analyzers.timeline.steady import steady_of
 from collectors.frame import build
 from profkit import annotation
 from profkit.api import open_run, profile
@@ -176,8 +176,7 @@ def frame_of(count):
 
 
 def test_steps_that_repeat_are_cut_to_those_asked_for():
-    names = frame_of(40)["kernel"].tolist()
-    whole, part = steady_state(names), steady_state(names, after=3, at_most=4)
+    whole, part = steady_of(frame_of(40)), steady_of(frame_of(40), after=3, at_most=4)
     assert (part.first, part.steps) == (whole.first + 6, 4)
     assert part.end == part.first + 8
     one = budget(frame_of(40), after=3, at_most=4)
