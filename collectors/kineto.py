@@ -30,13 +30,7 @@ from collectors.operations import of_launches
 
 WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 CALLS = ("cuda_runtime", "cuda_driver")
-_BEFORE = {
-    "Kernel": "kernel",
-    "Memcpy": "gpu_memcpy",
-    "Memset": "gpu_memset",
-    "Runtime": "cuda_runtime",
-    "Operator": "cpu_op",
-}
+_BEFORE = dict(zip(("Kernel", "Memcpy", "Memset", "Runtime", "Operator"), (*WORK, CALLS[0], "cpu_op"), strict=True))
 _US = 1e-6
 LONG = 20e-6
 """Seconds from which an operator (or a Python function, where stacks were recorded) is kept: shorter ones explain no hole."""

@@ -62,8 +62,9 @@ def read(path: str | Path, *, partial: bool = False) -> pd.DataFrame:
     or "trace"). Raises CollectError naming the line that cannot be read, and for an export without kernels.
     """
     path = Path(path)
-    # The bracket of a memory operation closes the row, so only the newline can be missing after it.
-    text, caveats = whole_text(path, partial, r"(?:\n|[,\s]\"?\[CUDA mem[^\]\n]*\]\"?\s*)\Z")
+    # The bracket of a memory operation closes the row, so only the newline can be missing after it; calls and pages are not read.
+    closes = r"(?:\n|[,\s]\"?\[CUDA mem[^\]\n]*\]\"?\s*|(?:API calls:|== Unified Memory profiling result:)[\s\S]*)\Z"
+    text, caveats = whole_text(path, partial, closes)
     lines = text.split("\n")
     kind, at = _header(path, lines)
     _one_result(path, lines, at, traced=kind == "trace")
@@ -152,7 +153,8 @@ def _summary(path: Path, rows: pd.DataFrame, caveats: list[Caveat], partial: boo
         raise CollectError(f"{path}, line {wrong[0]}: expected a number of calls", fix="export again")
     share = numbers(path, rows["time(%)"], {"%": 0.01, "": 0.01})
     _, mean, *_ = (numbers(path, rows[column], _TIME) for column in ("time", "avg", "min", "max"))
-    sections = rows.get("type", pd.Series("", rows.index))
+    # A row without a type is of the section above it.
+    sections = rows.get("type", pd.Series("", rows.index)).replace("", np.nan).ffill().fillna("")
     gpu = sections.isin(("", "GPU activities")).to_numpy()
     if not gpu.any():
         fix = "check that the program runs kernels and that nvprof knows the device"

@@ -46,7 +46,10 @@ _COLUMNS = {
 }
 """What a column is here, by its name without case and marks; what is not here may be a counter."""
 _SUMMARY = {"Name", "Calls", "TotalDurationNs"}
-_CALL, _SUFFIX = r"hip[A-Z]|hsa_|roctx|__hip", r"( \[clone )?\.kd\]?$"
+_CALL, _SUFFIX = (
+    r"hip[A-Z]|hsa_|roctx|__hip|(?:KERNEL_DISPATCH|MEMORY_(?:COPY|ALLOCATION)|SCRATCH_MEMORY|\w+_API)$",
+    r"( \[clone )?\.kd\]?$",
+)
 _FACT = re.compile(
     r".*(?:id|size|count|ns|index|perworkgroup|perworkitem|timestamp)|scr|sgpr|accumvgpr|fbar|sig|obj|kind",
     re.IGNORECASE,
@@ -213,13 +216,8 @@ def _by_dispatch(path: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str
 def _summary(path: Path, rows: pd.DataFrame, caveats: list[Caveat], partial: bool) -> pd.DataFrame:
     """A summary of kernels or copies: a row each with its `instances`, `time` the mean of one."""
     names = rows["Name"]
-    if names.eq("KERNEL_DISPATCH").any():
-        raise CollectError(
-            f"{path}: a summary of rocprofv3 by domain, which lists no kernels",
-            fix="give the kernel_stats.csv or kernel_trace.csv beside it",
-        )
     if names.str.match(_CALL).all():
-        what = f"{path}: a summary of the host's calls, which lists no kernels"
+        what = f"{path}: a summary of calls or of domains, which lists no kernels"
         raise CollectError(what, fix="give the kernels' stats")
     count, time = numbers(path, rows["Calls"]), numbers(path, rows["TotalDurationNs"]) / 1e9
     if not (count > 0).all() or np.isnan(time).any():

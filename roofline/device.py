@@ -18,7 +18,6 @@ vector clock.
 """
 
 NAN = math.nan
-_AMD = re.compile(r"\bAMD\b|Radeon|Instinct|\bgfx\d")
 
 
 @dataclass(frozen=True)
@@ -99,11 +98,6 @@ def _spec(row: Mapping[str, Any]) -> DeviceSpec:
         launch=row.get("launch_us", NAN) * 1e-6,
         note=row.get("note", ""),
     )
-
-
-def of_amd(device: Mapping[str, Any]) -> bool:
-    """Whether a device as a manifest keeps it is AMD's, which NVIDIA's tools do not count."""
-    return device.get("kind") == "rocm" or bool(_AMD.search(str(device.get("name", ""))))
 
 
 def find_spec(

@@ -24,12 +24,13 @@ from profkit.record.ceilings import KINDS, device_facts
 from profkit.rundir.directory import RUNS, Run, create_run, now
 from profkit.rundir.files import sha256
 from profkit.rundir.manifest import Capture, Command, Counters, FileRef, Manifest, SampleInfo
-from roofline.device import find_spec, of_amd
+from roofline.device import find_spec
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FOLDER = "imported"
+_AMD = re.compile(r"\bAMD\b|Radeon|Instinct|\bgfx\d")
 
 
 @dataclass
@@ -112,7 +113,9 @@ def import_files(
         frames = _copied(run, found, partial, scrub)
         manifest = run.manifest
         manifest.device = _device(found, device)
-        manifest.counters = _counters(found, format_of("rocprof") if of_amd(manifest.device) else found[0].format)
+        manifest.counters = _counters(
+            found, format_of("rocprof") if manifest.device["kind"] == "rocm" else found[0].format
+        )
         manifest.commands = [Command("import", ["profkit", "import", *(one.path.name for one in found)])]
         manifest.caveats = [
             Caveat(f"a file could not be imported: {error}", "its launches are missing here", error.fix)
@@ -223,7 +226,7 @@ def _device(found: Sequence[_Found], device: str) -> dict[str, Any]:
     cc = next((cc for one in found for cc in one.named("cc")), "")
     label = name or (f"unknown device of compute capability {cc}" if cc else "unknown device")
     known: dict[str, Any] = {"cc": cc} if cc else {}
-    vendor = found[0].format.vendor
+    vendor = "amd" if _AMD.search(label) else found[0].format.vendor
     return {"kind": KINDS.get(vendor, vendor), "name": label, **known, **device_facts(facts[0] if facts else {})}
 
 

@@ -16,7 +16,6 @@ from profkit.report.layout import cut
 from profkit.report.messages import bound_why, language, named, say, spaced, translated
 from profkit.report.names import short_name
 from roofline import units
-from roofline.device import of_amd
 
 if TYPE_CHECKING:
     from analyzers.kernels.source_lines import Line
@@ -161,7 +160,7 @@ def runnable(text: str, study: Study) -> str:
     if manifest.sample.path:
         return text.replace("profkit profile SAMPLE", f"profkit profile {shlex.quote(manifest.sample.path)}")
     program = shlex.join(manifest.program) if manifest.program else "COMMAND"
-    if of_amd(manifest.device):
+    if manifest.device.get("kind") == "rocm":
         return _COMMAND.sub(f"rocprofv3 --pmc FETCH_SIZE WRITE_SIZE --output-format csv -- {program}", text)
     return _COMMAND.sub(lambda found: f"profkit profile --ncu --deep{found[1] or ''} -- {program}", text)
 

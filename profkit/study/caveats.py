@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from collectors.caveat import Caveat
 from profkit.study.declared import outside_ranges
-from roofline.device import of_amd
 
 if TYPE_CHECKING:
     from profkit.rundir.manifest import Impl
@@ -40,7 +39,7 @@ def _of_ceilings(study: Study) -> Iterator[Caveat]:
         yield Caveat(
             f"no ceiling is known for {roof.device}",
             "no roofline, no lower bound, no share of peak"
-            + ("" if of_amd(study.manifest.device) else " but ncu's own of DRAM"),
+            + ("" if study.manifest.device.get("kind") == "rocm" else " but ncu's own of DRAM"),
             "name the GPU: `profkit import FILE --device NAME`"
             if unnamed
             else "add it to roofline/devices.toml, with its source",

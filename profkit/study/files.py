@@ -25,23 +25,11 @@ from roofline.device import find_spec
 if TYPE_CHECKING:
     from profkit.study.study import Study
 
-NO_LAYER_TIME = Caveat(
-    "not in this export: time",
-    "no rates, no shares, no place on the roofline",
-    "import what trtexec writes with --exportProfile beside it",
-)
-NO_TIME = Caveat(
-    "not in this export: time",
-    "no rates, no shares, no place on the roofline",
-    "ask ncu for `--section SpeedOfLight`, or for gpu__time_duration.sum among its --metrics",
-    "no-time",
-)
-_UNTIMED = {
-    "trtexec": NO_LAYER_TIME,
-    "rocprof": Caveat(
-        NO_TIME.what, NO_TIME.how_much, "import the kernel_trace.csv of `rocprofv3 --kernel-trace` beside it", "no-time"
-    ),
+_TIMES = {
+    "trtexec": "import what trtexec writes with --exportProfile beside it",
+    "rocprof": "import the kernel_trace.csv of `rocprofv3 --kernel-trace` beside it",
 }
+"""What to do about an export without times, by the tool that wrote it."""
 ORDER = ("counters", "layers", "times", "timeline")
 
 
@@ -132,7 +120,10 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
     merged: pd.DataFrame = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
     if "time" not in merged or merged["time"].isna().all():
         merged = merged.assign(time=math.nan)
-        caveats.append(_UNTIMED.get(next(iter(merged["tool"].unique()), ""), NO_TIME))
+        fix = "ask ncu for `--section SpeedOfLight`, or for gpu__time_duration.sum among its --metrics"
+        lost = "no rates, no shares, no place on the roofline"
+        fix = _TIMES.get(next(iter(merged["tool"].unique()), ""), fix)
+        caveats.append(Caveat("not in this export: time", lost, fix, "no-time"))
     merged.attrs["moved"] = moved if ranged else {}
     merged.attrs["caveats"] = [*caveats, *_left_out([capture for capture, _ in used], every)]
     return merged

@@ -174,3 +174,25 @@ def test_metrics_are_refused_by_name(tmp_path):
     )
     with pytest.raises(CollectError, match="metrics or events of nvprof"):
         collectors.read(tmp_path / "m.csv")
+
+
+def test_a_row_without_a_type_is_of_the_section_above_it(tmp_path):
+    path = tmp_path / "log.csv"
+    rows = ('"GPU activities",60.00%,3.0000ms', ",40.00%,2.0000ms", '"API calls",90.00%,9.0000ms', ",10.00%,1.0000ms")
+    names = ("axpy(int)", "[CUDA memset]", "cudaLaunchKernel", "cudaFree")
+    text = "".join(f'{row},1,1.0000ms,1.0000ms,1.0000ms,"{name}"\n' for row, name in zip(rows, names, strict=True))
+    path.write_text(f"Type,Time(%),Time,Calls,Avg,Min,Max,Name\n{text}")
+    assert nvprof.read(path)["kernel"].tolist() == ["axpy(int)", "[CUDA memset]"]
+
+
+def test_what_is_cut_behind_the_rows_of_the_gpu_loses_none(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_text(
+        "            Type  Time(%)      Time     Calls       Avg       Min       Max  Name\n"
+        " GPU activities:  100.00%  3.0000ms         1  3.0000ms  3.0000ms  3.0000ms  axpy(int)\n"
+        "      API calls:   99.00%  9.0000ms         1  9.0000ms  9.0000ms  9.0000ms  cudaMal"
+    )
+    assert nvprof.read(path)["kernel"].tolist() == ["axpy(int)"]
+    path.write_text(path.read_text().partition("\n      API")[0])
+    with pytest.raises(CollectError, match="cut"):
+        nvprof.read(path)
