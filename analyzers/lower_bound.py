@@ -196,7 +196,7 @@ def combine(
     flops_matter: bool = True,
     l2_bytes: float = NAN,
 ) -> tuple[Work | None, tuple[Caveat, ...]]:
-    """The work that sets the lower bound, and where the counts of it disagree.
+    """(the work that sets the lower bound, caveats where its counts disagree).
 
     That is the declared work, its unknown numbers taken from the modelled one; None when neither is given:
     counts are no lower bound. A difference above AGREE in FLOP or bytes is a caveat that names both numbers

@@ -181,11 +181,11 @@ def rule(name: str, *needs: tuple[str, ...], level: str = KERNEL) -> Callable[[T
 class Finding:
     """One reason why time is lost.
 
-    upper_bound: seconds of one call that could be won at most, never more than lie between its time and the lower bound;
-    ratio: that over the implementation's time (of "host", over the caller's). win: the seconds of the bound that no
-    finding before it claims, so that wins add up: those about one kernel, and those about the whole call, speak of the
-    same seconds. likely: the seconds of the bound that good kernels win. covers: as of its Case. recorded: of a program, the bound over its
-    step as recorded (`ratio` is over what that takes at least where nobody records it); NaN of all else.
+    upper_bound: most seconds a call could win, never more than lie between its time and the lower bound. ratio: that over
+    the implementation's time (of "host": the caller's). likely: seconds of the bound that good kernels win.
+    win: seconds of the bound that no earlier finding claims, so that wins add up: findings about a kernel and about its
+    call claim the same seconds. covers: as in its Case.
+    recorded: of a program, the bound over its step as recorded, while `ratio` is over the step unrecorded, at least; else NaN.
     severity: "time" (a bound is given), "host" (the bound is on the caller's time, outside the device's),
     "hint" (no bound) or "collect" (the rule could not decide).
     """

@@ -169,19 +169,17 @@ class Verdict(msgspec.Struct, frozen=True):
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Evidence for a verdict on one implementation; unknown fields keep their default.
 
-    `status`, `reason`: of the check (ok, mismatch, crash, ...); `unsound`: what compute-sanitizer found in its own
-    kernels. `passing`: trivial answers that pass for the task; `random`: the reference draws its answers. `ratio`:
-    verdict of the interval of the speed-up, which calls no effect below `threshold` one; `clocks`: what two clocks say
-    of it where they contradict each other. `time` [s] of a call; `hard` [s]: the least that the task's model allows;
-    `counted_hard` [s]: the least that its own counted work allows, NaN when nothing was counted; `share`: its counted
-    work over the model's. `used`, `task`: a precision below the task's, unless it is allowed. `own_ran`: whether a
-    kernel of its own source ran (None: not known); `unbuilt`: a compiler refused it. `by_caller`: a GPU's work was
-    timed by its caller, since the GPU's own clocks saw no work of somebody's. `caller`: the speed-up for one who waits for each
-    call, where it is not the device's. `slower`:
-    times by which `load` may have made a side slower.
-    `switched`: it sets torch's switches in its calls.
-    `fragile`: a note for each unusual input that it is wrong on, refuses, crashes or hangs on. `still`: outputs of several that were the
-    same for all inputs. `served`: what is said of a speed-up over the shapes of a program.
+    `status`, `reason`: of the check (ok, mismatch, crash, ...). `unsound`: compute-sanitizer's findings in its own kernels.
+    `passing`: trivial answers that pass for the task; `random`: the reference draws its answers.
+    `ratio`: verdict of the speed-up's interval, "same" within `threshold`. `clocks`: the speed-ups of two clocks that
+    contradict each other. `slower`: factor by which `load` may have slowed a side.
+    `time` [s] of a call; `hard` [s]: its least by the task's model; `counted_hard` [s]: by its own counted work, NaN without
+    counters; `share`: counted work over the model's.
+    `used`, `task`: a precision below the task's, unless allowed; "" else. `own_ran`: whether a kernel of its own source ran
+    (None: not known); `unbuilt`: a compiler refused it. `switched`: it sets torch's switches in its calls.
+    `by_caller`: timed by the caller's clock, as the GPU's clocks saw no work of some side. `caller`: the speed-up for a
+    caller who waits, where it differs. `fragile`: a note for each unusual input that it fails on or refuses.
+    `still`: outputs, of several, that were the same for all inputs. `served`: conditions of a speed-up over a program's shapes.
     """
 
     impl: str

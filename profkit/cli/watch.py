@@ -39,8 +39,8 @@ Files = Mapping[Path, tuple[int, int]]
 def watch_(folder: Path, server: bool, quiet: bool, **options: Any) -> int:
     """Measure the sample in FOLDER, and again at each save, until Ctrl-C (exit code 130).
 
-    Each time the first line, the change against the last save ("1.76x -> 1.92x") and what became worse. A save that does
-    not load is told, and watching goes on. Counters are left to `profkit profile`.
+    Each time it prints the first line, the change since the last save ("1.76x -> 1.92x") and what became worse. After a
+    save that does not load it goes on watching. Counters are left to `profkit profile`.
 
     \b
     profkit watch S1/ICVXKH --device cpu

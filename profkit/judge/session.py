@@ -107,7 +107,7 @@ class Session(Modes):
             self._ceilings()
 
     def _with_other_weights(self, sound: list[Implementation]) -> list[Implementation]:
-        """Candidates that are right with other weights too, and again with those that were timed."""
+        """Candidates that are right with other weights too, and again with the timed ones."""
         left = self._hold(sound, cases.quietly(self._weight_trials()))
         return [one for one in left if not one.gone and (not self._held or self._restored(one))]
 

@@ -147,13 +147,12 @@ def run(
 ) -> Exit:
     """Start `argv`, copy its output to `log`, wait for its end.
 
-    `limit`: seconds, or a function that is called many times a second with those since the start; it returns the moment (same
-    clock) after which the child counts as hung unless a compiler is at work, None for no limit. A hung child is killed with
-    everything it started. KeyboardInterrupt kills it too and is raised again. `memory`: bytes of host memory it and what it
-    started may have together, 0 for no limit; files that are mapped, such as libraries, do not count. `hand_over`: files and
-    sockets that go to the child and are closed here. `live`: a program's own streams and signals, closed here; its
-    KeyboardInterrupt is the second. A FAMILY of its own in `env`: 16 letters by which the child and what it starts are known,
-    drawn unless given. Raises CannotProfileError on other systems than Linux.
+    limit: seconds, or a function of the seconds since the start, polled many times a second, that returns the second after
+    which the child counts as hung unless a compiler is at work; None for no limit. A hung child is killed with everything
+    it started; so it is on KeyboardInterrupt, which is raised again (with `live` on the second one).
+    memory: host bytes of it and what it started together, without mapped files; 0 for no limit. hand_over: files and sockets
+    for the child, closed here. live: a program's own streams and signals, closed here. env: FAMILY in it, 16 letters, marks
+    the child and what it starts; drawn unless given. Raises CannotProfileError on other systems than Linux.
     """
     demand_linux()
     began = time.monotonic()

@@ -44,8 +44,8 @@ class Hot:
 def hottest(frame: pd.DataFrame, number: int) -> Hot:
     """The `number` kernels with the longest summed time of a launches frame, without NCCL's.
 
-    ncu matches the function's base name, so other instances of a hot template are counted where one is chosen: the
-    invocations are those that meet as few of them as possible.
+    ncu matches base names, so a chosen invocation also counts other instances of a hot template. Invocations are chosen to
+    hit as few of those as possible.
     """
     kernels = frame[(frame["kind"] == "kernel") & ~frame["kernel"].str.contains(COMMUNICATION)]
     if "start" in kernels:

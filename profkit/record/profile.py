@@ -39,12 +39,13 @@ def profile(
 ) -> Run:
     """Measure a sample's folder, a callable with its arguments, or a Program.
 
-    Keyword options are Request's fields. `answer` is called with what is known once the verdicts are, and again when they may
-    have changed; the run that is returned has the last word. A callable is timed in this process on the arguments as they are. Raises
-    ProfkitError for a folder that is no sample and for an option that cannot apply, CannotProfileError when what was
-    insisted on cannot be had, ProgramFailedError when a program ended badly before a kernel was captured; the run
-    directory is there once anything was started. A candidate that is wrong or crashes is a result, not an exception,
-    and so is a program that fails after kernels were captured (manifest: status, exit_code).
+    Keyword options are Request's fields. answer: called with the run once its verdicts are known, and again when they may
+    have changed; the returned run decides. A callable is timed in this process, on the arguments as they are.
+
+    Raises ProfkitError for a folder that is no sample or an option that cannot apply, CannotProfileError where something
+    required is unavailable, ProgramFailedError where a program fails before any kernel is captured. A candidate that is
+    wrong or crashes is a result, and so is a program that fails later (manifest: status, exit_code). The run directory
+    exists once anything was started.
     """
     wanted = request or Request(**options)
     session = prepare(_resolve(target, arguments), wanted, progress)

@@ -72,11 +72,10 @@ class Ended:
 class Session:
     """A target being recorded.
 
-    device: the one expected, "cuda" or "cpu"; the runner has the last word for "auto". frames: the launches that were captured,
-    by tool. hot: the ranking of the kernels. chosen: the candidates to run. answer: called with what is known of the run as
-    soon as its verdicts are, and again when they may have changed. stopped: whether
-    the program was told to end. spent: seconds of checks and timing, builds and waits for others apart. ahead: ncu's
-    runner, started beside the judge.
+    device: the one expected, "cuda" or "cpu"; for "auto" the runner decides. chosen: candidates to run. frames: captured
+    launches by tool. hot: the ranking of the kernels. answer: called with the run once its verdicts are known, and again when
+    they may have changed. stopped: the program was told to end. spent: seconds of checks and timing, without builds and
+    waits. ahead: ncu's runner, started beside the judge.
     """
 
     target: Target

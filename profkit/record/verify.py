@@ -64,9 +64,9 @@ def verify(
 ) -> Verified:
     """Run `argv` in this folder with and without a change, after one warm-up pair.
 
-    change: a candidate (.py) or a patch for `git apply`, tried in a copy of the folder. timed: a pattern whose group is the
-    time that the program prints, in s unless a unit follows it, "" for that of the process. same: a file that it writes, compared in the place of stdout.
-    Raises ProgramFailedError where either side fails.
+    change: a candidate (.py) or a patch for `git apply`, tried in a copy of the folder. timed: a pattern with a group for
+    the time that the program prints, in s unless a unit follows; "": time the process. same: a file it writes, to compare
+    instead of stdout. Raises ProgramFailedError where either side fails.
     """
     taken: tuple[list[float], list[float]] = ([], [])
     told: tuple[list[str], list[str]] = ([], [])

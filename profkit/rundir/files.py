@@ -1,7 +1,7 @@
 """Atomic files, full disks, and temporary folders of killed processes.
 
-What is made for a while carries its owner's mark in its name: the machine, the number of the process. Whoever makes the
-next such thing removes those of owners that are gone.
+A temporary file carries its owner's mark in its name: machine and process number. The next process to make one
+removes those of owners that have ended.
 """
 
 from __future__ import annotations

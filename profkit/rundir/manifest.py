@@ -113,8 +113,8 @@ class Impl(msgspec.Struct):
     `status`: ok, mismatch, nan, wrong-shape, wrong-dtype, wrong-device, wrong-type, compile-error,
     load-error, error, crash, corrupt (the CUDA context died), hang, memory-limit, or skipped; or
     mutates-inputs, stops-computing (its timed calls are wrong), wrong-gradient (where gradients were asked for).
-    `reason` is one line; `tail` the last lines it printed. `kernels`: those its source defines. `fragile`: unusual inputs, which nothing says it has to take, on which
-    it is wrong all the same, each with what was seen.
+    `reason` is one line; `tail` the last lines it printed. `kernels`: those its source defines.
+    `fragile`: unusual inputs outside the declared domain on which it is wrong, each with what was seen.
     """
 
     name: str
@@ -275,13 +275,13 @@ class Manifest(msgspec.Struct):
 
     `precision`: what floating inputs and weights were cast to, "" for nothing. `task`: the types (float32, ...)
     of the reference's inputs, weights and outputs. `inputs`: each input as "float32 [16, 1024]", a view with its
-    strides, a number as itself. `isolated`: the reference and each candidate ran in processes
-    of their own. `shapes`: what of get_more_inputs() was timed as well; `passes`: what of the gradients; `served`: how a program calls them. `probe`: what was
-    found of the task: its `precision` (type, bits of the reference), the bits `required`, trivial answers `passing`. `allowed`: precisions (tf32, bf16, ...) below the
-    task's own in which a candidate may compute all the same. `perturbed`: with --perturb. `campaign`: the campaign that
-    this run belongs to and its piece of it, "" for none. `window`: the part of a program that was asked for; `hot`: of how many
-    kernels launches were counted, the longest of a program's, 0 where nobody chose them so. `owner`: the process that
-    measures (files.owner); a run that was running when it ended is read as interrupted.
+    strides, a number as itself. `isolated`: the reference and each candidate ran in processes of their own.
+    `shapes`: timed shapes of get_more_inputs(); `passes`: timed passes with gradients; `served`: shares of calls by shape.
+    `probe`: found of the task: `precision` (type, bits of the reference), bits `required`, trivial answers `passing`.
+    `allowed`: precisions (tf32, bf16, ...) below the task's own in which a candidate may compute.
+    `perturbed`: times under other conditions (--perturb). `campaign`: the campaign and this item of it, "" for none.
+    `window`: the part of a program asked for; `hot`: how many of its longest kernels were counted, 0 without --hot.
+    `owner`: the measuring process (files.owner); a run still "running" after its end is read as interrupted.
     """
 
     sample: SampleInfo

@@ -76,8 +76,9 @@ def bootstrapped(
 ) -> list[str] | None:
     """The command that runs `argv` and writes its GPU activity to `out`; None without Python.
 
-    window: words of profkit.torch_tools.trace; `out` "-": a tool outside is notified. module: another one that takes `out` and the program. Known are python [options] FILE, -m MODULE
-    and -c CODE, scripts with python in their first line, and torchrun, whose ranks write a file each.
+    window: words of profkit.torch_tools.trace. out: "-" notifies an outside tool. module: what runs with `out` and the
+    program. Known are python [options] FILE, -m MODULE and -c CODE, scripts with python in their first line, and torchrun,
+    where each rank writes a file.
     """
     launched = _launched(argv)
     if launched is not None:

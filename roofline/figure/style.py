@@ -107,7 +107,7 @@ def colours(impls: Iterable[str], look: Theme) -> dict[str, str]:
 
 
 def markers(impls: Iterable[str]) -> dict[str, str]:
-    """A marker for every implementation, so that they are told apart without their colour."""
+    """A marker for every implementation, to distinguish them without colour."""
     return {name: OUTLINES[shape(place)] for name, place in places(impls).items()}
 
 

@@ -91,8 +91,8 @@ class Result:
 class Plan:
     """How long to time: `budget` [s] or until every median is known to `target` (a share).
 
-    At least `least` and at most `most` rounds of `trials` trials are made, of one trial beyond the budget; after DECIDING
-    rounds no more than are `enough`. seed: of the order.
+    Rounds: from `least` to `most`, of `trials` trials each, of one trial beyond the budget; after DECIDING rounds it stops
+    once `enough(samples)`. seed: of the order.
     """
 
     budget: float

@@ -297,7 +297,7 @@ def unlike(model: Any, names: Collection[str], seed: int, *, signs: bool) -> dic
 def _each(
     model: Any, names: Collection[str], change: Callable[[torch.Tensor], torch.Tensor]
 ) -> dict[str, torch.Tensor]:
-    """These tensors of a model changed, one value for those that alias each other."""
+    """These tensors of a model changed; aliases of one tensor share one value."""
     state = {name: value for name, value in model.state_dict().items() if name in names}
     once = {(value.data_ptr(), value.shape): value for value in state.values()}
     new = {key: change(value) for key, value in once.items()}

@@ -1,7 +1,7 @@
 """compute-sanitizer: the exact command line, and how it says that it cannot work.
 
-One tool a run, one candidate a run: an error in device code destroys the context, so nothing after it could be
-checked, and whose error it was is beyond caveat.
+One tool and one candidate a run: an error in device code destroys the context, so nothing after it could be checked.
+Alone, the error is certainly the candidate's.
 """
 
 from __future__ import annotations
