@@ -336,10 +336,15 @@ def metrics_for(names: Iterable[str], cc: str) -> tuple[str, ...]:
 
     cc: compute capability, "9.0". Raises CollectError on an unknown counter or an unreadable cc.
     """
-    _check_chip(cc)
-    recipes = [
-        recipe for name in names for recipe in _counter(name).recipes["nvidia"] if recipe.ask and recipe.covers(cc)
-    ]
+    wanted = list(names)
+    try:
+        capability(cc)
+    except ValueError as error:
+        raise CollectError(str(error)) from error
+    if strange := [name for name in wanted if name not in COUNTERS]:
+        raise CollectError(f"no counter {strange[0]!r}", fix="see the table in collectors/counters.py")
+    every = (recipe for name in wanted for recipe in COUNTERS[name].recipes["nvidia"])
+    recipes = [recipe for recipe in every if recipe.ask and recipe.covers(cc)]
     return tuple(dict.fromkeys(metric for recipe in recipes for metric in recipe.metrics))
 
 
@@ -359,16 +364,3 @@ def evaluate_columns(columns: Mapping[str, Column], cc: str, vendor: str = "nvid
             value = recipe.value(columns)
             found[name] = value if name not in found else np.where(np.isnan(found[name]), value, found[name])
     return found
-
-
-def _counter(name: str) -> Counter:
-    if name not in COUNTERS:
-        raise CollectError(f"no counter {name!r}", fix="see the table in collectors/counters.py")
-    return COUNTERS[name]
-
-
-def _check_chip(cc: str) -> None:
-    try:
-        capability(cc)
-    except ValueError as error:
-        raise CollectError(str(error)) from error

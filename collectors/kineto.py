@@ -108,6 +108,7 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
     # Kernels of AMD count devices otherwise than the list does; where all are of one product it does not matter.
     alike = next(iter(devices.values())) if len({one.get("name") for one in devices.values()}) == 1 else {}
     numbers = [int(one["args"].get("device", 0)) for one in work]
+    owners = [devices.get(number, alike) for number in numbers]
     named = {one["args"].get("External id"): one for one in events if one.get("cat") == "cpu_op" and "args" in one}
     operations = {number: one for number, one in named.items() if number and not _ROUND.match(str(one["name"]))}
     operation, call = of_launches(work, calls, operations, _askers(work, made, operations))
@@ -119,8 +120,8 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
         "stream": [f"{number}:{one['args'].get('stream', '')}" for number, one in zip(numbers, work, strict=True)],
         "process": _processes(events, work, made),
         "kind": [WORK[one["cat"]] for one in work],
-        "device": [str(devices.get(number, alike).get("name", number)) for number in numbers],
-        "cc": [_capability(devices.get(number, alike)) for number in numbers],
+        "device": [str(one.get("name", number)) for one, number in zip(owners, numbers, strict=True)],
+        "cc": [f"{one['computeMajor']}.{one['computeMinor']}" if "computeMajor" in one else "" for one in owners],
         "grid": [_triple(one["args"].get("grid")) for one in work],
         "block": [_triple(one["args"].get("block")) for one in work],
         "bytes": [float(one["args"].get("bytes", np.nan)) for one in work],
@@ -252,10 +253,6 @@ def _correlation(event: Mapping[str, Any]) -> Any:
 
 def _ns(microseconds: Any) -> int:
     return round(float(microseconds) * 1000)
-
-
-def _capability(device: Mapping[str, Any]) -> str:
-    return f"{device['computeMajor']}.{device['computeMinor']}" if "computeMajor" in device else ""
 
 
 def _triple(value: Any) -> str:

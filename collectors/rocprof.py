@@ -86,7 +86,11 @@ FABRIC = Caveat(
 def sniff(head: str, path: Path) -> bool:
     """Whether a file is rocprofv3's database, or begins with a header of rocprof."""
     if head.startswith("SQLite format 3"):
-        return _is_rocpd(path)
+        try:
+            with open_base(path, _FIX) as base:
+                return any(name.startswith("rocpd_") for name in tables_of(base))
+        except CollectError:
+            return False
     first = next((line for line in head.splitlines() if line.strip()), "")
     try:
         names = set(_ours(next(csv.reader([first]), [])))
@@ -246,15 +250,6 @@ def _ours(header: Sequence[str]) -> list[str]:
 
 def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
-def _is_rocpd(path: Path) -> bool:
-    """Whether a SQLite database is one of rocprofv3."""
-    try:
-        with open_base(path, _FIX) as base:
-            return any(name.startswith("rocpd_") for name in tables_of(base))
-    except CollectError:
-        return False
 
 
 def _read_rocpd(path: Path) -> pd.DataFrame:

@@ -31,14 +31,10 @@ def authored_names(source: str) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             found.update(_global_functions(node.value))
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and any(map(_is_jit, node.decorator_list)):
-            found.add(node.name)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            targets = (one.func if isinstance(one, ast.Call) else one for one in node.decorator_list)
+            found |= {node.name} if any(ast.unparse(one) in _JIT for one in targets) else set()
     return found
-
-
-def _is_jit(decorator: ast.expr) -> bool:
-    target = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return ast.unparse(target) in _JIT
 
 
 def _global_functions(text: str) -> Iterator[str]:

@@ -81,7 +81,9 @@ def idle_causes(
     if host is None or calls is None or calls.empty:
         return found | {"unknown": float(lengths.sum())}
     told = _Gaps.of(gaps, part, calls)
-    pauses = _pauses(calls)
+    busy = union(calls)
+    # Nothing is known before the first call and after the last.
+    pauses = np.column_stack((busy[:-1, 1], busy[1:, 0]))
     quiet = pauses[pauses[:, 1] - pauses[:, 0] >= AWAY]
     away = told.away(quiet)
     if np.count_nonzero(away) > max(MOST_AWAY * steps, MOST_SHARE * len(part)):
@@ -189,12 +191,6 @@ def _asked(calls: pd.DataFrame, part: pd.DataFrame, rows: NDArray[np.int64]) -> 
         caller = np.where((caller < 0) & (last >= 0), graphs.index.to_numpy()[order][last], caller)
     asked = calls["start"].reindex(caller).to_numpy(dtype="float64")
     return asked, caller
-
-
-def _pauses(calls: pd.DataFrame) -> Times:
-    """Stretches without any CUDA call; nothing is known before the first and after the last."""
-    busy = union(calls)
-    return np.column_stack((busy[:-1, 1], busy[1:, 0]))
 
 
 def _engaged(calls: pd.DataFrame, pauses: Times, quiet: Times, window: tuple[float, float]) -> dict[str, float]:

@@ -54,12 +54,13 @@ def part(
     given = {work.source: work for work in works}
     added, hardware = counted
     row = _time_row(name, timed, added)
+    needed = [lower_bound_time(work, roofline).flop_time for work in (*works, hardware) if work is not None]
     least, found = combine(
         given.get("declared"),
         given.get("modelled"),
         hardware,
         impl=name,
-        flops_matter=_flops_matter(row["time"], [*works, hardware], roofline),
+        flops_matter=not all(seconds < MATTERS * row["time"] for seconds in needed),
         l2_bytes=l2_bytes,
     )
     return Part(row, hardware, least, [*found, *_slower_when_counted(row)])
@@ -168,12 +169,6 @@ def lower_bound_row(one: Part, lower_bound: LowerBounds | None) -> dict[str, Any
         "compulsory_bytes": one.least.bytes,
         "compulsory_ratio": moved / one.least.bytes if one.least.bytes > 0 else NAN,
     }
-
-
-def _flops_matter(time: float, works: Sequence[Work | None], roofline: Roofline) -> bool:
-    """Whether some count of operations would take MATTERS of the time [s] at its peaks."""
-    needed = [lower_bound_time(work, roofline).flop_time for work in works if work is not None]
-    return not all(seconds < MATTERS * time for seconds in needed)
 
 
 def _time_row(name: str, timed: timing.Timed | None, added: Mapping[Any, Any] | None) -> dict[str, Any]:

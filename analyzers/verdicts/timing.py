@@ -130,24 +130,20 @@ def spreads(chosen: pd.DataFrame, every: pd.DataFrame | None = None, spread: flo
         slow = rows["throttle"].fillna(0).astype("int64") & _THROTTLE
         host = _median(kept["host"])
         figures = summary(*(kept[name].to_numpy() for name in ("seconds", "block", "process")))
+        if figures.processes == 1 and figures.median > 0:
+            low, high = widened(figures.median, figures.low, figures.high, spread)
+            figures = replace(figures, low=low, high=high)
         found[str(impl)] = Timed(
             str(impl),
             str(rows["method"].iloc[0]),
             str(rows["l2"].iloc[0]),
-            _with_spread(figures, spread),
+            figures,
             aside.get(str(impl), NAN) if math.isnan(host) else host,
             _median(kept["sm_clock"]),
             len(rows) - len(kept),
             float(slow.ne(0).mean()),
         )
     return found
-
-
-def _with_spread(found: Spread, spread: float) -> Spread:
-    if found.processes > 1 or not found.median > 0:
-        return found
-    low, high = widened(found.median, found.low, found.high, spread)
-    return replace(found, low=low, high=high)
 
 
 def _submitting(every: pd.DataFrame) -> dict[str, float]:
@@ -312,11 +308,6 @@ def explained(caveat: Caveat, rows: Mapping[str, Mapping[str, Any]], reference: 
     much = f"{pace:.3g} x, above {_EXCESSIVE:.3g} x; the peak of {ours} is {more:.3g} x that of {theirs}"
     fix = "nothing where that precision is allowed; else compare at the same one"
     return Caveat(what, much, fix, f"{EXCESSIVE}-explained", caveat.about)
-
-
-def timed_again(timings: pd.DataFrame, method: str) -> set[str]:
-    """Implementations with fresh samples of `method`, taken after being found the fastest."""
-    return set(timings.loc[timings["method"] == f"{method}-first", "impl"].astype(str))
 
 
 CLEAR = 3.0

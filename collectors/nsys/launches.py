@@ -135,10 +135,12 @@ def _sizes(part: pd.DataFrame) -> Any:
 
 
 def _summary(frame: pd.DataFrame) -> pd.DataFrame:
-    names, ranges = _split_names(frame["name"])
+    # `cuda_gpu_kern_sum:nvtx-name` prints "range/kernel".
+    split = {name: _split(name) for name in frame["name"].unique()}
+    names = frame["name"].map({name: kernel for name, (_, kernel) in split.items()})
     counts = frame["instances"].to_numpy(dtype=np.float64)
     columns: dict[str, Any] = {
-        "range": ranges,
+        "range": [split[name][0] for name in frame["name"]],
         "kernel": names,
         "kind": told(names, memop_kind),
         "instances": counts.astype(np.int64),
@@ -148,12 +150,6 @@ def _summary(frame: pd.DataFrame) -> pd.DataFrame:
         if key in frame:
             columns[key] = frame[key]
     return build(columns, tool="nsys")
-
-
-def _split_names(names: pd.Series) -> tuple[pd.Series, list[str]]:
-    """Kernels and ranges of "range/kernel", as `cuda_gpu_kern_sum:nvtx-name` prints them."""
-    split = {name: _split(name) for name in names.unique()}
-    return names.map({name: parts[1] for name, parts in split.items()}), [split[name][0] for name in names]
 
 
 def _split(name: str) -> tuple[str, str]:
