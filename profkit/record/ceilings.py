@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import platform
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +18,7 @@ from profkit.launch.gpu import gpu_present
 from profkit.launch.protocol import BARE
 from profkit.rundir.directory import now
 from profkit.rundir.files import temporary, write_atomic
+from roofline.measure.cpu import cpu_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,10 +93,7 @@ def device_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def cpu() -> dict[str, Any]:
     """This machine's CPU, found without torch."""
-    name = None
-    with contextlib.suppress(OSError):
-        name = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text("utf-8", "replace"), re.M)
-    return {"kind": "cpu", "name": name[1] if name is not None else platform.machine()}
+    return {"kind": "cpu", "name": cpu_name(Path("/proc/cpuinfo"))}
 
 
 def device_of(frames: Mapping[str, pd.DataFrame]) -> dict[str, Any]:

@@ -111,12 +111,11 @@ def eval_(checkout: Path, run_dir: Path, level: int, quiet: bool, **given: Any) 
 def _campaign(name: str, runners: Runners, failed: list[str]) -> Runner:
     """A runner of evaluation's; what could not be measured is said, and goes into `failed`."""
     from profkit.campaign.stages import of_pair
-    from profkit.contests.kernelbench.evaluation import name_of
     from profkit.study.study import open_study
 
     def run(todo: Sequence[tuple[Generated, Problem]], request: Request) -> Iterator[tuple[Generated, Study]]:
         known = {g.path.name: g for g, _ in todo}
-        items = [of_pair(name_of(g), problem.path, g.path, request) for g, problem in todo]
+        items = [of_pair(g.name, problem.path, g.path, request) for g, problem in todo]
         for item, one in runners.run(name, items, request):
             if one.error:
                 complain(f"{item.label}: {one.error}", one.fix)

@@ -87,14 +87,9 @@ def in_turn(progress: Progress = lambda _: None) -> Runner:
         for number, (generated, problem) in enumerate(todo, 1):
             progress(f"[{number}/{len(todo)}] {generated.path.name}")
             texts = problem.path.read_text("utf-8"), generated.path.read_text("utf-8", "replace")
-            yield generated, measure(pair(name_of(generated), *texts), request)
+            yield generated, measure(pair(generated.name, *texts), request)
 
     return run
-
-
-def name_of(generated: Generated) -> str:
-    """The name of a candidate's runs."""
-    return f"level_{generated.level}_problem_{generated.problem}_sample_{generated.sample}"
 
 
 NOT_INSTALLED = "not-installed"

@@ -52,6 +52,11 @@ class Generated:
     sample: int
     path: Path
 
+    @property
+    def name(self) -> str:
+        """That of its runs."""
+        return self.path.stem.removesuffix("_kernel")
+
 
 def problems(root: Path, level: int, ids: Iterable[int] = ()) -> list[Problem]:
     """The problems of a level with these ids, or all.
