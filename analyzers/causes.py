@@ -12,6 +12,7 @@ CAUSES: dict[str, tuple[str, str]] = {
     "tail": ("the last wave of blocks is nearly empty", "最后一个 wave 几乎是空的"),
     "uneven": ("blocks are uneven or short-lived", "线程块之间工作量不均，或执行时间太短"),
     "dependent-loads": ("warps wait for their loads", "线程束在等待加载"),
-    "stalls": ("warps wait, few instructions issue", "线程束在等待，指令发射率低"),
+    "stalls": ("warps wait", "线程束在等待"),
+    "issue": ("issue slots are nearly full", "指令发射已接近饱和"),
 }
 """Why a kernel is near no ceiling, as counters or geometry show it: (English, Chinese). The first that holds is named."""

@@ -63,8 +63,8 @@ MUCH = 0.25
 WAITING = 0.5
 """Share of a warp's time waiting for loads from which they are the cause: more than all else together."""
 
-IDLE_ISSUE = 0.8
-"""Issue slots used below which warps wait, convention; stalls need deep counters."""
+ISSUE_BOUND = 0.7
+"""Issue slots used from which issuing is the limit, and below which warps wait, convention; needs deep counters."""
 
 
 def causes(result: pd.DataFrame) -> list[str]:
@@ -91,7 +91,8 @@ def causes(result: pd.DataFrame) -> list[str]:
             "tail": (waves > 1.001) & (waves / np.ceil(waves) < TAIL),
             "uneven": ~tensor & (of("occupancy_share") < UNEVEN),
             "dependent-loads": of("stall_long_scoreboard") / of("warp_latency") >= WAITING,
-            "stalls": (of("issue_active") < IDLE_ISSUE) & (of("warp_latency") > 0),
+            "stalls": (of("issue_active") < ISSUE_BOUND) & (of("warp_latency") > 0),
+            "issue": of("issue_active") >= ISSUE_BOUND,
         }
     return [str(name) for name in np.select(list(found.values()), list(found), default="")]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from analyzers.placement import IDLE_ISSUE, LAUNCH_LOWER_BOUND, LOW, NEAR, SMALL, TAIL, UNEVEN
+from analyzers.placement import ISSUE_BOUND, LAUNCH_LOWER_BOUND, LOW, NEAR, SMALL, TAIL, UNEVEN
 from analyzers.rules.rule import HINT, Case, Proof, Subject, rule
 from roofline.units import seconds
 
@@ -101,7 +101,7 @@ def _uneven(s: Subject) -> Case | None:
 
 @rule("stalls", ("issue_active", "warp_latency"))
 def _stalls(s: Subject) -> Case | None:
-    if not waits(s) or not s["issue_active"] < IDLE_ISSUE or _few(s):
+    if not waits(s) or not s["issue_active"] < ISSUE_BOUND or _few(s):
         return None
     reasons = {n[6:]: v for n, v in s.values.items() if n.startswith("stall_") and v > 0}
     for name in ("selected", "not_selected"):
@@ -110,7 +110,7 @@ def _stalls(s: Subject) -> Case | None:
     if not top:
         return None
     share = reasons[top] / s["warp_latency"]
-    proofs = (Proof("issue_active", s["issue_active"], IDLE_ISSUE, "below"), Proof(f"stall_{top}/warp_latency", share))
+    proofs = (Proof("issue_active", s["issue_active"], ISSUE_BOUND, "below"), Proof(f"stall_{top}/warp_latency", share))
     params = {"issue": f"{s['issue_active']:.0%}", "reason": top, "share": f"{share:.0%}"}
     variant = top if top in ("long_scoreboard", "barrier", "short_scoreboard", "mio_throttle", "lg_throttle") else ""
     return Case(proofs, s.least(), params, 0.2, variant=variant)

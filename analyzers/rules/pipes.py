@@ -6,7 +6,7 @@ import math
 import re
 
 from analyzers.pipes import PIPES, keeps
-from analyzers.placement import NEAR, REACH
+from analyzers.placement import ISSUE_BOUND, NEAR, REACH
 from analyzers.rules.memory import fixed_traffic
 from analyzers.rules.rule import Case, Proof, Subject, rule
 
@@ -15,7 +15,6 @@ FULL = 0.8
 
 FEW_FMA = 0.5
 IDLE_TENSOR = 0.6
-BUSY_ISSUE = 0.8
 TENSOR_TWIN = {"fp64": "tensor_fp64", "fp32": "tensor_tf32", "fp16": "tensor_fp16"}
 _PRODUCT = re.compile(r"gemm|mat_?mul|matmul|conv|attention|linear|(?<![a-z])mm(?![a-z])|bmm|mma", re.IGNORECASE)
 
@@ -104,7 +103,7 @@ def _non_fma(s: Subject) -> Case | None:
 
 @rule("issue-bound", ("issue_active",))
 def _issue_bound(s: Subject) -> Case | None:
-    if not s["issue_active"] >= BUSY_ISSUE or s.nearest[1] >= NEAR:
+    if not s["issue_active"] >= ISSUE_BOUND or s.nearest[1] >= NEAR:
         return None
     params = {"issue": f"{s['issue_active']:.0%}"}
-    return Case((Proof("issue_active", s["issue_active"], BUSY_ISSUE),), s.least(), params, 0.5)
+    return Case((Proof("issue_active", s["issue_active"], ISSUE_BOUND),), s.least(), params, 0.5)
