@@ -17,7 +17,7 @@ import torch
 from profkit.guest import implementation
 from profkit.guest.build import loading
 from profkit.guest.implementation import Implementation
-from profkit.guest.tensors import inputs, precision, staging, state, weights
+from profkit.guest.tensors import inputs, staging, state, weights
 from profkit.judge.events import Events
 from profkit.judge.remote import LostCandidateError, Remote, RemoteError
 from profkit.launch.protocol import LIMITS, Job, Subject
@@ -104,16 +104,16 @@ _TOLD = {"missing": "constructed", "bare": "constructed", "unnamed": "weights"}
 def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Implementation:
     lock = loading.enter(Path(subject.file), Path(job.cache))
     module = loading.import_file(Path(subject.file), subject.name, subject.content)
-    precision.apply(module, job.precision)
+    loading.cast_inputs(module, job.precision)
     inputs.torch_seed(seed)
     init, mode = module.get_init_inputs(), loading.mode_of(module, job.model_mode)
-    model = loading.instance(module, "Model", init, seed, device, precision.TYPES[job.precision], mode)
+    model = loading.instance(module, "Model", init, seed, device, loading.TYPES[job.precision], mode)
     other = seed ^ _OTHER
 
     def again() -> Any:
         inputs.seed_all(other)
         return loading.instance(
-            module, "Model", module.get_init_inputs(), other, torch.device("cpu"), precision.TYPES[job.precision], mode
+            module, "Model", module.get_init_inputs(), other, torch.device("cpu"), loading.TYPES[job.precision], mode
         )
 
     fixed = weights.by_another_seed(model, again)

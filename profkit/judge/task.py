@@ -12,7 +12,7 @@ import torch
 from profkit.guest import facts
 from profkit.guest.build import loading
 from profkit.guest.implementation import Implementation
-from profkit.guest.tensors import exchange, inputs, precision, staging, state, weights
+from profkit.guest.tensors import exchange, inputs, staging, state, weights
 from profkit.guest.tensors.compare import coded, tensors
 from profkit.judge import cases
 from profkit.judge import guests as judge
@@ -38,7 +38,9 @@ class TaskProperties(ReferenceCalls):
             facts.settle(self.device)
             inputs.refuse_layouts(arguments, output)
             self._make_room(arguments, output)
-            events.send("task", **precision.types(reference.model, arguments, output))
+            parts = {"inputs": arguments, "weights": self._held_by_model(), "outputs": output}
+            types: dict[str, Any] = {name: _types(part) for name, part in parts.items()}
+            events.send("task", **types)
             events.send("inputs", tensors=inputs.described(arguments))
             least = PATIENT * (self._company.clock() - began)
             for seed, shape in self._rounds():
@@ -51,12 +53,15 @@ class TaskProperties(ReferenceCalls):
 
     def _make_room(self, arguments: list[Any], output: Any) -> None:
         """Reserve room for the largest transfer each way: batch data or weights; answer, gradients."""
-        held = self.reference.model.state_dict() if isinstance(self.reference.model, torch.nn.Module) else {}
-        parts = (arguments, exchange.describe(output)["value"], dict(held))
+        parts = (arguments, exchange.describe(output)["value"], self._held_by_model())
         given, answer, weights_ = (staging.size(part, self.device) for part in parts)
         wanted = {"given": given + max(given + 2 * answer, weights_)}
         wanted["answer"] = given + answer + weights_ * self.differentiated
         self._room = {way: max(bytes_, wanted[way]) for way, bytes_ in self._room.items()}
+
+    def _held_by_model(self) -> dict[str, torch.Tensor]:
+        model = self.reference.model
+        return dict(model.state_dict()) if isinstance(model, torch.nn.Module) else {}
 
     @property
     def differentiated(self) -> bool:
@@ -188,3 +193,8 @@ class TaskProperties(ReferenceCalls):
             holes=self.probe.holes,
             clock=self._company.clock,
         )
+
+
+def _types(part: Any) -> list[str]:
+    leaves = (leaf for _, leaf in tensors(part) if isinstance(leaf, torch.Tensor))
+    return sorted({str(leaf.dtype).removeprefix("torch.") for leaf in leaves})

@@ -174,8 +174,7 @@ class Timed(TaskProperties):
 
         for name in backward.PASSES if wanted else ():
             if left:
-                draw = functools.partial(self._slope_data, slopes)
-                plan = Plan(draw, answer, judged, name, wanted)
+                plan = Plan(lambda: slopes.data(self.unseen()), answer, judged, name, wanted)
                 left, file = self._time_apart(left, name, plan)
                 self.events.send("pass", name=name, file=file, wanted=list(wanted))
         return left
@@ -198,9 +197,6 @@ class Timed(TaskProperties):
             self.events.send("caveat", what=what, how_much=less, fix=fix)
         return found
 
-    def _slope_data(self, slopes: Slopes) -> list[Any]:
-        return slopes.data(self.unseen())
-
     def _wanted(self, candidate: Implementation, slopes: Slopes) -> tuple[str, ...]:
         """Gradients to compare; parameters of other names are left out, with a caveat."""
         own: dict[str, list[int]] = {}
@@ -217,7 +213,7 @@ class Timed(TaskProperties):
         with self.blame(candidate.subject, _WRONG_GRADIENT) as failed:
             for _ in range(_SLOPES if wanted else 0):
                 self.events.phase("first", name)
-                given = self._slope_data(slopes)
+                given = slopes.data(self.unseen())
                 got = candidate.gradients(inputs.clone(given), wanted)
                 self.put(candidate.alive)
                 what = what or slopes.judged(got, given, wanted).what

@@ -113,8 +113,9 @@ class WeightChecks(Timed):
         arguments = self.unseen()
         before = self.ask_reference(inputs.clone(arguments))
         trained = {name: held[name] for name, _ in model.named_parameters(remove_duplicate=False) if name in held}
-        spent = 0.0
-        for like, kind, values in self._others(trained, held, _longest(arguments)):
+        shapes = [leaf.shape for _, leaf in tensors(arguments) if isinstance(leaf, torch.Tensor)]
+        longest, spent = max((size for shape in shapes for size in shape), default=0), 0.0
+        for like, kind, values in self._others(trained, held, longest):
             began = time.thread_time()
             answer = self._with(arguments, values) if values and spent < _PATIENCE else None
             spent += time.thread_time() - began
@@ -173,9 +174,3 @@ class WeightChecks(Timed):
             return False
         finally:
             candidate.forgive(False)
-
-
-def _longest(arguments: list[Any]) -> int:
-    return max(
-        (max(leaf.shape, default=0) for _, leaf in tensors(arguments) if isinstance(leaf, torch.Tensor)), default=0
-    )

@@ -11,7 +11,7 @@ import torch
 from profkit.cli.contests.kernelbench import kernelbench_ as command
 from profkit.contests.kernelbench.files import read_baseline, read_results
 from profkit.guest import facts, settings
-from profkit.guest.tensors import precision
+from profkit.guest.build import loading
 from profkit.study.study import open_study
 from profkit.targets import backends
 
@@ -134,7 +134,7 @@ def test_missing_names_the_package_to_install(monkeypatch):
 
 def test_casting_keeps_layout_integers_and_nesting():
     strided = torch.arange(24.0).reshape(4, 6).t()[::2]
-    done = precision.cast([strided, (torch.arange(3), {"x": torch.ones(2) > 0}), 2.5, "text"], torch.float16)
+    done = loading.cast([strided, (torch.arange(3), {"x": torch.ones(2) > 0}), 2.5, "text"], torch.float16)
     assert done[0].dtype == torch.float16
     assert done[0].stride() == strided.stride()
     assert torch.equal(done[0].float(), strided)

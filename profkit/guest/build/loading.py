@@ -209,3 +209,24 @@ def _rearranged(own: torch.Tensor, given: torch.Tensor) -> bool:
         return False
     mine, other = own.detach().reshape(-1), given.detach().reshape(-1).to(own.device)
     return not torch.equal(mine, other) and torch.equal(mine.sort().values, other.sort().values)
+
+
+TYPES = {"": None, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+"""What inputs and weights are cast to, by name."""
+
+
+def cast(item: Any, dtype: torch.dtype) -> Any:
+    """Floating tensors in any nesting as `dtype`, layout kept; complex ones, integers and masks unchanged."""
+
+    def converted(base: torch.Tensor) -> torch.Tensor:
+        return base.to(dtype) if base.is_floating_point() else base
+
+    return inputs.mapped(item, lambda tensor: inputs.changed(tensor, converted))
+
+
+def cast_inputs(module: ModuleType, precision: str) -> None:
+    """Cast the tensors of a reference's getters to this precision; "" leaves them unchanged."""
+    dtype = TYPES[precision]
+    for name in ("get_inputs", "get_init_inputs", "get_more_inputs") if dtype is not None else ():
+        if getter := getattr(module, name, None):
+            setattr(module, name, lambda getter=getter: cast(getter(), dtype))
