@@ -146,7 +146,7 @@ class Guest:
             subject, kind = self._job.subjects[0], self._job.precision
             self._one = candidate(subject, self._loaded, spec, seed, self._device, kind)
         self._unbuilt()
-        found = {name: getattr(self._one.match, name) for name in ("missing", "bare", "ordered", "unnamed")}
+        found = {name: getattr(self._one.match, name) for name in ("missing", "ordered", "unnamed")}
         return {"seconds": time.perf_counter() - began, **found}
 
     def do(self, method: str, given: str, output: str) -> None:

@@ -69,17 +69,17 @@ def build(loaded: Iterable[tuple[Remote, float]], first: Implementation, seed: i
             remote.share({"given": staging.size(given, remote.device)})
             remote.send("build", given=remote.hand_over(given), seed=seed)
             asked.append((remote, seconds))
-    found = [remote for remote, seconds in asked if _built(remote, given, seconds, events)]
+    found = [remote for remote, seconds in asked if _built(remote, seconds, events)]
     for remote, _ in asked:
         remote.rest()
     return found
 
 
-def _built(remote: Remote, given: dict[str, Any], seconds: float, events: Events) -> bool:
+def _built(remote: Remote, seconds: float, events: Events) -> bool:
     """Whether it could be built; an event tells."""
     try:
         reply = remote.due()
-        built, remote.match = _seconds(remote, reply), _match(remote, reply, given)
+        built, remote.match = _seconds(remote, reply), _match(remote, reply)
     except RemoteError as error:
         error.report(remote.subject, events, "load-error")
         return False
@@ -89,16 +89,13 @@ def _built(remote: Remote, given: dict[str, Any], seconds: float, events: Events
     return True
 
 
-def _match(remote: Remote, reply: dict[str, Any], given: dict[str, Any]) -> weights.Match:
-    """Counterparts of weights as the candidate claims them. Raises RemoteError for nonsense."""
-    told = [(reply.get(key, []), given[of] or ()) for key, of in _TOLD.items()]
-    if not all(isinstance(names, list) and set(names) <= set(known) for names, known in told):
+def _match(remote: Remote, reply: dict[str, Any]) -> weights.Match:
+    """Weights that the candidate claims to have, by pairs known to itself. Raises RemoteError for nonsense."""
+    told = [reply.get(key, []) for key in ("missing", "unnamed")]
+    if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in told):
         raise remote.nonsense()
-    missing, bare, unnamed = (tuple(names) for names, _ in told)
-    return weights.Match({}, missing, bare, bool(reply.get("ordered")), unnamed)
-
-
-_TOLD = {"missing": "constructed", "bare": "constructed", "unnamed": "weights"}
+    missing, unnamed = map(tuple, told)
+    return weights.Match(missing=missing, ordered=bool(reply.get("ordered")), unnamed=unnamed)
 
 
 def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Implementation:

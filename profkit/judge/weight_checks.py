@@ -57,7 +57,7 @@ class WeightChecks(Timed):
         self.events.phase("check", candidate.subject.name, factor=2.0)
         if self._born(candidate):
             return None
-        unknown = every if match.ordered else every.intersection(match.missing).difference(match.bare)
+        unknown = every if match.ordered else every.intersection(match.missing)
         if unknown and self._right(candidate, every - unknown):
             why = f"no counterpart for {weights.by_layer(model, sorted(unknown))}"
             told = "several of one form were told apart by their order alone"

@@ -127,11 +127,11 @@ def test_several_of_one_form_are_told_apart_by_order_and_it_is_said():
     assert found.ordered
 
 
-def test_what_could_be_anywhere_is_missing_and_what_can_be_nowhere_is_bare():
+def test_what_could_be_anywhere_is_missing_and_what_can_be_nowhere_is_not():
     packed = Block("one")
     packed.buffers_of_mine = [torch.zeros(2, 8)]
-    assert (matched(packed).missing, matched(packed).bare) == (("two",), ())
-    assert matched(Block("one")).bare == ("two",)
+    assert matched(packed).missing == ("two",)
+    assert matched(Block("one")).missing == ()
 
 
 class Folds(nn.Module):

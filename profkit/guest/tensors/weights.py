@@ -47,14 +47,13 @@ class Weights:
 class Match:
     """Counterparts of the reference's weights in a candidate.
 
-    `pairs`: the reference's name -> the candidate's; `missing`: redrawn ones without a counterpart; `bare`: of these,
-    those nothing in the candidate could hold; `ordered`: some were told apart by order alone; `unnamed`: weights that
-    have no counterpart of their own name.
+    `pairs`: the reference's name -> the candidate's; `missing`: redrawn ones that have no counterpart, but may be in
+    something else; `ordered`: some were told apart by order alone; `unnamed`: weights that have no counterpart of
+    their own name.
     """
 
     pairs: dict[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
-    bare: tuple[str, ...] = ()
     ordered: bool = False
     unnamed: tuple[str, ...] = ()
 
@@ -219,9 +218,9 @@ def match(model: Any, known: Mapping[str, Any], constructed: Mapping[str, torch.
             ordered |= len(names) > 1 or not constant(value)
         else:
             missing += names
-    taken = {*pairs.values(), *known}
-    unnamed = tuple(name for name in known if pairs.get(name) != name)
-    return Match(pairs, tuple(missing), _bare(model, taken, missing, constructed), ordered, unnamed)
+    sizes = _free(model, {*pairs.values(), *known})
+    missing = [name for name in missing if any(size >= constructed[name].numel() for size in sizes)]
+    return Match(pairs, tuple(missing), ordered, tuple(name for name in known if pairs.get(name) != name))
 
 
 def _readable(tensor: Any) -> bool:
@@ -240,17 +239,14 @@ def alike(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.shape == other.shape and bool(torch.equal(one.detach().double().cpu(), other.detach().double().cpu()))
 
 
-def _bare(
-    model: Any, taken: Collection[str], missing: Collection[str], constructed: Mapping[str, torch.Tensor]
-) -> tuple[str, ...]:
-    """Names for which neither its state nor its attributes have a free tensor of that size."""
+def _free(model: Any, taken: Collection[str]) -> list[int]:
+    """Numbers in each tensor of a candidate that is not taken, in its state or among its attributes."""
     module = isinstance(model, torch.nn.Module)
     free = [one for name, one in model.state_dict().items() if name not in taken] if module else []
     for holder in model.modules() if module else [model]:
         # Registered tensors are in the state already.
         free += [one for name, one in getattr(holder, "__dict__", {}).items() if name not in _REGISTERED]
-    sizes = [one.numel() for _, one in tensors(free) if isinstance(one, torch.Tensor) and not is_lazy(one)]
-    return tuple(name for name in missing if not any(size >= constructed[name].numel() for size in sizes))
+    return [one.numel() for _, one in tensors(free) if isinstance(one, torch.Tensor) and not is_lazy(one)]
 
 
 _REGISTERED = ("_parameters", "_buffers", "_modules")
