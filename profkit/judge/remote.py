@@ -256,6 +256,8 @@ class Remote(Implementation):
     def hand_over(self, value: Any) -> str:
         """Write a value for the candidate's process; returns the file's name."""
         file = self.fresh_file()
+        if self._shared:
+            staging.give_back(staging.free)
         exchange.write(value, file, self._areas.get("given"))
         return file.name
 
