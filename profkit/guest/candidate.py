@@ -32,54 +32,29 @@ from profkit.guest.tensors.compare import same, tensors
 from profkit.launch.protocol import Job
 
 
-class Notes:
-    """Caveats of this process, sent with the next answer."""
-
-    def __init__(self) -> None:
-        self.caveats: list[dict[str, Any]] = []
-
-    def send(self, kind: str, impl: str = "", **data: Any) -> None:
-        if kind == "caveat":
-            self.caveats.append(data)
-
-
 def serve(job: Job) -> None:
     """Load the job's one candidate and answer until the judge hangs up."""
-    subject = job.subjects[0]
-    channel = Channel(job.channels[subject.name])
-    notes = Notes()
+    channel = Channel(job.channels[job.subjects[0].name])
     try:
-        guest = Guest(job, notes)
-        _answer(channel, notes, guest.load, "load-error")
+        guest = Guest(job)
+        channel.send(guest.answer(guest.load, "load-error"))
         while True:
             question = channel.receive()
             name = str(question.pop("ask"))
-            guest.rewind()
-            _answer(channel, notes, partial(guest.asked, name, **question), "load-error" if name == "build" else "")
+            act = partial(guest.asked, name, **question)
+            channel.send(guest.answer(act, "load-error" if name == "build" else ""))
     except EndedError:
         return
     finally:
         loading.release_all()
 
 
-def _answer(channel: Channel, notes: Notes, act: Callable[[], dict[str, Any] | None], status: str) -> None:
-    try:
-        reply = act() or {}
-    except Exception as error:
-        traceback.print_exception(error, file=sys.stderr)
-        found = classified(error, status)
-        failed = {"status": "corrupt" if found.lost else found.status, "reason": found.reason, "tail": found.tail}
-        reply = {"failed": failed}
-    channel.send({**reply, "caveats": notes.caveats})
-    notes.caveats = []
-
-
 class Guest:
     """The candidate; each public method after `asked` answers one request of the judge."""
 
-    def __init__(self, job: Job, notes: Notes) -> None:
+    def __init__(self, job: Job) -> None:
         self._job = job
-        self._notes = notes
+        self._caveats: list[dict[str, Any]] = []
         self._folder = Path(job.exchange)
         self._device = facts.choose(job.device)
         self._clocks: dict[str, Any] = {}
@@ -88,10 +63,23 @@ class Guest:
         if self._device.type == "cpu":
             facts.keep_heap()
 
-    def rewind(self) -> None:
-        """Use the memory that the judge reads answers from again."""
+    def send(self, kind: str, impl: str = "", **data: Any) -> None:
+        """Send a caveat with the next answer."""
+        self._caveats.append(data)
+
+    def answer(self, act: Callable[[], dict[str, Any] | None], status: str) -> dict[str, Any]:
+        """What `act` returns or how it fails, and the caveats meanwhile; the last answer has been read."""
         if "answer" in self._areas:
             self._areas["answer"].rewind()
+        try:
+            reply = act() or {}
+        except Exception as error:
+            traceback.print_exception(error, file=sys.stderr)
+            found = classified(error, status)
+            status = "corrupt" if found.lost else found.status
+            reply = {"failed": {"status": status, "reason": found.reason, "tail": found.tail}}
+        caveats, self._caveats = self._caveats, []
+        return {**reply, "caveats": caveats}
 
     def share(self, way: str, handle: str, size: int) -> dict[str, Any]:
         """Open device memory that the judge has allocated."""
@@ -238,13 +226,13 @@ class Guest:
         return self._clocks[method]
 
     def _settings_kept(self, *, called: bool = False) -> contextlib.AbstractContextManager[None]:
-        return settings.kept(self._job.subjects[0].name, self._notes, called=called)
+        return settings.kept(self._job.subjects[0].name, self, called=called)
 
     def _unbuilt(self) -> None:
         """Send a caveat when the candidate runs without any extension of its own."""
         name, said = self._job.subjects[0].name, extensions.unbuilt(self._builds)
         if said:
-            self._notes.send(
+            self.send(
                 "caveat",
                 name,
                 what=f"{name}: its own extension does not compile here",

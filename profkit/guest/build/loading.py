@@ -51,11 +51,9 @@ class BuildLock:
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             self.path = root / key
-            self.shared = True
         except OSError:
             self.path = Path(tempfile.mkdtemp(prefix=f"{key}-{mark()}", dir=root))
             _private.append(self.path)
-            self.shared = False
         self.path.mkdir(parents=True, exist_ok=True)
         # The lock is ours, so torch's own lock files in the directory are stale.
         for stale in self.path.rglob("lock"):
