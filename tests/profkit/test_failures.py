@@ -179,7 +179,7 @@ def test_builds_of_one_source_at_once_share_no_directory(tmp_path):
     first = BuildLock(tmp_path / "build", build_key(source))
     second = BuildLock(tmp_path / "build", build_key(source))
     assert first.path != second.path
-    assert (first.shared, second.shared) == (True, False)
+    assert first.path.name == build_key(source) != second.path.name
     release_all()
     assert first.path.exists()
     assert not second.path.exists()
