@@ -90,7 +90,7 @@ def _built(remote: Remote, seconds: float, events: Events) -> bool:
 
 
 def _match(remote: Remote, reply: dict[str, Any]) -> weights.Match:
-    """Weights that the candidate claims to have, by pairs known to itself. Raises RemoteError for nonsense."""
+    """Counterparts of weights as the candidate claims them. Raises RemoteError for nonsense."""
     told = [reply.get(key, []) for key in ("missing", "unnamed")]
     if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in told):
         raise remote.nonsense()
