@@ -68,7 +68,7 @@ class Guest:
         self._caveats.append(data)
 
     def answer(self, act: Callable[[], dict[str, Any] | None], status: str) -> dict[str, Any]:
-        """What `act` returns or how it fails, and the caveats meanwhile; the last answer has been read."""
+        """The result of `act` or its failure, and new caveats; the last answer has been read."""
         if "answer" in self._areas:
             self._areas["answer"].rewind()
         try:

@@ -214,7 +214,7 @@ TYPES = {"": None, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.b
 
 
 def cast(item: Any, dtype: torch.dtype) -> Any:
-    """Floating tensors in any nesting as `dtype`, layout kept; complex ones, integers and masks unchanged."""
+    """Floating tensors in any nesting as `dtype`, layout kept; all others unchanged."""
 
     def converted(base: torch.Tensor) -> torch.Tensor:
         return base.to(dtype) if base.is_floating_point() else base

@@ -240,7 +240,7 @@ def alike(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _free(model: Any, taken: Collection[str]) -> list[int]:
-    """Numbers in each tensor of a candidate that is not taken, in its state or among its attributes."""
+    """Sizes of a candidate's free tensors, in its state and among its attributes."""
     module = isinstance(model, torch.nn.Module)
     free = [one for name, one in model.state_dict().items() if name not in taken] if module else []
     for holder in model.modules() if module else [model]:
