@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
-import click
 import pytest
 from click.testing import CliRunner
 from synthetic_runs import two_parts
@@ -226,10 +223,6 @@ def test_colour_is_for_terminals_that_want_it(study, monkeypatch):
     assert "\x1b[" in terminal.summary(study)
     line = ["report", str(study.path)]
     assert "\x1b[" not in CliRunner().invoke(cli, line).output, "a pipe"
-
-
-def test_unstyled_it_is_the_same_text(study):
-    assert re.search(r"^cuda: correct, faster: 1\.50x", click.unstyle(terminal.summary(study)), re.M)
 
 
 @pytest.mark.parametrize("value", [3e-9, 1.0e-6, 23.34e-6, 999.4e-6, 999.61e-6, 0.99951, 1.0, 61.5])

@@ -127,33 +127,6 @@ def test_files_are_the_same_byte_for_byte(name, form, tmp_path):
     assert b"Matplotlib v" not in first or form == "pdf"
 
 
-def test_saving_leaves_one_file_readable_by_others(tmp_path):
-    figure = draw(SCENES["single"])
-    target = tmp_path / "roofline.png"
-    target.write_text("old")
-    save(figure, target)
-    assert [p.name for p in tmp_path.iterdir()] == ["roofline.png"]
-    assert target.read_bytes().startswith(b"\x89PNG")
-    assert target.stat().st_mode & 0o600 == 0o600
-
-
-def test_a_failed_save_leaves_the_old_file(tmp_path):
-    class Broken:
-        def get_facecolor(self):
-            return "white"
-
-        def savefig(self, stream, **_):
-            stream.write(b"half")
-            raise OSError("disk full")
-
-    target = tmp_path / "roofline.svg"
-    target.write_text("old")
-    with pytest.raises(RooflineError, match="disk full"):
-        save(Broken(), target)
-    assert target.read_text() == "old"
-    assert len(list(tmp_path.iterdir())) == 1
-
-
 def test_saving_refuses_what_it_cannot(tmp_path):
     figure = draw(SCENES["nothing at all"])
     with pytest.raises(RooflineError, match="bmp"):

@@ -73,12 +73,16 @@ def _values(study: Study, drawn: Sequence[Shown], data: Mapping[str, Any]) -> di
     now = say("p_now" if study.manifest.impls else "p_now_counted" if study.stepwise else "p_now_gpu")
     again = method.again(study)
     facts = method.facts(study)
+    # Implementations as ranked, of ranges the longest first.
+    ranked = [part for part in drawn if part.impl in study.waterfalls and part.impl not in inside]
+    if not study.manifest.impls:
+        ranked.sort(key=lambda part: -study.waterfalls[part.impl].time)
     return {
         "title": answer.what(study),
         "subtitle": _subtitle(study),
         "answer": _first_screen(study, found),
         "shares": shares_of(whole.blocks, whole.time) if whole is not None else [],
-        "falls": list(falls_of(_in_sight(study, drawn), now, rows, found)) if falls else [],
+        "falls": list(falls_of(ranked[:MOST_FALLS], now, rows, found)) if falls else [],
         "budgets": list(walls_of(study, found, rows)),
         "holes": kernels.holes_tables(study),
         "has_timeline": data["timeline"] is not None,
@@ -108,13 +112,6 @@ def _subtitle(study: Study) -> str:
     command = shlex.join(manifest.program)
     told = (*manifest.inputs, sample.path, cut(command, 90), cut(files, 120), made)
     return say("comma").join(part for part in told if part)
-
-
-def _in_sight(study: Study, drawn: Sequence[Shown]) -> list[Shown]:
-    """Parts with a waterfall: implementations as ranked, of ranges the longest first."""
-    known = [part for part in drawn if part.impl in study.waterfalls and part.impl not in parts.echoes(study)]
-    ranked = known if study.manifest.impls else sorted(known, key=lambda part: -study.waterfalls[part.impl].time)
-    return ranked[:MOST_FALLS]
 
 
 # ---- the first screen
