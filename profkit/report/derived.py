@@ -53,7 +53,10 @@ def document(study: Study) -> dict[str, Any]:
     """The analysis with the verdict on each candidate."""
     more: dict[str, Any] = {"shapes": to_dict(study.shapes)} if study.shapes else {}
     if study.passes:
-        more["passes"] = {name: _pass(one.to_dict()) for name, one in study.passes}
+        told = {name: one.to_dict() for name, one in study.passes}
+        # Of the gradients its inputs are what they are by.
+        of = {"by": "inputs", "times": "times", "speedups": "speedups"}
+        more["passes"] = {name: {key: one[field] for key, field in of.items()} for name, one in told.items()}
     return {
         **study.analysis.to_dict(),
         "verdicts": [one.to_dict() for one in study.verdicts.values()],
@@ -61,8 +64,3 @@ def document(study: Study) -> dict[str, Any]:
         "lines": [one.to_dict() for one in study.lines],
         **more,
     }
-
-
-def _pass(figures: dict[str, Any]) -> dict[str, Any]:
-    """What is said of a pass of its own; of the gradients what they are by."""
-    return {"by": figures["inputs"], "times": figures["times"], "speedups": figures["speedups"]}

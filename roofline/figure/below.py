@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from roofline.figure.language import told
 from roofline.figure.marks import Tag, names
 from roofline.figure.scene import ABOVE, Point, Scene, impls, share_of_roof
 from roofline.figure.sheet import WIDTH, Block, Sheet, fit, measure
 from roofline.figure.style import colours, markers
 from roofline.units import percent, text
-from roofline.wording import roof_name, roof_unit, showable
+from roofline.wording import roof_name, roof_unit, showable, told
 
 MOST = 8
 """Bars; the rest are counted."""

@@ -10,11 +10,10 @@ import numpy as np
 
 from roofline import units
 from roofline.figure.labels import Board, Box, Floats, first_free
-from roofline.figure.language import told
 from roofline.figure.scene import Scene, compute_names, level_names
 from roofline.figure.sheet import WIDTH, Sheet, measure
 from roofline.figure.style import DPI
-from roofline.wording import roof_name, roof_unit
+from roofline.wording import roof_name, roof_unit, told
 
 POINT = DPI / 72.0
 LEFT, RIGHT, HEIGHT = 0.72, 0.2, 4.1

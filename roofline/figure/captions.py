@@ -7,13 +7,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from roofline.figure.language import told
 from roofline.figure.marks import LOWER_BOUND, Tag, above, names, ranked
 from roofline.figure.scene import Scene, ceilings_of, compute_names, impls, level_names, share_of_roof
 from roofline.figure.sheet import WIDTH, Block, Sheet, fit, measure, wrap
 from roofline.figure.style import FILLED, Theme, colours, markers
 from roofline.units import percent
-from roofline.wording import roof_name, showable
+from roofline.wording import roof_name, showable, told
 
 TITLE, SUBTITLE, KEY, CAPTION = 12.5, 9.0, 8.4, 8.0
 MOST = 2

@@ -308,7 +308,8 @@ def test_the_search_finds_a_sentence():
 def test_no_roof_runs_through_a_name_of_the_ladder_and_its_picture_speaks_the_language(monkeypatch):
     """Seen before: names under the lines of the ceilings and of the ridges; English in the picture of a Chinese write-up."""
     from profkit.report.figures import ladder_scene as scene_of
-    from roofline.figure import language, marks
+    from roofline import wording as language
+    from roofline.figure import marks
     from roofline.figure.plot import draw
 
     placed = []

@@ -9,17 +9,16 @@ from pathlib import Path
 import pytest
 
 from roofline import wording
-from roofline.figure import language
-from roofline.figure.language import CHINESE, told
 from roofline.figure.sheet import measure, wrap
+from roofline.wording import CHINESE, told
 
-HOUSE = Path(language.__file__).parent
+HOUSE = Path(wording.__file__).parent
 CHARACTER = re.compile("[一-鿿]")
 
 
 def said():
     """Every text that told() is given in the source, as it stands there."""
-    for file in HOUSE.glob("*.py"):
+    for file in HOUSE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "told":
                 yield from (one.value for one in ast.walk(node.args[1]) if isinstance(one, ast.Constant))
@@ -37,7 +36,7 @@ def test_every_sentence_has_its_chinese_with_the_same_places():
 
 @pytest.fixture
 def no_font(monkeypatch):
-    monkeypatch.setattr(language, "has_chinese", lambda: False)
+    monkeypatch.setattr(wording, "has_chinese", lambda: False)
 
 
 def test_without_a_font_the_words_are_english(no_font):
@@ -45,7 +44,7 @@ def test_without_a_font_the_words_are_english(no_font):
 
 
 def test_with_a_font_they_are_chinese(monkeypatch):
-    monkeypatch.setattr(language, "has_chinese", lambda: True)
+    monkeypatch.setattr(wording, "has_chinese", lambda: True)
     assert told("zh", "ridge {intensity}", intensity="14.2") == "拐点 14.2"
     assert told("en", "ridge {intensity}", intensity="14.2") == "ridge 14.2"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ import msgspec
 
 from profkit.cli import options as shared
 from profkit.cli.group import complain
-from profkit.cli.options import PATH, Runners, Verb, option, request_of
+from profkit.cli.options import PATH, Runners, option, request_of
 from profkit.cli.terminal import progress
 from profkit.contests.json_files import read_json
 from profkit.contests.kernelbench import files, kernelbook, models, wrapper
@@ -60,14 +60,8 @@ def _numbers(_ctx: click.Context, _param: click.Parameter, text: str) -> list[in
     return found
 
 
-def _list(name: str, parameter: str, metavar: str, help_: str, default: str = "") -> Callable[[Verb], Verb]:
-    """An option that takes numbers."""
-    shown = bool(default)
-    return option(name, parameter, default=default, show_default=shown, metavar=metavar, callback=_numbers, help=help_)
-
-
 _level = option("--level", type=int, required=True)
-_problem = _list("--problem", "ids", "1,3,5-8", "Only these problems.")
+_problem = option("--problem", "ids", default="", metavar="1,3,5-8", callback=_numbers, help="Only these problems.")
 _measuring = shared.shared(
     shared.of_request("device", "trials", "budget", "processes", "precision", "timeout", "ncu", "runs"), shared.quiet
 )
@@ -79,7 +73,7 @@ _fenced = shared.of_request("trust", "allow", "memory", "sanitize")
 @click.argument("run_dir", type=PATH)
 @_level
 @_problem
-@_list("--k", "ks", "1,5", "pass@k to write.", "1")
+@option("--k", "ks", default="1", show_default=True, metavar="1,5", callback=_numbers, help="pass@k to write.")
 @_fenced
 @_measuring
 @shared.campaign
