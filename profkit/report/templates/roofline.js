@@ -182,7 +182,7 @@ function place(top, taken, shown, x, y, r, lines, cls, must = false) {
   /* near its mark, no ceiling through it, and no other mark nearer to it */
   const far = (one, px, py) => Math.hypot(Math.max(one.x - px, 0, px - one.x - one.w), Math.max(one.y - py, 0, py - one.y - one.h));
   const strange = (one) => shown.some((p) => Math.abs(X(p.x) - x) + Math.abs(Y(p.y) - y) > 1 && far(one, X(p.x), Y(p.y)) - radius(p.k) < far(one, x, y) - r + 2);
-  const cost = (one) => one.d + (crossed(one, shown) ? 110 : 0) + (strange(one) ? 34 : 0);
+  const cost = (one) => one.d + (crossed(one, shown) ? 80 : 0) + (strange(one) ? 34 : 0);
   const fit = spots.filter((one) => inside(one) && clear(one)).map((one) => [cost(one), one]).sort((a, b) => a[0] - b[0]);
   const s = fit.length ? fit[0][1] : must ? spots.find(inside) : null;
   if (!s) return;
