@@ -117,7 +117,7 @@ def test_a_call_without_work_is_dropped_not_zero():
 
 
 def test_missing_records_are_an_error():
-    with pytest.raises(cupti.CuptiError, match="1 of 2 marks"):
+    with pytest.raises(cupti.CuptiError, match="1 of 2 marker kernels"):
         cupti._attributed([("reference", 0, 0)], activities(("spin_kernel", 0, 10)), "cold")
 
 
