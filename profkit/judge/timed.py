@@ -282,10 +282,8 @@ class Timed(TaskProperties):
                 call: Any = RemoteCall(one, data, plan.of, plan.wanted, alone)
             else:
                 loading.use(one.lock)
-                afresh, own = (
-                    functools.partial(state.put, one.model, one.kept),
-                    None if one is self.reference else one.own,
-                )
+                afresh = functools.partial(state.put, one.model, one.kept)
+                own = None if one is self.reference else one.own
                 model = backward.timed(one.model, plan.of, plan.wanted)
                 call = TimedCall(model, data.turn, data.check, alone=alone, afresh=afresh, own=own)
             calls[one.subject.name] = call
