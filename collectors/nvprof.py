@@ -153,7 +153,6 @@ def _summary(path: Path, rows: pd.DataFrame, caveats: list[Caveat], partial: boo
         raise CollectError(f"{path}, line {wrong[0]}: expected a number of calls", fix="export again")
     share = numbers(path, rows["time(%)"], {"%": 0.01, "": 0.01})
     _, mean, *_ = (numbers(path, rows[column], _TIME) for column in ("time", "avg", "min", "max"))
-    # A row without a type is of the section above it.
     sections = rows.get("type", pd.Series("", rows.index)).replace("", np.nan).ffill().fillna("")
     gpu = sections.isin(("", "GPU activities")).to_numpy()
     if not gpu.any():

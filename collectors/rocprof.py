@@ -23,7 +23,7 @@ from collectors.counters import evaluate_columns, metric_names
 from collectors.errors import CollectError
 from collectors.frame import build, role_of
 from collectors.nsys.launches import moved_bytes, shapes
-from collectors.nsys.tables import is_sqlite, open_base, tables_of
+from collectors.nsys.tables import columns_of, is_sqlite, open_base, tables_of
 from collectors.rows import added_up, numbers, records, table, whole_text
 
 _COLUMNS = {
@@ -50,10 +50,7 @@ _CALL, _SUFFIX = (
     r"hip[A-Z]|hsa_|roctx|__hip|(?:KERNEL_DISPATCH|MEMORY_(?:COPY|ALLOCATION)|SCRATCH_MEMORY|\w+_API)$",
     r"( \[clone )?\.kd\]?$",
 )
-_FACT = re.compile(
-    r".*(?:id|size|count|ns|index|perworkgroup|perworkitem|timestamp)|scr|sgpr|accumvgpr|fbar|sig|obj|kind",
-    re.IGNORECASE,
-)
+_FACT = re.compile(r".*(?:id|size|count|ns|index|workgroup|workitem|timestamp)|scr|sgpr|accumvgpr|fbar|sig|obj|kind")
 """What else a column says of a dispatch, by its name without marks; the rest are counters."""
 _UNQUOTED = re.compile(r'^([^"\n]*,[^"\n]*?)((?:,[\d.eE+-]+){4}\r?)$', re.MULTILINE)
 """A row of the summary of versions 1 and 2, whose name has commas and no quotes."""
@@ -128,9 +125,9 @@ def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame
         rows, counted = _by_dispatch(path, rows)
     else:
         known = metric_names(vendor="amd")
+        others = {name for name in names if name not in _COLUMNS and not _FACT.fullmatch(_plain(name))}
         counted = {name: numbers(path, rows[name]) for name in names if name in known}
-        others = [name for name in names if name not in known | _COLUMNS.keys() and not _FACT.fullmatch(_plain(name))]
-        counted |= {name: pd.to_numeric(rows[name], errors="coerce").to_numpy(float) for name in others}
+        counted |= dict.fromkeys(others - known, np.full(len(rows), np.nan))
     frame = _of_dispatches(path, rows, counted)
     frame.attrs["caveats"] += caveats
     if {"dram_read", "dram_write"} & set(frame.columns):
@@ -273,10 +270,9 @@ def _read_rocpd(path: Path) -> pd.DataFrame:
 
 def _view(base: sqlite3.Connection, view: str, below: str, wanted: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """`wanted` columns of a view; in some versions the table `below` it alone has some."""
-    # The later of the two is asked first.
-    there = {name: f'{of}."{name}"' for of, table in (("b", below), ("v", view)) for name in _names(base, table)}
+    there = {name: f'{of}."{name}"' for of, table in (("b", below), ("v", view)) for name in columns_of(base, table)}
     cells = [next((there[name] for name in names if name in there), "NULL") for names in wanted.values()]
-    joined = f'LEFT JOIN "{below}" b USING (guid, id)' if "guid" in _names(base, below) else ""
+    joined = f'LEFT JOIN "{below}" b USING (guid, id)' if "guid" in columns_of(base, below) else ""
     rows = base.execute(f'SELECT {", ".join(cells)} FROM "{view}" v {joined}').fetchall()
     found: pd.DataFrame = pd.DataFrame(rows, columns=list(wanted))
     for name in ("start", "end"):
@@ -284,16 +280,12 @@ def _view(base: sqlite3.Connection, view: str, below: str, wanted: Mapping[str, 
     return found
 
 
-def _names(base: sqlite3.Connection, table: str) -> list[str]:
-    return [row[1] for row in base.execute(f'PRAGMA table_info("{table}")')]
-
-
 def _counted(base: sqlite3.Connection, tables: set[str], events: pd.Series[Any]) -> dict[str, Any]:
     """The counters of each launch, summed over the instances of a block."""
     if "pmc_events" not in tables:
         return {}
     # Where there is a counter_name, `name` is the kernel's.
-    prefix = "counter_" if "counter_name" in _names(base, "pmc_events") else ""
+    prefix = "counter_" if "counter_name" in columns_of(base, "pmc_events") else ""
     query = f"SELECT event_id, {prefix}name, SUM({prefix}value) FROM pmc_events GROUP BY event_id, {prefix}name"
     found: dict[str, dict[int, float]] = {}
     for event, name, value in base.execute(query):

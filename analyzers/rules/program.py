@@ -141,7 +141,6 @@ def _recompiles(s: Subject) -> Case | None:
 def _queued(s: Subject) -> Case | None:
     gaps = s["queued_gaps"]
     params = {"gaps": f"{gaps:.0f}", "each": seconds(s["queued"] / gaps if gaps > 0 else 0.0)}
-    # A launch takes microseconds to begin: fewer kernels shorten no other wait.
     few = s["launches"] < 2 or s["queued"] > LAUNCH * gaps
     return _slice(s, "queued", params, Proof("gaps/step", gaps), variant="few" if few else "")
 
@@ -159,7 +158,7 @@ def _copies(s: Subject) -> Case | None:
 @rule("communication", ("communicating",), level=PROGRAM)
 def _communication(s: Subject) -> Case | None:
     spoken = s["communicating"] + s["hidden"]
-    return _slice(s, "communicating", {"hidden": f"{s['hidden'] / spoken:.0%}" if spoken > 0 else "0%"})
+    return _slice(s, "communicating", {"hidden": f"{max(s['hidden'], 0.0) / spoken:.0%}" if spoken > 0 else "0%"})
 
 
 @rule("tiny-kernels", ("tiny",), level=PROGRAM)

@@ -94,7 +94,7 @@ def tables_of(base: sqlite3.Connection) -> set[str]:
     return {name for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")}
 
 
-def _columns(base: sqlite3.Connection, table: str) -> set[str]:
+def columns_of(base: sqlite3.Connection, table: str) -> set[str]:
     return {row[1] for row in base.execute(f'PRAGMA table_info("{table}")')}
 
 
@@ -116,7 +116,7 @@ def gpu_work(base: sqlite3.Connection, tables: set[str]) -> dict[str, Any]:
         table = ACTIVITY + suffix
         if table not in tables:
             continue
-        there = _columns(base, table)
+        there = columns_of(base, table)
         names = [NAME_COLUMNS[kind] if name == "name" else name for name in _COLUMNS]
         cells = [f"COALESCE({name}, -1)" if name in there else "-1" for name in names]
         part = _matrix(base.execute(f"SELECT {', '.join(cells)} FROM {table}"), len(_COLUMNS))
@@ -171,7 +171,7 @@ def nvtx_ranges(base: sqlite3.Connection, tables: set[str]) -> list[Range]:
     """Push/pop (59) and start/end (60) ranges with text."""
     if "NVTX_EVENTS" not in tables:
         return []
-    there = _columns(base, "NVTX_EVENTS")
+    there = columns_of(base, "NVTX_EVENTS")
     text, joined = ("e.text", "") if "text" in there else ("NULL", "")
     if "textId" in there:
         text, joined = f"COALESCE({text}, s.value)", " LEFT JOIN StringIds s ON s.id = e.textId"
@@ -203,7 +203,7 @@ def devices_of(base: sqlite3.Connection, tables: set[str]) -> dict[int, dict[str
     """The GPUs by number: name, index, cc, sms, sizes [B]."""
     if "TARGET_INFO_GPU" not in tables:
         return {}
-    there = _columns(base, "TARGET_INFO_GPU")
+    there = columns_of(base, "TARGET_INFO_GPU")
     cells = ", ".join(name if name in there else "NULL" for name in _GPU.values())
     rows = base.execute(f"SELECT {cells} FROM TARGET_INFO_GPU")
     gpus = [dict(zip(_GPU, row, strict=True)) for row in rows]

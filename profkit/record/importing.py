@@ -235,7 +235,6 @@ def _of_a_cpu(found: Sequence[_Found]) -> bool:
 
 
 def _counters(found: Sequence[_Found], counting: Format) -> Counters:
-    """Whether there are counters, else why not; `counting`: the format that would hold them."""
     tools = ", ".join(dict.fromkeys(one.format.name for one in found))
     if any(one.role.name in ("counters", "layers") for one in found):
         return Counters("collected", tool=tools, clock_control="unknown")

@@ -29,7 +29,6 @@ _TIMES = {
     "trtexec": "import what trtexec writes with --exportProfile beside it",
     "rocprof": "import the kernel_trace.csv of `rocprofv3 --kernel-trace` beside it",
 }
-"""What to do about an export without times, by the tool that wrote it."""
 ORDER = ("counters", "layers", "times", "timeline")
 
 

@@ -214,8 +214,9 @@ def _how_much(study: Study) -> str:
         return _step_work(study)
     kernels = study.hottest
     if not len(kernels):
-        none = say("cap_nothing_imported" if study.manifest.sample.kind == "import" else "cap_nothing")
-        return none + _moved(study, 0.0)
+        return say("cap_nothing_imported" if study.manifest.sample.kind == "import" else "cap_nothing") + _moved(
+            study, 0.0
+        )
     total = float(kernels["time"].sum()) or math.nan if "time" in kernels else math.nan
     what = "operators" if study.of_operators else "layers" if tool(study) == "trtexec" else "kernels"
     many = say(f"cap_{what}_one" if len(kernels) == 1 else f"cap_{what}", count=str(len(kernels)))
