@@ -65,7 +65,7 @@ def key_order(columns: Sequence[str]) -> list[str]:
 
 
 def build(
-    columns: Mapping[str, Any], *, tool: str, caveats: Sequence[Caveat] = (), coded: bool = False
+    columns: Mapping[str, Any], *, tool: str, caveats: Sequence[Caveat] = (), coded: bool = False, **attrs: Any
 ) -> pd.DataFrame:
     """A valid frame from columns (arrays, categories or scalars); coded: texts as categories.
 
@@ -77,7 +77,7 @@ def build(
     given = {**dict.fromkeys(KEYS, ""), "launch": numbers, "kind": "kernel", **columns, "tool": tool}
     data = {name: _typed(name, given[name], rows, coded) for name in key_order(list(given))}
     frame: pd.DataFrame = pd.DataFrame(data, index=pd.RangeIndex(rows), copy=False)
-    frame.attrs["caveats"] = list(caveats)
+    frame.attrs |= {"caveats": list(caveats), **attrs}
     return frame
 
 

@@ -79,9 +79,7 @@ def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame
         "instances": taken["calls"].to_numpy(np.int64),
         "time": (taken["gpu"] / taken["calls"]).to_numpy(),
     }
-    frame = build(columns, tool="key_averages", caveats=caveats)
-    frame.attrs["report"] = "summary"
-    return frame
+    return build(columns, tool="key_averages", caveats=caveats, report="summary")
 
 
 def _tables(path: Path, lines: list[str]) -> Iterator[tuple[int, pd.DataFrame]]:

@@ -153,7 +153,9 @@ def _summary(path: Path, rows: pd.DataFrame, caveats: list[Caveat], partial: boo
         raise CollectError(f"{path}, line {wrong[0]}: expected a number of calls", fix="export again")
     share = numbers(path, rows["time(%)"], {"%": 0.01, "": 0.01})
     _, mean, *_ = (numbers(path, rows[column], _TIME) for column in ("time", "avg", "min", "max"))
-    sections = rows.get("type", pd.Series("", rows.index)).replace("", np.nan).ffill().fillna("")
+    # A row without a type is of the section above it.
+    sections = rows.get("type", pd.Series("", rows.index))
+    sections = sections.mask(sections == "").ffill().fillna("")
     gpu = sections.isin(("", "GPU activities")).to_numpy()
     if not gpu.any():
         fix = "check that the program runs kernels and that nvprof knows the device"
@@ -162,9 +164,7 @@ def _summary(path: Path, rows: pd.DataFrame, caveats: list[Caveat], partial: boo
     names = rows["name"][gpu]
     kinds, instances = [memop_kind(name) for name in names], calls[gpu].astype(np.int64)
     columns = {"kernel": names.to_numpy(), "kind": kinds, "instances": instances, "time": mean[gpu]}
-    frame = build(columns, tool="nvprof", caveats=caveats)
-    frame.attrs["report"] = "summary"
-    return frame
+    return build(columns, tool="nvprof", caveats=caveats, report="summary")
 
 
 def _trace(path: Path, rows: pd.DataFrame, caveats: list[Caveat]) -> pd.DataFrame:
@@ -187,7 +187,7 @@ def _trace(path: Path, rows: pd.DataFrame, caveats: list[Caveat]) -> pd.DataFram
     kinds = [memop_kind(name) for name in kernels]
     moved = np.array([kind != "kernel" for kind in kinds], dtype=bool)
     size, managed = column("size", _BYTES), column("unified memory", _BYTES)
-    frame = build(
+    return build(
         {
             "kernel": kernels.to_numpy(),
             "grid": shapes(*(column(f"grid {axis}") for axis in "xyz")),
@@ -202,9 +202,8 @@ def _trace(path: Path, rows: pd.DataFrame, caveats: list[Caveat]) -> pd.DataFram
         },
         tool="nvprof",
         caveats=caveats,
+        report="trace",
     )
-    frame.attrs["report"] = "trace"
-    return frame
 
 
 FORMAT = Format(

@@ -233,9 +233,7 @@ def _summary(path: Path, rows: pd.DataFrame, caveats: list[Caveat], partial: boo
         "instances": count.astype(np.int64),
         "time": time / count,
     }
-    frame = build(columns, tool="rocprof", caveats=caveats)
-    frame.attrs["report"] = "summary"
-    return frame
+    return build(columns, tool="rocprof", caveats=caveats, report="summary")
 
 
 def _ours(header: Sequence[str]) -> list[str]:

@@ -114,9 +114,7 @@ def _gpu_trace(frame: pd.DataFrame, coded: bool) -> pd.DataFrame:
         columns["registers"] = frame["registers"]
     moved = kinds != "kernel"
     columns |= moved_bytes(moved, _sizes(frame[moved]))
-    made = build(columns, tool="nsys", coded=coded)
-    made.attrs["devices"] = devices
-    return made
+    return build(columns, tool="nsys", coded=coded, devices=devices)
 
 
 def _sides(frame: pd.DataFrame, column: str) -> Any:
@@ -182,7 +180,6 @@ def together(frames: Sequence[pd.DataFrame], kinds: Sequence[str]) -> pd.DataFra
     columns = {str(name): joined[name] for name in joined.columns if name not in ("launch", "tool")}
     for name in columns.keys() & {"process", "stream"}:
         columns[name] = columns[name].fillna("")
-    made = build(columns, tool="nsys", caveats=[item for frame in frames for item in frame.attrs["caveats"]])
-    made.attrs["report"] = "+".join(dict.fromkeys(kinds))
-    made.attrs["devices"] = [item for frame in frames for item in frame.attrs.get("devices", [])]
-    return made
+    names = ("caveats", "devices")
+    caveats, devices = ([one for frame in frames for one in frame.attrs.get(name, ())] for name in names)
+    return build(columns, tool="nsys", caveats=caveats, report="+".join(dict.fromkeys(kinds)), devices=devices)

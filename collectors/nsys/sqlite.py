@@ -172,7 +172,7 @@ def _frame(
         streams = each(numbers, str) + ":" + streams
     registers, sizes = (np.where(work[name] < 0, np.nan, work[name]) for name in ("registersPerThread", "bytes"))
     moved = np.isin(work["kind"], (1, 2))
-    frame = build(
+    return build(
         {
             "range": where,
             "kernel": work_names(base, work),
@@ -190,7 +190,6 @@ def _frame(
         },
         tool="nsys",
         caveats=caveats,
+        report="sqlite",
+        devices=[devices[one] for one in used if one in devices],
     )
-    frame.attrs["report"] = "sqlite"
-    frame.attrs["devices"] = [devices[one] for one in used if one in devices]
-    return frame

@@ -182,9 +182,7 @@ def _frame(names: Sequence[str], mean: Any, info: Sequence[Layer] | None, caveat
         layers = _matched(names, info, caveats)
         columns |= _modelled(layers)
         caveats += _layer_caveats(layers, mean)
-    frame = build(columns, tool="trtexec", caveats=caveats)
-    frame.attrs["report"] = "profile"
-    return frame
+    return build(columns, tool="trtexec", caveats=caveats, report="profile")
 
 
 def _matched(names: Sequence[str], info: Sequence[Layer], caveats: list[Caveat]) -> list[Layer]:
