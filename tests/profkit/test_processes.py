@@ -23,7 +23,7 @@ from profkit.record.tools.ncu import Ncu
 from profkit.report.messages import speaking
 from profkit.report.sections import method
 from profkit.rundir.directory import open_run
-from profkit.rundir.manifest import Impl, Manifest, SampleInfo
+from profkit.rundir.manifest import Capture, Impl, Manifest, SampleInfo
 from profkit.study.verdicts import verdicts_of
 from profkit.targets.sample import resolve
 
@@ -185,6 +185,9 @@ def test_what_is_left_out_after_the_budget_is_named(tmp_path, monkeypatch):
     session = Session(resolve(tmp_path / "ITESTS"), wanted, run, spent=5.0)
     with pytest.raises(ProfkitError, match="left out: checks and timing took 5 s"):
         Ncu().record(session)
+    run.manifest.captures.append(Capture("cupti.csv", "cupti", "times", rows=1000))
+    with pytest.raises(ProfkitError, match="left out: counting 1000 launches would take about 350 s"):
+        Ncu().record(Session(resolve(tmp_path / "ITESTS"), Request(runs=tmp_path / "runs", budget=5.0), run))
     assert run.manifest.counters.state == "missing"
 
 
