@@ -157,7 +157,8 @@ class Remote(Implementation):
 
     def _let_others_time(self, excuse: waiting.Excuse) -> None:
         """Stop a process that constructs or compiles, not its compilers, while another judge times."""
-        if self.company is None or not self.company.wanted:
+        # A process that is not known to be the candidate's own is never stopped.
+        if self.company is None or not self.company.wanted or not self.process:
             return
         if self.phase != "build" and not waiting.compiling(self.process):
             return

@@ -51,18 +51,19 @@ def followed(file: Path, campaign: str = "") -> Mapping[str, str]:
 def _noted(build: Callable[..., Any], errors: dict[str, str], campaign: str) -> Callable[..., Any]:
     def noted(build_directory: str, *rest: Any, **more: Any) -> Any:
         folder = Path(build_directory)
-        refused, what = folder / "refused.json", [campaign, _asked(folder)]
+        kept, key = folder / "refused.json", _asked(folder) if campaign else ""
+        with contextlib.suppress(OSError, ValueError):
+            said = json.loads(kept.read_text("utf-8")) if key else []
+            if said[:2] == [campaign, key]:
+                errors[folder.name] = said[2]
+                raise RuntimeError(said[2])
         try:
-            with contextlib.suppress(OSError, ValueError):
-                *same, said = json.loads(refused.read_text("utf-8"))
-                if all(what) and same == what:
-                    raise RuntimeError(said)
             found = build(build_directory, *rest, **more)
         except RuntimeError as error:
             errors[folder.name] = str(error) or "refused"
-            if all(what) and not _TRANSIENT.search(str(error)):
+            if key and not _TRANSIENT.search(str(error)):
                 with contextlib.suppress(ProfkitError):
-                    write_atomic(refused, json.dumps([*what, str(error)]).encode())
+                    write_atomic(kept, json.dumps([campaign, key, str(error)]).encode())
             raise
         errors[folder.name] = ""
         return found
