@@ -13,7 +13,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import astuple
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -196,23 +196,12 @@ class Guest:
         leaves = [leaf for _, leaf in tensors(self._call.last)]
         return {"values": [_element(leaves, leaf, index) for leaf, index in probes]}
 
-    def record(self) -> None:
-        self._recording = cupti.Recording(self._clock("event"))
-        self._recording.begin()
-
-    def recorded(self, name: str, number: int, trial: int, wanted: bool) -> dict[str, Any]:
-        self._call.wanted = wanted
-        return {"pair": self._recording.take(name, self._call, number, trial)}
-
     def records(self) -> dict[str, Any]:
-        samples, activities = self._recording.end()
-        return {
-            "samples": [asdict(sample) for sample in samples],
-            "activities": {name: [asdict(a) for a in rows] for name, rows in activities.items()},
-        }
+        spans, middle = cupti.summed(self._clock("cupti").calls())
+        return {"spans": spans, "activities": [astuple(activity) for activity in middle]}
 
     def stop_recording(self) -> None:
-        self._recording.close()
+        self._clock("cupti").close()
 
     def _clock(self, method: str) -> Any:
         if method not in self._clocks:
@@ -221,6 +210,7 @@ class Guest:
                 "event": lambda: CudaClock(self._device, cold=cold),
                 "host": lambda: HostClock(self._device),
                 "wall": lambda: CpuClock(cold=cold),
+                "cupti": lambda: cupti.CuptiClock(self._clock("event")),
             }
             self._clocks[method] = makers[method]()
         return self._clocks[method]

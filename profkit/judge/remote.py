@@ -73,7 +73,7 @@ class Remote(Implementation):
         self._events = events
         self._said = ("", 0.0)
         self._files = 0
-        self._called = False
+        self._called = self._posted = False
         self.turns: list[dict[str, Any]] = []
         self.company: Company | None = None
         self.process = self._above = 0
@@ -91,13 +91,19 @@ class Remote(Implementation):
 
     def post(self, question: str, **arguments: Any) -> None:
         """Send a request; `due` has the answer. Others may time before it is sent."""
+        if self._posted:
+            # Nobody waited for the last answer.
+            with contextlib.suppress(RemoteError):
+                self.due()
         if self.company is not None:
             self.company.step_aside()
         turns, self.turns = self.turns, []
         self.send(question, turns=turns, **arguments)
+        self._posted = True
 
     def due(self) -> dict[str, Any]:
         """The answer to the request sent, within the limit of the phase."""
+        self._posted = False
         self._announce()
         limit = self._limits[self.phase]
         return self.answer(max(limit, self.patience) if self.phase in ("check", "time") else limit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -98,51 +99,81 @@ def test_span_and_busy_of_each_call():
         ("side", 240, 260),
         ("spin_kernel", 300, 301),
     )
-    plan = [("reference", 0, 0), ("candidate", 0, 0)]
-    samples, calls = cupti._attributed(plan, record, "cold")
-    one, two = samples
-    assert (one.impl, one.method, one.l2, one.kept) == ("reference", "cupti", "cold", 1)
-    assert one.seconds == pytest.approx(20e-6)
-    assert one.busy == pytest.approx(16e-6)
-    assert two.seconds == pytest.approx(30e-6)
-    assert two.busy == pytest.approx(30e-6)
-    assert [a.name for a in calls["candidate"]] == ["a", "side"]
+    calls = cupti.between_marks(record, 2)
+    assert [[a.name for a in call] for call in calls] == [["a", "b"], ["a", "side"]]
+    spans, middle = cupti.summed(calls)
+    assert spans == [pytest.approx((20e-6, 16e-6)), pytest.approx((30e-6, 30e-6))]
+    assert middle == calls[1]
 
 
-def test_a_call_without_work_is_dropped_not_zero():
+class Recorded:
+    """A call that its own process records: event pairs of these seconds, then these spans and activities."""
+
+    def __init__(self, pairs, spans, middle=()):
+        self.pairs, self.spans, self.middle, self.asked = iter(pairs), spans, list(middle), []
+
+    def ask(self, question, **_):
+        self.asked.append(question)
+
+    warm_up = staticmethod(lambda method: 0)
+
+    def sample(self, method):
+        return next(self.pairs), float("nan"), True
+
+    def records(self):
+        return [*itertools.islice(self.spans, self.asked.count("records") * 48)], self.middle
+
+    def stop_recording(self):
+        self.asked.append("stop")
+
+
+@pytest.fixture
+def no_recorder(monkeypatch):
+    class Own(cupti.CuptiClock):
+        def warm_up(self, call):
+            return 0
+
+        def calls(self):
+            return []
+
+    monkeypatch.setattr(cupti, "CuptiClock", Own)
+    return SimpleNamespace(l2="cold")
+
+
+def test_a_call_without_work_is_dropped_not_zero(no_recorder):
     record = activities(("spin_kernel", 0, 10), ("spin_kernel", 30, 31))
-    (sample,), _ = cupti._attributed([("reference", 0, 0)], record, "cold")
-    assert sample.kept == 0
-    assert sample.seconds != sample.seconds
+    spans, middle = cupti.summed(cupti.between_marks(record, 1))
+    assert middle == []
+    call = Recorded(itertools.cycle([1.0, 2.0]), itertools.cycle([*spans, (2e-6, 1e-6)]))
+    samples, _ = cupti.sample({"mine": call}, no_recorder, number=1)
+    first, second = samples[:2]
+    assert (first.impl, first.method, first.round, first.l2, first.kept) == ("mine", "cupti", cupti.ROUNDS, "cold", 0)
+    assert first.seconds != first.seconds
+    assert (second.seconds, second.busy, second.kept) == (2e-6, 1e-6, 1)
+    assert call.asked == ["warm_up", "records", "stop"]
 
 
 def test_missing_records_are_an_error():
     with pytest.raises(cupti.CuptiError, match="1 of 2 marker kernels"):
-        cupti._attributed([("reference", 0, 0)], activities(("spin_kernel", 0, 10)), "cold")
+        cupti.between_marks(activities(("spin_kernel", 0, 10)), 1)
+
+
+def test_records_of_other_calls_than_were_made_are_refused(no_recorder):
+    call = Recorded(itertools.repeat(1.0), [(1e-6, 1e-6)] * 3)
+    with pytest.raises(cupti.CuptiError, match="mine"):
+        cupti.sample({"mine": call}, no_recorder)
+    assert call.asked[-1] == "stop"
 
 
 @pytest.mark.parametrize(("noise", "rounds"), [(0.0, cupti.LEAST), (0.5, cupti.ROUNDS)])
-def test_a_recording_ends_when_the_pairs_round_its_launches_are_known(noise, rounds):
-    taken = []
-
-    class Recorded:
-        ask = begin = close = staticmethod(lambda *_: None)
-
-        def take(self, name, call, number, trial):
-            taken.append(number)
-            return 1.0 + noise * (len(taken) // 2 % 2), True
-
-        def end(self):
-            return [], {}
-
-    class Call:
-        def __init__(self, recording):
-            self.recording = lambda: recording
-
-    calls = {name: Call(Recorded()) for name in ("reference", "candidate")}
-    cupti.sample(calls, SimpleNamespace(), target=0.01)
-    assert len(set(taken)) == rounds
-    assert len(taken) == 2 * cupti.PER_ROUND * rounds
+def test_a_recording_ends_when_the_pairs_round_its_launches_are_known(no_recorder, noise, rounds):
+    made = cupti.PER_ROUND * rounds
+    calls = {
+        name: Recorded(itertools.cycle([1.0, 1.0, 1.0 + noise, 1.0 + noise]), [(1e-6, 1e-6)] * made) for name in "ab"
+    }
+    samples, _ = cupti.sample(calls, no_recorder, target=0.01)
+    assert {sample.round for sample in samples} == set(range(rounds))
+    assert len(samples) == 2 * made
 
 
 @pytest.mark.gpu
@@ -153,13 +184,13 @@ def test_a_recording_imports_no_compiler():
         import torch
         from profkit.guest.clocks import clocks, cupti
         device = torch.device("cuda")
-        recording = cupti.Recording(clocks.CudaClock(device))
+        clock = cupti.CuptiClock(clocks.CudaClock(device))
         cell = torch.zeros(8, device=device)
         before = set(sys.modules)
-        recording.begin()
-        recording.take("one", lambda: cell.add_(1.0), 0, 0)
-        samples, _ = recording.end()
-        assert samples[0].seconds > 0 and samples[0].kept
+        clock.warm_up(lambda: cell.add_(1.0))
+        clock.sample(lambda: cell.add_(1.0))
+        ((span, busy),), activities = cupti.summed(clock.calls())
+        assert span >= busy > 0 and activities
         new = {name.partition(".")[0] + "." + name.partition(".")[2].partition(".")[0] for name in set(sys.modules) - before}
         sys.exit(str(sorted(new)) if new & {"torch._inductor", "torch._dynamo", "triton."} else 0)
     """

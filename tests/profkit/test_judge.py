@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 import socket
 from types import SimpleNamespace
@@ -16,7 +15,7 @@ from profkit.guest.clocks.cupti import CuptiError  # noqa: E402
 from profkit.guest.subject import Data  # noqa: E402
 from profkit.judge import guests as judge  # noqa: E402
 from profkit.judge.remote import Remote, RemoteError  # noqa: E402
-from profkit.judge.timing.claims import RemoteCall, RemoteRecording  # noqa: E402
+from profkit.judge.timing.claims import RemoteCall  # noqa: E402
 from profkit.launch.protocol import Job, Subject  # noqa: E402
 
 
@@ -107,54 +106,47 @@ def timed(line):
     return call
 
 
-def test_a_recorded_call_is_asked_for_by_name_with_its_turn(line, monkeypatch):
+def test_a_guest_records_by_the_clock_of_that_name_with_the_turn_of_the_question(line, monkeypatch):
     monkeypatch.setattr(Guest, "expect", lambda self, changes: said.append(len(changes)))
     said, guest = [], Guest.__new__(Guest)
+    guest._device = torch.device("cpu")
     guest._call = SimpleNamespace(turn=lambda: said.append("turn"))
-    guest._recording = SimpleNamespace(take=lambda *told: (said.append(told[0]), (1e-6, True))[1])
-    line.say({"pair": [1e-6, True]})
+    guest._clocks = {"cupti": SimpleNamespace(sample=lambda call: (1e-6, 1e-6, call is guest._call))}
+    line.say({"seconds": 1e-6, "host": None, "sound": True})
     line.remote.turns.append({"at": 0})
-    assert RemoteRecording(timed(line)).take("mine", None, 3, 1) == (1e-6, True)
+    seconds, host, sound = timed(line).sample("cupti")
+    assert (seconds, host != host, sound) == (1e-6, True, True)
     asked = json.loads(line.socket.recv(1 << 16))
-    assert guest.asked(asked.pop("ask"), **asked) == {"pair": (1e-6, True)}
-    assert said == [1, "turn", "mine"]
+    assert guest.asked(asked.pop("ask"), **asked)["sound"]
+    assert said == [1, "turn"]
 
 
-def test_a_recording_that_is_not_waited_for_is_ended_all_the_same(line):
-    line.say({}, {})
-    recording = RemoteRecording(timed(line))
-    recording.ask("record")
-    recording.close()
-    assert [json.loads(row)["ask"] for row in line.socket.recv(1 << 16).splitlines()] == ["record", "stop_recording"]
+def test_an_answer_that_nobody_waited_for_is_no_answer_to_the_next_question(line):
+    line.say({"failed": {"reason": "no"}}, {"calls": 3})
+    call = timed(line)
+    call.ask("records")
+    assert call.warm_up("wall") == 3
 
 
-def records(**changed):
-    row = {"impl": "mine", "method": "cupti", "round": 0, "trial": 0, "seconds": 1e-6, **changed}
-    return {"samples": [row], "activities": {"mine": []}}
-
-
-def test_records_of_its_own_calls_are_taken(line):
-    line.say(records(), records(seconds=None, kept=0))
-    recording = RemoteRecording(timed(line))
-    assert recording.end()[0][0].seconds == 1e-6
-    assert math.isnan(recording.end()[0][0].seconds)
+def test_records_are_spans_and_activities(line):
+    line.say({"spans": [[2e-6, 1e-6], [None, None]], "activities": [["k", 0.0, 1e-6, 7]]})
+    call = timed(line)
+    call.ask("records")
+    (one, two), (activity,) = call.records()
+    assert one == (2e-6, 1e-6)
+    assert two[0] != two[0]
+    assert activity.name == "k"
 
 
 @pytest.mark.parametrize(
-    "told",
-    [
-        records(impl="reference"),
-        records(method="event"),
-        records(seconds=None),
-        {"samples": [], "activities": {"reference": []}},
-        {"samples": [3], "activities": {}},
-        {},
-    ],
+    "told", [{"spans": [[1e-6]], "activities": []}, {"spans": [], "activities": [3]}, {"spans": 3}, {}]
 )
-def test_records_of_anybody_else_are_refused(line, told):
+def test_what_is_no_record_is_refused(line, told):
     line.say(told)
+    call = timed(line)
+    call.ask("records")
     with pytest.raises(CuptiError, match="mine"):
-        RemoteRecording(timed(line)).end()
+        call.records()
 
 
 def test_errors_say_whose_they_are(line):

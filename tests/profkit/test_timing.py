@@ -100,10 +100,11 @@ def test_cupti_records_again_until_the_median_is_known(monkeypatch):
 
     made = []
 
-    def sample(calls, clock, *, target, end, before, after, seed=0):
-        made.append(seed)
+    def sample(calls, clock, *, target, budget, before, after, number):
+        made.append(number)
         noise = 0.5 if len(made) < 3 else 0.0
-        rows = [timing.Sample("a", "cupti", i, 0, 1.0 + noise * (i % 2)) for i in range(cupti.ROUNDS)]
+        rounds = range(number * cupti.ROUNDS, (number + 1) * cupti.ROUNDS)
+        rows = [timing.Sample("a", "cupti", i, 0, 1.0 + noise * (i % 2)) for i in rounds]
         return rows, {"a": []}
 
     monkeypatch.setattr(engine.cupti, "sample", sample)

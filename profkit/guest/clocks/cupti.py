@@ -11,11 +11,9 @@ import bisect
 import contextlib
 import functools
 import math
-import random
 import statistics
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,7 @@ import torch
 
 from profkit.guest.clocks.clocks import CudaClock, witness
 from profkit.guest.clocks.kineto import kind_of, recorder
-from profkit.guest.clocks.timing import DECIDING, Call, Sample, known_to, trials_of
+from profkit.guest.clocks.timing import DECIDING, Call, Clock, Plan, Sample, measure
 from profkit.rundir.files import write_rows
 
 LEAST, ROUNDS = 12, 24
@@ -47,37 +45,40 @@ class Activity:
     stream: int
 
 
-class Recording:
-    """Activities of this process's calls while it is open; others may record meanwhile."""
+class CuptiClock(Clock):
+    """Records this process's calls from `warm_up` on; others may record meanwhile.
 
-    def __init__(self, clock: CudaClock) -> None:
-        self._clock = clock
-        self._plan: list[tuple[str, int, int]] = []
+    A sample is an event pair's, which tells when enough is known; `calls` has what was recorded.
+    """
+
+    method, note = "cupti", NOTE
+
+    def __init__(self, pairs: CudaClock) -> None:
+        self.l2, self._pairs = pairs.l2, pairs
         self._profiler: Any = None
+        self._count = 0
 
-    def ask(self, question: str) -> None:
-        """See RemoteRecording.ask: other processes begin and end before this one."""
+    def warm_up(self, call: Call) -> int:
+        if self._profiler is None:
+            _set_up()
+            self._profiler, self._count = recorder(cpu=False, cuda=True), 0
+            self._profiler.__enter__()
+        return 0
 
-    def begin(self) -> None:
-        _set_up()
-        self._profiler = recorder(cpu=False, cuda=True)
-        self._profiler.__enter__()
-
-    def take(self, name: str, call: Call, number: int, trial: int) -> tuple[float, bool]:
-        """One call between two marks: its event pair's time [s], and whether that is sound."""
-        seconds, _, sound = self._clock.sample(call, look=False)
+    def sample(self, call: Call) -> tuple[float, float, bool]:
+        seconds, _, _ = self._pairs.sample(call, look=False)
         torch.cuda._sleep(1)
-        self._plan.append((name, number, trial))
+        self._count += 1
         torch.cuda.synchronize()
         witness(call)
-        return seconds, sound
+        return seconds, math.nan, True
 
-    def end(self) -> tuple[list[Sample], dict[str, list[Activity]]]:
-        """(samples, activities of a median call of each implementation). Raises CuptiError."""
+    def calls(self) -> list[list[Activity]]:
+        """The activities of each sampled call; ends the recording. Raises CuptiError."""
         torch.cuda.synchronize()
         profiler = self._profiler
         self.close()
-        return _attributed(self._plan, activities_of(profiler), self._clock.l2)
+        return between_marks(activities_of(profiler), self._count)
 
     def close(self) -> None:
         open_, self._profiler = self._profiler, None
@@ -94,74 +95,60 @@ def _set_up() -> None:
 
 
 def sample(
-    calls: Mapping[str, Call],
+    calls: Mapping[str, Any],
     clock: CudaClock,
     *,
     target: float = 0.0,
-    end: float = math.inf,
-    seed: int = 0,
+    budget: float = math.inf,
+    number: int = 0,
     before: Callable[[str], None] = lambda _: None,
     after: Callable[[str, int], None] = lambda _name, _round: None,
 ) -> tuple[list[Sample], dict[str, list[Activity]]]:
     """Samples by method "cupti", and the activities of one median call per implementation.
 
-    It ends when event pairs round the same launches have medians known to `target`. After `end` [s, monotonic]
-    DECIDING rounds suffice. Calls in another process have their own `recording`. Raises CuptiError when records are missing or another tool holds CUPTI.
+    It ends when event pairs round the same launches have medians known to `target`; after `budget` [s] DECIDING rounds
+    suffice. number: of this recording, later ones in later rounds. Calls in another process are recorded there. Raises
+    CuptiError when records are missing or another tool holds CUPTI.
     """
-    recordings = _recordings(calls, clock)
-    order, shuffle = list(calls), random.Random(seed)
+    plan = Plan(budget, target, LEAST, ROUNDS, PER_ROUND, number, late=DECIDING)
+    with recording(calls, clock) as own:
+        taken = measure(calls, own, plan, before, after).samples
+        elsewhere = _elsewhere(calls)
+        for call in elsewhere.values():
+            call.ask("records")
+        here = [one.impl for one in taken if one.impl not in elsewhere]
+        pairs = list(zip(here, own.calls(), strict=True))
+        found = {name: summed([mine for impl, mine in pairs if impl == name]) for name in dict.fromkeys(here)}
+        found |= {name: call.records() for name, call in elsewhere.items()}
     samples: list[Sample] = []
-    pairs: dict[str, list[float]] = {}
-    activities: dict[str, list[Activity]] = {}
-    with _begun(recordings):
-        for number in range(ROUNDS):
-            shuffle.shuffle(order)
-            for name in order:
-                for trial in range(trials_of(number, PER_ROUND, end)):
-                    before(name)
-                    seconds, sound = recordings[name].take(name, calls[name], number, trial)
-                    after(name, number)
-                    if sound:
-                        pairs.setdefault(name, []).append(seconds)
-            if number + 1 >= DECIDING and time.monotonic() > end:
-                break
-            if number + 1 >= LEAST and number % 4 == 3 and known_to(pairs.get(name, ()) for name in calls) <= target:
-                break
-        for recording in _each(recordings):
-            recording.ask("records")
-        for recording in _each(recordings):
-            mine, seen = recording.end()
-            samples += mine
-            activities |= seen
-    return samples, activities
-
-
-def set_up(calls: Mapping[str, Call], clock: CudaClock) -> None:
-    """Start CUPTI in the processes of all calls. Raises CuptiError."""
-    with _begun(_recordings(calls, clock)):
-        pass
-
-
-def _recordings(calls: Mapping[str, Call], clock: CudaClock) -> dict[str, Any]:
-    local = Recording(clock)
-    return {name: call.recording() if hasattr(call, "recording") else local for name, call in calls.items()}
+    for name, (spans, _) in found.items():
+        mine = [one for one in taken if one.impl == name]
+        if len(mine) != len(spans):
+            raise CuptiError(f"{name}: its process sent records of other calls than its own")
+        for one, (span, busy) in zip(mine, spans, strict=True):
+            late = one.round + number * ROUNDS
+            samples.append(replace(one, round=late, seconds=span, busy=busy, kept=int(span == span)))
+    return samples, {name: middle for name, (_, middle) in found.items()}
 
 
 @contextlib.contextmanager
-def _begun(recordings: Mapping[str, Any]) -> Iterator[None]:
-    """Begin all recordings in parallel; close them afterwards."""
-    with contextlib.ExitStack() as stack:
-        for recording in _each(recordings):
-            stack.callback(recording.close)
-            recording.ask("record")
-        for recording in _each(recordings):
-            recording.begin()
-        yield
+def recording(calls: Mapping[str, Any], clock: CudaClock) -> Iterator[CuptiClock]:
+    """Record in the processes of all calls, which begin together. Raises CuptiError."""
+    own, elsewhere = CuptiClock(clock), _elsewhere(calls).values()
+    try:
+        for call in elsewhere:
+            call.ask("warm_up", method=own.method)
+        own.warm_up(lambda: None)
+        yield own
+    finally:
+        own.close()
+        for call in elsewhere:
+            call.stop_recording()
 
 
-def _each(recordings: Mapping[str, Any]) -> list[Any]:
-    """Every recording once, in the order of the calls."""
-    return list({id(recording): recording for recording in recordings.values()}.values())
+def _elsewhere(calls: Mapping[str, Any]) -> dict[str, Any]:
+    """The calls in processes of their own."""
+    return {name: call for name, call in calls.items() if hasattr(call, "records")}
 
 
 def event_offset(clock: CudaClock, device: torch.device) -> float:
@@ -200,27 +187,22 @@ def activities_of(profiler: Any) -> list[Activity]:
     return sorted(found, key=lambda activity: activity.start)
 
 
-def _attributed(
-    plan: Sequence[tuple[str, int, int]], activities: Sequence[Activity], l2: str
-) -> tuple[list[Sample], dict[str, list[Activity]]]:
-    """Assign activities to the planned calls between whose marks they lie.
-
-    Raises CuptiError when marks are missing.
-    """
+def between_marks(activities: Sequence[Activity], count: int) -> list[list[Activity]]:
+    """The activities of so many calls, each between its marks. Raises CuptiError."""
     marks = [activity for activity in activities if MARK in activity.name]
-    if len(marks) != 2 * len(plan):
-        raise CuptiError(f"{len(marks)} of {2 * len(plan)} marker kernels are in CUPTI's record")
+    if len(marks) != 2 * count:
+        raise CuptiError(f"{len(marks)} of {2 * count} marker kernels are in CUPTI's record")
     work = [activity for activity in activities if MARK not in activity.name]
     starts = [activity.start for activity in work]
-    samples: list[Sample] = []
-    calls: dict[str, list[tuple[float, list[Activity]]]] = {}
-    for (name, number, trial), opening, closing in zip(plan, marks[::2], marks[1::2], strict=True):
-        mine = work[bisect.bisect_left(starts, opening.start) : bisect.bisect_left(starts, closing.start)]
-        span = max(a.end for a in mine) - mine[0].start if mine else float("nan")
-        samples.append(Sample(name, "cupti", number, trial, span, l2=l2, kept=int(bool(mine)), busy=union(mine)))
-        calls.setdefault(name, []).append((span, mine))
-    middle = {name: sorted(rows, key=lambda row: row[0])[len(rows) // 2][1] for name, rows in calls.items()}
-    return samples, middle
+    at = [bisect.bisect_left(starts, mark.start) for mark in marks]
+    return [work[begin:end] for begin, end in zip(at[::2], at[1::2], strict=True)]
+
+
+def summed(calls: Sequence[list[Activity]]) -> tuple[list[tuple[float, float]], list[Activity]]:
+    """((span, busy) [s] of each call, NaN where nothing ran; the activities of a median one)."""
+    spans = [(max(a.end for a in mine) - mine[0].start if mine else math.nan, union(mine)) for mine in calls]
+    order = sorted(range(len(calls)), key=lambda at: spans[at][0])
+    return spans, calls[order[len(order) // 2]]
 
 
 def union(activities: Sequence[Activity]) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -91,8 +91,8 @@ class Result:
 class Plan:
     """How long to time: `budget` [s] or until every median is known to `target` (a share).
 
-    Rounds: from `least` to `most`, of `trials` trials each, of one trial beyond the budget; after DECIDING rounds it stops
-    once `enough(samples)`. seed: of the order.
+    Rounds: from `least` to `most`, of `trials` trials each, of one trial beyond the budget, where `late` rounds suffice
+    (0: `least`); after DECIDING rounds it stops once `enough(samples)`. seed: of the order.
     """
 
     budget: float
@@ -101,6 +101,7 @@ class Plan:
     most: int = MAX_ROUNDS
     trials: int = PER_ROUND
     seed: int = 0
+    late: int = 0
     enough: Callable[[list[Sample]], bool] | None = None
 
 
@@ -124,11 +125,12 @@ def measure(
     end = time.monotonic() + plan.budget
     patience = max(plan.budget, min(_PATIENCE * plan.budget, _MOST_PATIENCE))
     number = 0
-    while number < plan.most and (number < plan.least or time.monotonic() < end):
+    while number < plan.most and (number < (plan.late or plan.least) or time.monotonic() < end):
         shuffle.shuffle(order)
         for name in order:
-            trials = range(trials_of(number, plan.trials, end))
-            samples += [_sample(name, calls[name], clock, number, trial, before, after) for trial in trials]
+            # Medians need eight in DECIDING rounds.
+            trials = plan.trials if number < 2 or time.monotonic() < end else 1
+            samples += [_sample(name, calls[name], clock, number, trial, before, after) for trial in range(trials)]
         number += 1
         if number >= DECIDING and plan.enough and plan.enough(samples):
             break
@@ -137,11 +139,6 @@ def measure(
         if number >= 3 and time.monotonic() > end + (plan.budget if number >= DECIDING else patience):
             break
     return Result(samples, number, warmup, precision(samples))
-
-
-def trials_of(number: int, trials: int, end: float) -> int:
-    """Trials of a round: one after `end` [s, monotonic]; medians need eight in DECIDING rounds."""
-    return trials if number < 2 or time.monotonic() < end else 1
 
 
 def _sample(
@@ -198,13 +195,8 @@ def precision(samples: list[Sample]) -> float:
     for sample in samples:
         if sample.kept:
             kept[sample.impl].append(sample.seconds)
-    return known_to(kept.values())
-
-
-def known_to(sides: Iterable[Collection[float]]) -> float:
-    """The largest relative half-width of the medians of these seconds."""
     worst = 0.0
-    for side in sides:
+    for side in kept.values():
         values = np.sort(np.asarray(side))
         n = len(values)
         if n < 8:

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from profkit.guest.clocks.cupti import Activity, CuptiError
-from profkit.guest.clocks.timing import Clock, Sample
+from profkit.guest.clocks.timing import Clock
 from profkit.guest.subject import ChangedResultError, Data, place
 from profkit.guest.tensors.compare import tensors
-from profkit.judge.remote import Remote, RemoteError
+from profkit.judge.remote import Remote
 
 _PROBES = 8
 _PROBE_RTOL = 0.05
@@ -120,8 +120,22 @@ class RemoteCall:
             found.append((number, index, value, room * (abs(value) + float(part.square().mean().sqrt()))))
         return found
 
-    def recording(self) -> RemoteRecording:
-        return RemoteRecording(self)
+    def ask(self, question: str, **arguments: Any) -> None:
+        """Send a request without waiting for its answer, so that processes work in parallel."""
+        self.remote.post(question, **arguments)
+
+    def records(self) -> tuple[list[tuple[float, float]], list[Activity]]:
+        """What its process recorded, after `ask`; see cupti.summed. Raises CuptiError."""
+        reply = self.remote.due()
+        try:
+            spans = [(float(_nan(span)), float(_nan(busy))) for span, busy in reply["spans"]]
+            return spans, [Activity(*row) for row in reply["activities"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise CuptiError(f"{self.remote.subject.name}: its process sent no records") from error
+
+    def stop_recording(self) -> None:
+        if not self.remote.gone:
+            self.remote.ask("stop_recording")
 
 
 def suspects(calls: Mapping[str, Any]) -> dict[str, RemoteCall]:
@@ -133,57 +147,6 @@ def notes(calls: Mapping[str, Any], clock: Clock) -> str:
     """The clock's note; the longer one of another process where it adds to it."""
     said = [call.note(clock.method) for call in suspects(calls).values()]
     return next((note for note in said if len(note) > len(clock.note)), clock.note)
-
-
-class RemoteRecording:
-    """A CUPTI recording in the candidate's process; see cupti.Recording."""
-
-    def __init__(self, call: RemoteCall) -> None:
-        self._call, self._remote = call, call.remote
-        self._name = call.remote.subject.name
-        self._asked = False
-
-    def ask(self, question: str) -> None:
-        """Send "record" or "records"; the answer is fetched later, so processes work in parallel."""
-        self._remote.post(question)
-        self._asked = True
-
-    def begin(self) -> None:
-        self._cupti("record")
-
-    def take(self, name: str, call: Any, number: int, trial: int) -> tuple[float, bool]:
-        reply = self._remote.ask("recorded", name=name, number=number, trial=trial, wanted=self._call.wanted)
-        seconds, sound = reply["pair"]
-        return float(seconds), bool(sound)
-
-    def end(self) -> tuple[list[Sample], dict[str, list[Activity]]]:
-        """Raises CuptiError, also for samples of calls that are not this candidate's."""
-        reply = self._cupti("records")
-        try:
-            samples = [Sample(**{key: _nan(value) for key, value in row.items()}) for row in reply["samples"]]
-            seen = {name: [Activity(**row) for row in rows] for name, rows in reply["activities"].items()}
-        except (AttributeError, KeyError, TypeError) as error:
-            raise CuptiError(f"{self._name}: its process sent no records") from error
-        strange = any(
-            s.impl != self._name or s.method != "cupti" or (s.kept and not math.isfinite(s.seconds)) for s in samples
-        )
-        if strange or set(seen) - {self._name}:
-            raise CuptiError(f"{self._name}: its process sent records of other calls than its own")
-        return samples, seen
-
-    def close(self) -> None:
-        if self._asked and not self._remote.gone:
-            self._cupti("")
-        if not self._remote.gone:
-            self._cupti("stop_recording")
-
-    def _cupti(self, question: str) -> dict[str, Any]:
-        """The answer, to the earlier request where one is pending."""
-        asked, self._asked = self._asked, False
-        try:
-            return self._remote.due() if asked else self._remote.ask(question)
-        except RemoteError as error:
-            raise CuptiError(str(error)) from error
 
 
 def _nan(value: Any) -> Any:

@@ -253,7 +253,8 @@ def ready(job: Job, calls: Mapping[str, TimedCall], device: torch.device) -> Non
     """Set CUPTI up beside other work, where no host clock follows that it would slow down."""
     if device.type == "cuda" and job.again:
         try:
-            cupti.set_up(calls, CudaClock(device, cold=False))
+            with cupti.recording(calls, CudaClock(device, cold=False)):
+                pass
         except (cupti.CuptiError, RuntimeError) as error:
             # The recording will fail too, and report it.
             _only_of_clocks(error)
@@ -306,12 +307,15 @@ def _judged(
 ) -> tuple[list[Sample], dict[str, list[cupti.Activity]]]:
     """CUPTI's samples, in as many recordings as the precision takes and the budget allows."""
     end = time.monotonic() + job.budget
-    samples, activities = cupti.sample(calls, clock, target=job.target, end=end, before=before, after=after)
-    for number in range(1, MOST_RECORDINGS):
+    samples, activities = list[Sample](), dict[str, list[cupti.Activity]]()
+    for number in range(MOST_RECORDINGS):
+        left = max(0.0, end - time.monotonic())
+        more, seen = cupti.sample(
+            calls, clock, target=job.target, budget=left, number=number, before=before, after=after
+        )
+        samples, activities = samples + more, activities or seen
         if timing.precision(samples) <= job.target or time.monotonic() > end:
             break
-        more, _ = cupti.sample(calls, clock, target=job.target, end=end, before=before, after=after, seed=number)
-        samples += [replace(s, round=s.round + number * cupti.ROUNDS) for s in more]
     return samples, activities
 
 
