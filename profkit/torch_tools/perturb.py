@@ -8,9 +8,7 @@ it may end.
 from __future__ import annotations
 
 import ctypes
-import random
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,12 +17,12 @@ import torch
 
 from profkit.guest import facts
 from profkit.guest.clocks.clocks import CpuClock, CudaClock
+from profkit.guest.clocks.timing import Plan, measure
 from roofline.errors import RooflineError
 from roofline.measure.cuda_module import Module, compile_cubin
 
 ROUNDS, LEAST = 15, 5
 """Rounds of all conditions: as planned, and at least."""
-TRIES = 3
 ROOM = 4.0
 """Slow-down that shows that a call had to wait for the resident kernel: half of the room gives 2 to 3."""
 RESIDENTS = {"half_sms": "whole", "half_warps": "half"}
@@ -104,19 +102,35 @@ class Resident:
 
 
 @dataclass
-class _Beside:
-    """A call beside the resident kernel, which is released once the call is queued."""
+class _Under:
+    """A call under one condition: beside a resident kernel, released once the call is queued, or warm."""
 
     call: Callable[[], Any]
-    resident: Resident
-    name: str
+    clock: CudaClock | CpuClock
+    device: torch.device
+    resident: Resident | None = None
+    kernel: str = ""
 
     def __call__(self) -> Any:
-        self.resident.enter(self.name)
+        if self.resident is not None:
+            self.resident.enter(self.kernel)
         return self.call()
 
     def witness(self) -> None:
-        self.resident.leave()
+        if self.resident is not None:
+            self.resident.leave()
+
+    def warm_up(self, _: str) -> int:
+        count = self.clock.warm_up(self)
+        self.witness()
+        facts.settle(self.device)
+        return count
+
+    def sample(self, _: str) -> tuple[float, float, bool]:
+        if self.clock.l2 == "warm":
+            self.call()
+            facts.settle(self.device)
+        return self.clock.sample(self)
 
 
 def conditions(
@@ -127,41 +141,13 @@ def conditions(
     budget [s]: after which no round begins. Conditions without room for the call are left out; "warm" repeats a call
     on the same data.
     """
-    cold, warm = _clock(device, cold=True), _clock(device, cold=False)
-    plans: dict[str, tuple[Any, Callable[[], Any]]] = {"usual": (cold, usual), "warm": (warm, usual)}
+    cold, warm = (CudaClock(device, cold=c) if device.type == "cuda" else CpuClock(cold=c) for c in (True, False))
+    plans = {"usual": _Under(usual, cold, device), "warm": _Under(usual, warm, device)}
     if resident is not None:
-        plans |= {name: (cold, _Beside(usual, resident, kernel)) for name, kernel in RESIDENTS.items()}
-    for clock, call in plans.values():
-        clock.warm_up(call)
-        if isinstance(call, _Beside):
-            call.witness()
-        facts.settle(device)
+        plans |= {name: _Under(usual, cold, device, resident, kernel) for name, kernel in RESIDENTS.items()}
     found: dict[str, list[float]] = {name: [] for name in plans}
-    order, shuffle = list(plans), random.Random(0)
-    end = time.monotonic() + budget
-    for number in range(ROUNDS):
-        if number >= LEAST and time.monotonic() > end:
-            break
-        shuffle.shuffle(order)
-        for name in order:
-            found[name].append(_sample(*plans[name], device))
+    for one in measure(plans, cold, Plan(budget, 0.0, LEAST, ROUNDS, trials=1)).samples:
+        found[one.impl].append(one.seconds)
     most = ROOM * statistics.median(found["usual"])
     crowded = [name for name in RESIDENTS if name in found and statistics.median(found[name]) > most]
     return {name: seconds for name, seconds in found.items() if name not in crowded}
-
-
-def _clock(device: torch.device, *, cold: bool) -> CudaClock | CpuClock:
-    return CudaClock(device, cold=cold) if device.type == "cuda" else CpuClock(cold=cold)
-
-
-def _sample(clock: CudaClock | CpuClock, call: Callable[[], Any], device: torch.device) -> float:
-    """Seconds of one call; of several unsound samples the last."""
-    seconds = 0.0
-    for _ in range(TRIES):
-        if clock.l2 == "warm":
-            call()
-            facts.settle(device)
-        seconds, _, sound = clock.sample(call)
-        if sound:
-            break
-    return seconds

@@ -49,19 +49,10 @@ def test_what_takes_up_room_keeps_the_registers_it_has_to():
 
 
 def test_a_call_that_waited_for_the_room_says_nothing_of_half_of_it(monkeypatch):
-    class Beside:
-        def enter(self, name):
-            self.name = name
-
-        leave = enter
-
     seconds = {"usual": 1e-4, "whole": 1.9e-4, "half": 98e-4}
 
-    def sample(clock, call, device):
-        return seconds[getattr(call, "name", "usual")]
-
-    monkeypatch.setattr(perturb, "_sample", sample)
-    monkeypatch.setattr(perturb._Beside, "witness", lambda self: None)
-    found = perturb.conditions(lambda: None, torch.device("cpu"), Beside(), 0.0)
+    monkeypatch.setattr(perturb._Under, "sample", lambda self, _: (seconds[self.kernel or "usual"], 0.0, True))
+    monkeypatch.setattr(perturb._Under, "warm_up", lambda self, _: 1)
+    found = perturb.conditions(lambda: None, torch.device("cpu"), object(), 1.0)
     assert "half_warps" not in found
     assert sorted(found) == ["half_sms", "usual", "warm"]
