@@ -238,7 +238,7 @@ def _sitting(
     with _private_directory() as folder, temporary() as scratch, contextlib.ExitStack() as stack:
         candidates = [subject for subject in job.subjects if subject.role != "reference"]
         reference = next(Path(subject.file) for subject in job.subjects if subject.role == "reference")
-        lines = {subject.name: socket.socketpair() for subject in candidates}
+        lines = {one.name: socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for one in candidates}
         shared = [os.fdopen(os.dup(one), "rb", 0) for one in (door.main, door.gate)] if door is not None else []
         ends: list[process.Given] = [*itertools.chain(*lines.values()), *shared]
         for end in ends:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import socket
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ torch = pytest.importorskip("torch")
 from profkit.guest.candidate import Guest  # noqa: E402
 from profkit.guest.clocks.cupti import CuptiError  # noqa: E402
 from profkit.guest.subject import Data  # noqa: E402
+from profkit.guest.tensors import exchange  # noqa: E402
 from profkit.judge import guests as judge  # noqa: E402
 from profkit.judge.remote import Remote, RemoteError  # noqa: E402
 from profkit.judge.timing.claims import RemoteCall  # noqa: E402
@@ -39,12 +41,17 @@ class Line:
     """A remote and the candidate's end of its line."""
 
     def __init__(self, name, folder, events, **limits):
-        mine, self.socket = socket.socketpair()
+        mine, self.socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.job = Job("judge", "I", [], channels={name: mine.detach()}, exchange=str(folder), limits=limits)
         self.remote = Remote(Subject(name, "candidate", "x.py"), self.job, torch.device("cpu"), events)
 
     def say(self, *answers):
-        self.socket.sendall(b"".join(json.dumps(answer).encode() + b"\n" for answer in answers))
+        for answer in answers:
+            self.socket.send(json.dumps(answer).encode())
+
+    def heard(self):
+        """The next request of the judge."""
+        return json.loads(self.socket.recv(1 << 16))
 
 
 @pytest.fixture
@@ -95,7 +102,7 @@ def test_a_turn_goes_along_with_the_next_question(line, tmp_path):
     call.turn()
     call.sample("wall")
     call()
-    asked = [json.loads(row) for row in line.socket.recv(1 << 16).splitlines()]
+    asked = [line.heard() for _ in range(3)]
     assert [(one["ask"], len(one["turns"])) for one in asked] == [("ready", 0), ("sample", 1), ("run", 0)]
 
 
@@ -116,7 +123,7 @@ def test_a_guest_records_by_the_clock_of_that_name_with_the_turn_of_the_question
     line.remote.turns.append({"at": 0})
     seconds, host, sound = timed(line).sample("cupti")
     assert (seconds, host != host, sound) == (1e-6, True, True)
-    asked = json.loads(line.socket.recv(1 << 16))
+    asked = line.heard()
     assert guest.asked(asked.pop("ask"), **asked)["sound"]
     assert said == [1, "turn"]
 
@@ -124,29 +131,32 @@ def test_a_guest_records_by_the_clock_of_that_name_with_the_turn_of_the_question
 def test_an_answer_that_nobody_waited_for_is_no_answer_to_the_next_question(line):
     line.say({"failed": {"reason": "no"}}, {"calls": 3})
     call = timed(line)
-    call.ask("records")
+    call.ask_warm_up("cupti")
     assert call.warm_up("wall") == 3
 
 
-def test_records_are_spans_and_activities(line):
-    line.say({"spans": [[2e-6, 1e-6], [None, None]], "activities": [["k", 0.0, 1e-6, 7]]})
+def recorded(line, tmp_path, told):
+    """A call whose process has put this into the file that it was asked for."""
+    (tmp_path / "mine").mkdir()
+    line.say({})
     call = timed(line)
-    call.ask("records")
+    call.ask_records()
+    exchange.write(exchange.describe(told), tmp_path / "mine" / line.heard()["output"])
+    return call
+
+
+def test_records_are_spans_and_activities(line, tmp_path):
+    call = recorded(line, tmp_path, [[(2e-6, 1e-6), (math.nan, math.nan)], [("k", 0.0, 1e-6, 7)]])
     (one, two), (activity,) = call.records()
     assert one == (2e-6, 1e-6)
     assert two[0] != two[0]
     assert activity.name == "k"
 
 
-@pytest.mark.parametrize(
-    "told", [{"spans": [[1e-6]], "activities": []}, {"spans": [], "activities": [3]}, {"spans": 3}, {}]
-)
-def test_what_is_no_record_is_refused(line, told):
-    line.say(told)
-    call = timed(line)
-    call.ask("records")
+@pytest.mark.parametrize("told", [[[(1e-6,)], []], [[], [3]], [3, []], [], 3])
+def test_what_is_no_record_is_refused(line, tmp_path, told):
     with pytest.raises(CuptiError, match="mine"):
-        call.records()
+        recorded(line, tmp_path, told).records()
 
 
 def test_errors_say_whose_they_are(line):

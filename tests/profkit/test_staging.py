@@ -116,7 +116,7 @@ def test_what_is_no_plain_tensor_goes_by_the_host():
 
 
 def test_room_is_shared_once_for_what_is_wanted_and_files_hold_what_finds_none(tmp_path, monkeypatch):
-    ours, theirs = socket.socketpair()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     job = Job("judge", "A", [], channels={"mine": ours.detach()}, exchange=str(tmp_path))
     (tmp_path / "mine").mkdir()
     one = remote.Remote(Subject("mine", "candidate", "x.py"), job, CPU, None)

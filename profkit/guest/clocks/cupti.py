@@ -115,7 +115,7 @@ def sample(
         taken = measure(calls, own, plan, before, after).samples
         elsewhere = _elsewhere(calls)
         for call in elsewhere.values():
-            call.ask("records")
+            call.ask_records()
         here = [one.impl for one in taken if one.impl not in elsewhere]
         pairs = list(zip(here, own.calls(), strict=True))
         found = {name: summed([mine for impl, mine in pairs if impl == name]) for name in dict.fromkeys(here)}
@@ -137,7 +137,7 @@ def recording(calls: Mapping[str, Any], clock: CudaClock) -> Iterator[CuptiClock
     own, elsewhere = CuptiClock(clock), _elsewhere(calls).values()
     try:
         for call in elsewhere:
-            call.ask("warm_up", method=own.method)
+            call.ask_warm_up(own.method)
         own.warm_up(lambda: None)
         yield own
     finally:

@@ -120,17 +120,22 @@ class RemoteCall:
             found.append((number, index, value, room * (abs(value) + float(part.square().mean().sqrt()))))
         return found
 
-    def ask(self, question: str, **arguments: Any) -> None:
-        """Send a request without waiting for its answer, so that processes work in parallel."""
-        self.remote.post(question, **arguments)
+    def ask_warm_up(self, method: str) -> None:
+        """Have a clock begin without waiting for it, so that processes begin together."""
+        self.remote.post("warm_up", method=method)
+
+    def ask_records(self) -> None:
+        """Have the recording end without waiting for it; `records` has what was recorded."""
+        self._records = self.remote.fresh_file()
+        self.remote.post("records", output=self._records.name)
 
     def records(self) -> tuple[list[tuple[float, float]], list[Activity]]:
-        """What its process recorded, after `ask`; see cupti.summed. Raises CuptiError."""
-        reply = self.remote.due()
+        """See cupti.summed. Raises CuptiError."""
+        self.remote.due()
         try:
-            spans = [(float(_nan(span)), float(_nan(busy))) for span, busy in reply["spans"]]
-            return spans, [Activity(*row) for row in reply["activities"]]
-        except (KeyError, TypeError, ValueError) as error:
+            spans, activities = self.remote.output(self._records)
+            return [(float(span), float(busy)) for span, busy in spans], [Activity(*row) for row in activities]
+        except (TypeError, ValueError) as error:
             raise CuptiError(f"{self.remote.subject.name}: its process sent no records") from error
 
     def stop_recording(self) -> None:
