@@ -74,12 +74,12 @@ def _report(findings: Sequence[Finding], can: dict[str, bool]) -> str:
 @click.option("--list", "only_list", is_flag=True, help="Show what is known; measure nothing.")
 @shared.json_
 def ceilings_(kind: str, only_list: bool, as_json: bool) -> int:
-    """Measure DRAM, cache and arithmetic ceilings of this GPU and keep them for later runs.
+    """Measure DRAM, cache and arithmetic ceilings of this device and keep them for later runs.
 
     \b
-    profkit ceilings                 once a device and driver
+    profkit ceilings                 again; the first run on an idle device keeps its own
     profkit ceilings --list          what is kept of this one
-    profkit ceilings --device cpu    again; the first run on a quiet CPU keeps its own
+    profkit ceilings --device cpu    of the CPU
 
     The table shows measured, derived (SMs x rate x the clock of the measurement) and datasheet side by side.
     """

@@ -77,12 +77,13 @@ class Modes(WeightChecks):
                 self.events.send("impl", candidate.subject.name, status="counted")
 
     def _ceilings(self) -> None:
-        """Measure this CPU's ceilings in the same process, with the same threads."""
-        from roofline.measure import measure_cpu
+        """Measure this device's ceilings in the same process, of a CPU with the same threads."""
+        from roofline.measure import measure_cpu, measure_gpu
 
         self.events.phase("ceilings")
         try:
-            self.events.send("ceilings", ceilings=msgspec.to_builtins(measure_cpu()))
-        except (RuntimeError, MemoryError) as error:
-            what = "the ceilings of this CPU could not be measured"
+            found = measure_cpu() if self.device.type == "cpu" else measure_gpu(self.device.index or 0)[1]
+            self.events.send("ceilings", ceilings=msgspec.to_builtins(found))
+        except (RooflineError, RuntimeError, MemoryError) as error:
+            what = "the ceilings of this device could not be measured"
             self.events.send("caveat", what=what, how_much=str(error), fix="")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LIMIT = 180.0
-"""Seconds after which measuring counts as hung; it takes half a minute on an H200."""
+"""Seconds after which measuring counts as hung; it takes a quarter of a minute on an H100."""
 
 
 class Measured(msgspec.Struct, frozen=True):

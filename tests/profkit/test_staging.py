@@ -185,4 +185,4 @@ def test_another_process_sees_the_memory_of_this_one():
         [sys.executable, "-c", CHILD, handle.hex(), "4096"], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["8192"]
-    assert int(memory.sum()) == 3 * 4096
+    assert int(memory[:4096].sum()) == 3 * 4096
