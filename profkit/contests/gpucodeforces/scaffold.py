@@ -15,13 +15,25 @@ from pathlib import Path
 from string import Template
 
 from profkit.contests.prompt import compose
-from profkit.contests.sources import rename_names
 from profkit.errors import ProfkitError
 from profkit.rundir.files import write_atomic
 from profkit.targets.sample import resolve
 
 SHAPE = (4096, 8192)
-_GETTERS = ("get_inputs", "get_init_inputs", "get_work")
+_FORMS = {
+    "example_torchcode.py": "reference.py",
+    "example_cudacode.py": "cuda.py",
+    "example_cppcode.py": "cpp.py",
+    "run_code.py": "run_code.py",
+    "readme.md": "readme.md",
+}
+"""Files of an element-wise operation -> their templates; those of WHOLE have no C++."""
+_WHOLE_FORMS = {
+    "example_torchcode.py": "whole.py",
+    "example_cudacode.py": "torch.py",
+    "run_code.py": "run_code.py",
+    "readme.md": "readme_from.md",
+}
 
 
 @dataclass(frozen=True)
@@ -101,15 +113,14 @@ def create(wish: Wish) -> list[Path]:
     if wish.path.exists() and any(wish.path.iterdir()):
         raise ProfkitError(f"{wish.path} exists and is not empty", fix="choose another name, or remove it yourself")
     whole = wish.op.replace(" ", "").replace("layernorm", "layer_norm")
-    if whole in WHOLE:
-        texts = _from_reference(wish, _whole(wish, whole))
-    else:
-        texts = _from_operation(wish, understand(wish.op))
+    forms, values = (
+        (_WHOLE_FORMS, _whole(wish, whole)) if whole in WHOLE else (_FORMS, _element_wise(wish, understand(wish.op)))
+    )
     wish.path.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        write_atomic(wish.path / name, text.encode())
+    for name, form in forms.items():
+        write_atomic(wish.path / name, _filled(form, values).encode())
     write_atomic(wish.path / "prompt.txt", compose(resolve(wish.path)).encode())
-    return sorted(wish.path / name for name in [*texts, "prompt.txt"])
+    return sorted(wish.path / name for name in [*forms, "prompt.txt"])
 
 
 def understand(text: str) -> Operation:
@@ -166,7 +177,7 @@ def _unknown(text: str) -> ProfkitError:
     )
 
 
-def template(form: str, **values: str) -> str:
+def _filled(form: str, values: dict[str, str]) -> str:
     text = (files("profkit.contests.gpucodeforces") / "templates" / f"{form}.tmpl").read_text("utf-8")
     return Template(text).substitute(values)
 
@@ -182,22 +193,11 @@ def _common(wish: Wish, op: str) -> dict[str, str]:
     }
 
 
-def _from_operation(wish: Wish, operation: Operation) -> dict[str, str]:
-    values = _common(wish, operation.text) | _values(wish, operation)
-    return {
-        "example_torchcode.py": template("reference.py", **values),
-        "example_cudacode.py": template("cuda.py", **values),
-        "example_cppcode.py": template("cpp.py", **values),
-        "run_code.py": template("run_code.py", **values),
-        "readme.md": template("readme.md", **values),
-    }
-
-
-def _values(wish: Wish, operation: Operation) -> dict[str, str]:
+def _element_wise(wish: Wish, operation: Operation) -> dict[str, str]:
     inputs, count = operation.inputs, len(operation.inputs)
     elements, total = math.prod(wish.shape), count + 1
     draw = "torch.rand(*SHAPE) + 0.5" if operation.positive else "torch.randn(*SHAPE)"
-    return {
+    return _common(wish, operation.text) | {
         "lower": re.sub(r"\W", "_", wish.path.name.lower()),
         "name": operation.name,
         "forward_args": ", ".join(f"{name}: torch.Tensor" for name in inputs),
@@ -220,32 +220,9 @@ def _values(wish: Wish, operation: Operation) -> dict[str, str]:
     }
 
 
-def _whole(wish: Wish, op: str) -> str:
+def _whole(wish: Wish, op: str) -> dict[str, str]:
     if len(wish.shape) < 2:
         raise ProfkitError(f"--shape {wish.shape[0]}: {op} takes two sizes or more", fix="--shape 4096,8192")
     arguments, expression, draws = WHOLE[op]
-    return template("whole.py", arguments=arguments, expression=expression, draws=draws, **_common(wish, op))
-
-
-def _from_reference(wish: Wish, reference: str) -> dict[str, str]:
-    """The reference as it is, and its operators under the name ModelNew as the candidate."""
-    candidate = _without_getters(rename_names(reference, {"Model": "ModelNew"}))
-    values = _common(wish, wish.op) | {"cpu_file": "example_cudacode", "cpu_label": "PyTorch"}
-    return {
-        "example_torchcode.py": reference,
-        "example_cudacode.py": template("torch.py", candidate=candidate, **values),
-        "run_code.py": template("run_code.py", **values),
-        "readme.md": template("readme_from.md", **values),
-    }
-
-
-def _without_getters(text: str) -> str:
-    """The text without its getters and without the module's docstring."""
-    tree = ast.parse(text)
-    gone: set[int] = set()
-    for position, node in enumerate(tree.body):
-        getter = isinstance(node, ast.FunctionDef) and node.name in _GETTERS
-        if getter or (position == 0 and ast.get_docstring(tree) is not None):
-            gone |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    kept = "\n".join(line for number, line in enumerate(text.splitlines(), 1) if number not in gone)
-    return re.sub(r"\n{4,}", "\n\n\n", kept).strip("\n")
+    own = {"arguments": arguments, "expression": expression, "draws": draws}
+    return _common(wish, op) | own | {"cpu_file": "example_cudacode", "cpu_label": "PyTorch"}
