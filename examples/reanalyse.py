@@ -25,7 +25,7 @@ def main() -> None:
     device = run.manifest.device
     print(f"{run.manifest.sample.id} on {device['name']}, recorded {run.manifest.created}")
 
-    analysis = profkit.analyze(run)
+    analysis = run.analysis
     for row in analysis.impls.to_dict("records"):
         print(
             f"{row['impl']:10} {row['time'] * 1e6:9.2f} us  {row['speedup']:6.3g}x  "

@@ -25,35 +25,25 @@ if TYPE_CHECKING:
     from collectors import read
     from profkit import record
     from profkit.annotation import annotate
-    from profkit.api import Run, analyze, compare, draw, history, measure, open_run, profile, roofline, sweep
+    from profkit.api import Run, compare, draw, history, measure, open_run, profile, roofline, sweep
     from profkit.errors import CannotProfileError, ProfkitError
     from profkit.torch_tools.bench import compare_timings, do_bench
 
 _HOME = {
     "CannotProfileError": "profkit.errors",
     "ProfkitError": "profkit.errors",
-    "Run": "profkit.api",
-    "analyze": "profkit.api",
     "annotate": "profkit.annotation",
-    "compare": "profkit.api",
     "compare_timings": "profkit.torch_tools.bench",
     "do_bench": "profkit.torch_tools.bench",
-    "draw": "profkit.api",
-    "history": "profkit.api",
-    "measure": "profkit.api",
-    "open_run": "profkit.api",
-    "profile": "profkit.api",
     "read": "collectors",
-    "roofline": "profkit.api",
-    "sweep": "profkit.api",
 }
+"""Where a public name is that is not in profkit.api."""
 
 __all__ = [
     "CannotProfileError",
     "ProfkitError",
     "Run",
     "__version__",
-    "analyze",
     "annotate",
     "compare",
     "compare_timings",
@@ -74,9 +64,9 @@ def __getattr__(name: str) -> Any:
     if name == "record":
         # A package that can be called: the name is both.
         return import_module("profkit.record")
-    if name not in _HOME:
+    if name not in __all__:
         raise AttributeError(f"module 'profkit' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    value = getattr(import_module(_HOME.get(name, "profkit.api")), name)
     globals()[name] = value
     return value
 

@@ -33,7 +33,6 @@ from roofline.figure.plot import draw as draw_scene
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from analyzers.verdicts.analysis import Analysis
     from profkit.targets.target import Target
 
 
@@ -119,11 +118,6 @@ def measure(
 def open_run(path: str | os.PathLike[str]) -> Run:
     """A run directory, or the newest below `path`. Raises ProfkitError when there is none."""
     return Run.of(open_study(path))
-
-
-def analyze(run: Study) -> Analysis:
-    """What the analyzers make of a run's files. Raises ProfkitError on damaged files."""
-    return run.analysis
 
 
 def compare(*runs: Study | str | os.PathLike[str], impl: str = "") -> Compared:

@@ -327,11 +327,22 @@ class Manifest(msgspec.Struct):
         return [impl for impl in self.impls if impl.role == "candidate"]
 
 
+class _Marked(msgspec.Struct):
+    """What the content of a run's files says of itself, of whatever version."""
+
+    schema: str = SCHEMA
+    profkit: str = ""
+
+
 def read_manifest(file: Path) -> Manifest:
     """Decode run.json; errors name the file and the field."""
     try:
         content = file.read_bytes()
-        _known(file, content)
+        marked = msgspec.json.decode(content, type=_Marked)
+        if marked.schema != SCHEMA:
+            by = f" (by profkit {marked.profkit})" if marked.profkit else ""
+            what = f"{file}{by}: field schema: {marked.schema!r}, expected {SCHEMA!r}"
+            raise ProfkitError(what, fix="use a newer profkit")
         manifest = msgspec.json.decode(content, type=Manifest)
     except msgspec.DecodeError as error:
         raise ProfkitError(
@@ -343,20 +354,3 @@ def read_manifest(file: Path) -> Manifest:
     if manifest.status == "running" and gone(manifest.owner):
         manifest.status = "interrupted"
     return manifest
-
-
-class _Marked(msgspec.Struct):
-    """What the content of a run's files says of itself, of whatever version."""
-
-    schema: str = SCHEMA
-    profkit: str = ""
-
-
-def _known(file: Path, content: bytes) -> None:
-    """Refuse a run.json of an unknown schema. Raises ProfkitError."""
-    found = msgspec.json.decode(content, type=_Marked)
-    if found.schema != SCHEMA:
-        by = f" (by profkit {found.profkit})" if found.profkit else ""
-        raise ProfkitError(
-            f"{file}{by}: field schema: {found.schema!r}, expected {SCHEMA!r}", fix="use a newer profkit"
-        )

@@ -401,15 +401,15 @@ class Study:
 
     def findings(self, kernel: str = "") -> list[Finding]:
         """Ranked findings; `kernel`: only kernels with this text in their name."""
-        return self._explained(kernel) if kernel else list(self._findings)
+        if kernel not in self._explained:
+            self._explained[kernel] = [] if self.of_operators else self._explain(kernel)
+        return list(self._explained[kernel])
 
     @cached_property
-    def _findings(self) -> list[Finding]:
-        return self._explained("")
+    def _explained(self) -> dict[str, list[Finding]]:
+        return {}
 
-    def _explained(self, kernel: str) -> list[Finding]:
-        if self.of_operators:
-            return []
+    def _explain(self, kernel: str) -> list[Finding]:
         return explain(
             self.analysis,
             self.roofline,

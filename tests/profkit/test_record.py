@@ -164,7 +164,6 @@ def test_the_library_refuses_as_the_command_does(tmp_path):
         ("1,0", [(1, 0), (0, None)]),
         ("GPU-b", [(1, 0)]),
         ("MIG-2", [(1, 1)]),
-        ("MIG-GPU-bbb/7/0", [(1, None)]),
         ("MIG-9", []),
         ("", []),
         ("NoDevFiles", []),

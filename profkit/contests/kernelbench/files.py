@@ -100,11 +100,6 @@ def candidates(run_dir: Path, level: int) -> list[Generated]:
     return sorted(found, key=lambda g: (g.problem, g.sample))
 
 
-def candidate_name(level: int, problem: int, sample: int, what: str = "kernel.py") -> str:
-    """The file name of a candidate, or of its prompt (`what` = "prompt.txt")."""
-    return f"level_{level}_problem_{problem}_sample_{sample}_{what}"
-
-
 def own_of(row: Record) -> Record:
     """What profkit added to a row of results; {} for one of others."""
     return (row.get("metadata") or {}).get("profkit") or {}

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +28,6 @@ from profkit.contests.json_files import number
 from profkit.contests.kernelbench.files import (
     RESULTS,
     Problem,
-    candidate_name,
     candidates,
     own_of,
     problems,
@@ -38,11 +36,6 @@ from profkit.contests.kernelbench.files import (
 from profkit.contests.prompt import first_code, prompt_for
 from profkit.errors import ProfkitError
 from profkit.rundir.files import write_atomic
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from profkit.record.request import Request
@@ -133,7 +126,7 @@ class Question:
     folder: Path
 
     def file(self, what: str) -> Path:
-        return self.folder / candidate_name(self.problem.level, self.problem.id, self.sample, what)
+        return self.folder / f"level_{self.problem.level}_problem_{self.problem.id}_sample_{self.sample}_{what}"
 
     @property
     def answer(self) -> Answer | None:
@@ -147,10 +140,10 @@ class Question:
 def read_config(file: Path) -> Config:
     """Read config.toml. Raises ProfkitError naming the file and the field."""
     try:
-        config = msgspec.convert(tomllib.loads(file.read_text("utf-8")), Config)
+        config = msgspec.toml.decode(file.read_bytes(), type=Config)
     except OSError as error:
         raise ProfkitError(f"{file}: {error.strerror}", fix=f"it looks like this:\n{EXAMPLE}") from error
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+    except msgspec.DecodeError as error:
         raise ProfkitError(f"{file}: {error}", fix=f"it looks like this:\n{EXAMPLE}") from error
     if not config.model:
         raise ProfkitError(f"{file}: no [[model]]", fix="name at least one model")

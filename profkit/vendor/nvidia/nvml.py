@@ -111,12 +111,9 @@ def _match(
     if not word.startswith("MIG-"):
         return None
     named = ((n, k) for n, card in enumerate(there) for k, uuid in enumerate(card.slices) if uuid.startswith(word))
-    # Older drivers write MIG-<UUID of the GPU>/<GPU instance>/<compute instance>.
-    card_name = word[len("MIG-") :].partition("/")[0]
-    older = ((n, None) for n, card in enumerate(there) if card_name.startswith("GPU-") and card.uuid == card_name)
     # A driver that lists no slices still has only one GPU to cut them from.
     only = iter([(0, None)] if len(there) == 1 and not there[0].slices else [])
-    return next(named, None) or next(older, None) or next(only, None)
+    return next(named, None) or next(only, None)
 
 
 def text(value: str | bytes) -> str:
