@@ -17,9 +17,8 @@ from pathlib import Path
 import msgspec
 
 from profkit.errors import ProfkitError
-from profkit.judge.events import Events
 from profkit.launch import walls
-from profkit.launch.protocol import AHEAD, BEHIND, CANNOT_WRITE, Job
+from profkit.launch.protocol import AHEAD, BEHIND, CANNOT_WRITE, Events, Job
 from profkit.launch.warden import with_parent
 
 _LOOK = 0.02

@@ -18,9 +18,8 @@ from profkit.guest import implementation
 from profkit.guest.build import loading
 from profkit.guest.implementation import Implementation
 from profkit.guest.tensors import inputs, staging, state, weights
-from profkit.judge.events import Events
 from profkit.judge.remote import LostCandidateError, Remote, RemoteError
-from profkit.launch.protocol import LIMITS, Job, Subject
+from profkit.launch.protocol import LIMITS, Events, Job, Subject
 
 
 def draw(count: int) -> list[int]:

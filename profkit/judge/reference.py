@@ -19,13 +19,12 @@ from profkit.guest.implementation import Implementation, classified
 from profkit.guest.tensors import inputs, state, weights
 from profkit.guest.tensors.compare import Verdict, close, figures, form, inexact, strange, tensors
 from profkit.judge import guests as judge
-from profkit.judge.events import Events
 from profkit.judge.precision.oracle import Oracle
 from profkit.judge.precision.probe import Probe
 from profkit.judge.remote import LostCandidateError, RemoteError
 from profkit.judge.timing.company import Company
 from profkit.launch.alone import Door
-from profkit.launch.protocol import Job, Subject
+from profkit.launch.protocol import Events, Job, Subject
 
 _CONTROLS = 3
 _LOOSE = 6.0

@@ -21,11 +21,10 @@ from profkit.guest.channel import Channel, EndedError, OverdueError
 from profkit.guest.implementation import Implementation
 from profkit.guest.tensors import exchange, staging
 from profkit.guest.tensors.compare import tensors
-from profkit.judge.events import Events
 from profkit.judge.timing.company import Company
 from profkit.launch import waiting
 from profkit.launch.process import FAMILY
-from profkit.launch.protocol import LIMITS, PATIENT, Job, Subject
+from profkit.launch.protocol import LIMITS, PATIENT, Events, Job, Subject
 
 _QUIET = 1.0
 """Seconds before the same phase is announced again."""

@@ -20,14 +20,13 @@ from profkit.guest.tensors import inputs, state
 from profkit.guest.tensors.compare import Left, Verdict, same, tensors
 from profkit.judge import cases
 from profkit.judge import guests as judge
-from profkit.judge.events import Events
 from profkit.judge.modes import Modes
 from profkit.judge.precision import probe as tried
 from profkit.judge.precision import twin
 from profkit.judge.remote import LostCandidateError, Remote, RemoteError
 from profkit.judge.weight_checks import UPDATED
 from profkit.launch import cache, walls
-from profkit.launch.protocol import PATIENT, Job, Subject
+from profkit.launch.protocol import PATIENT, Events, Job, Subject
 
 
 def run(job: Job, events: Events) -> None:

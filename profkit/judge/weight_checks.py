@@ -17,11 +17,10 @@ from profkit.guest.tensors import inputs, weights
 from profkit.guest.tensors.compare import Verdict, close, coded, tensors
 from profkit.judge import guests as judge
 from profkit.judge.cases import Trial
-from profkit.judge.events import Events
 from profkit.judge.precision import memory_stress
 from profkit.judge.remote import LostCandidateError
 from profkit.judge.timed import Timed
-from profkit.launch.protocol import Job
+from profkit.launch.protocol import Events, Job
 
 UPDATED = "updated"
 """Kind of the trial after an in-place update: whoever does not follow it is asked with no other weights."""

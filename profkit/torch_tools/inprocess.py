@@ -18,13 +18,12 @@ import torch
 from profkit.guest import facts
 from profkit.guest.subject import TimedCall
 from profkit.guest.tensors.compare import tensors
-from profkit.judge.events import Events
 from profkit.judge.precision.bits import Precision
 from profkit.judge.precision.oracle import Oracle
 from profkit.judge.precision.probe import task_type
 from profkit.judge.timing import engine
 from profkit.launch import cache
-from profkit.launch.protocol import Job
+from profkit.launch.protocol import Events, Job
 from profkit.torch_tools import work
 
 

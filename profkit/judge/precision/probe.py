@@ -20,9 +20,9 @@ from profkit.guest import settings
 from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import close, coded, same, tensors, thin
 from profkit.judge.cases import Trial
-from profkit.judge.events import Events
 from profkit.judge.precision.bits import BORDERS, Precision
 from profkit.judge.precision.oracle import Oracle
+from profkit.launch.protocol import Events
 
 AS_IT_CAME, OTHERS = "an input as it came", "the answer to other inputs"
 _COPIED = 3

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 import torch
 
 from profkit.guest import facts
-from profkit.judge.events import Events
 from profkit.launch.alone import Door
+from profkit.launch.protocol import Events
 
 
 class Company:

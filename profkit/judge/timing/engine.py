@@ -19,10 +19,9 @@ from profkit.guest.clocks import cupti, timing
 from profkit.guest.clocks.clocks import CpuClock, CudaClock, HostClock
 from profkit.guest.clocks.timing import Sample
 from profkit.guest.subject import TimedCall
-from profkit.judge.events import Events
 from profkit.judge.remote import RemoteError
 from profkit.judge.timing import busy, claims, outside
-from profkit.launch.protocol import Job
+from profkit.launch.protocol import Events, Job
 
 SIDE_ROUNDS = 12
 RECHECKS = 1 / 8
