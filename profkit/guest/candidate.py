@@ -27,7 +27,7 @@ from profkit.guest.clocks import cupti
 from profkit.guest.clocks.clocks import CpuClock, CudaClock, HostClock
 from profkit.guest.implementation import candidate, classified
 from profkit.guest.subject import Change, TimedCall, batch, place, spoil
-from profkit.guest.tensors import exchange, inputs, staging, state
+from profkit.guest.tensors import exchange, inputs, state
 from profkit.guest.tensors.compare import same, tensors
 from profkit.launch.protocol import Job
 
@@ -58,7 +58,7 @@ class Guest:
         self._folder = Path(job.exchange)
         self._device = facts.choose(job.device)
         self._clocks: dict[str, Any] = {}
-        self._areas: dict[str, staging.Area] = {}
+        self._areas: dict[str, exchange.Area] = {}
         torch.set_grad_enabled(False)
         if self._device.type == "cpu":
             facts.keep_heap()
@@ -84,7 +84,7 @@ class Guest:
     def share(self, way: str, handle: str, size: int) -> dict[str, Any]:
         """Open device memory that the judge has allocated."""
         try:
-            self._areas[way] = staging.Area(staging.opened(bytes.fromhex(handle), size, self._device))
+            self._areas[way] = exchange.Area(exchange.opened(bytes.fromhex(handle), size, self._device))
         except Exception:
             traceback.print_exc()
             return {"shared": False}
@@ -93,9 +93,8 @@ class Guest:
     def _take(self, given: str, device: torch.device | None = None) -> Any:
         """A value from the judge, on this device or another."""
         place = device or self._device
-        return inputs.to_device(
-            exchange.read(self._folder / given, place, trusted=True, area=self._areas.get("given")), place
-        )
+        given_here = exchange.read(self._folder / given, place, trusted=True, area=self._areas.get("given"))
+        return inputs.to_device(given_here, place)
 
     def _give(self, value: Any, file: str) -> None:
         """Hand an answer over."""

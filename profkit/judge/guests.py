@@ -17,7 +17,7 @@ import torch
 from profkit.guest import implementation
 from profkit.guest.build import loading
 from profkit.guest.implementation import Implementation
-from profkit.guest.tensors import inputs, staging, state, weights
+from profkit.guest.tensors import exchange, inputs, state, weights
 from profkit.judge.remote import LostCandidateError, Remote, RemoteError
 from profkit.launch.protocol import LIMITS, Events, Job, Subject
 
@@ -65,7 +65,7 @@ def build(loaded: Iterable[tuple[Remote, float]], first: Implementation, seed: i
     asked = []
     for remote, seconds in loaded:
         with contextlib.suppress(LostCandidateError):
-            remote.share({"given": staging.size(given, remote.device)})
+            remote.share({"given": exchange.size_of(given, remote.device)})
             remote.send("build", given=remote.hand_over(given), seed=seed)
             asked.append((remote, seconds))
     found = [remote for remote, seconds in asked if _built(remote, seconds, events)]

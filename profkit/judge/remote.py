@@ -19,7 +19,7 @@ import torch
 
 from profkit.guest.channel import Channel, EndedError, OverdueError
 from profkit.guest.implementation import Implementation
-from profkit.guest.tensors import exchange, staging
+from profkit.guest.tensors import exchange
 from profkit.guest.tensors.compare import tensors
 from profkit.judge.timing.company import Company
 from profkit.launch import waiting
@@ -80,7 +80,7 @@ class Remote(Implementation):
         self.forgiven = False
         self._halted: list[int] = []
         # Memory shared with the other process, in both directions.
-        self._areas: dict[str, staging.Area] = {}
+        self._areas: dict[str, exchange.Area] = {}
         self._shared: list[torch.Tensor] = []
 
     def ask(self, question: str, **arguments: Any) -> dict[str, Any]:
@@ -195,7 +195,7 @@ class Remote(Implementation):
             self._events.send("lost", self.subject.name, phase=self.phase)
         self.gone = True
         self.channel.close()
-        staging.leave(self.process, self._shared)
+        exchange.leave(self.process, self._shared)
         return LostCandidateError(self.subject.name, what)
 
     def _announce(self) -> None:
@@ -245,25 +245,25 @@ class Remote(Implementation):
         if not self.gone:
             self.gone = True
             self.channel.close()
-            staging.leave(self.process, self._shared)
+            exchange.leave(self.process, self._shared)
 
     def share(self, room: Mapping[str, int]) -> None:
         """Share device memory of so many bytes each way; files take over where that fails."""
         for way, wanted in room.items() if self.device.type == "cuda" else ():
-            staging.give_back(staging.free)
+            exchange.give_back(exchange.free)
             if wanted <= (self._areas[way].size if way in self._areas else 0):
                 continue
             with contextlib.suppress(RuntimeError):
-                memory, handle = staging.allocate(wanted, self.device)
+                memory, handle = exchange.allocate(wanted, self.device)
                 self._shared.append(memory)
                 if self.ask("share", way=way, handle=handle.hex(), size=memory.numel()).get("shared") is True:
-                    self._areas[way] = staging.Area(memory)
+                    self._areas[way] = exchange.Area(memory)
 
     def hand_over(self, value: Any) -> str:
         """Write a value for the candidate's process; returns the file's name."""
         file = self.fresh_file()
         if self._shared:
-            staging.give_back(staging.free)
+            exchange.give_back(exchange.free)
         exchange.write(value, file, self._areas.get("given"))
         return file.name
 

@@ -12,7 +12,7 @@ import torch
 from profkit.guest import facts
 from profkit.guest.build import loading
 from profkit.guest.implementation import Implementation
-from profkit.guest.tensors import exchange, inputs, staging, state, weights
+from profkit.guest.tensors import exchange, inputs, state, weights
 from profkit.guest.tensors.compare import coded, tensors
 from profkit.judge import cases
 from profkit.judge import guests as judge
@@ -54,7 +54,7 @@ class TaskProperties(ReferenceCalls):
     def _make_room(self, arguments: list[Any], output: Any) -> None:
         """Reserve room for the largest transfer each way: batch data or weights; answer, gradients."""
         parts = (arguments, exchange.describe(output)["value"], self._held_by_model())
-        given, answer, weights_ = (staging.size(part, self.device) for part in parts)
+        given, answer, weights_ = (exchange.size_of(part, self.device) for part in parts)
         wanted = {"given": given + max(given + 2 * answer, weights_)}
         wanted["answer"] = given + answer + weights_ * self.differentiated
         self._room = {way: max(bytes_, wanted[way]) for way, bytes_ in self._room.items()}

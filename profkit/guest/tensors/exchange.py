@@ -1,35 +1,44 @@
-"""Tensors between processes: a file each in a private directory, deleted once read.
+"""Tensors between processes: a file each in a private directory, deleted once read, and shared device memory.
 
 They are saved by torch, and read back from a candidate with the weights-only loader: data, never code. The judge's
-files are mapped. A candidate's are copied first, because it may still hold them open. With shared device memory
-(staging.py) the file holds addresses.
+files are mapped. A candidate's are copied first, because it may still hold them open. With a shared `Area`, by which
+tensors bypass the host, a file has everything but the data. The judge allocates it, and frees it when the other process,
+which opens it by CUDA IPC, has ended: freeing open memory is undefined. Data are copied out before use.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import errno
 import os
 import shutil
 import stat
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 
-from profkit.guest.tensors import inputs, staging
+from profkit.guest import facts
+from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import tensors
 from profkit.rundir.files import unwritable
 
 _SLACK = 1 << 20
-_ALIEN = "__not_a_tensor__"
+_ALIEN, _LIES = "__not_a_tensor__", "__lies_at__"
+_ALIGNED = 512
+_MOST, _PART, _BLOCK = 8 << 30, 4, 2 << 20
+"""Most bytes to share, divisor of the free memory, and granularity of sharing."""
 # Checksums take half of the time of writing and protect nothing here (torch 2.6 on).
 getattr(torch.serialization, "set_crc32_options", lambda _: None)(False)
 
 
-def write(value: Any, file: Path, area: staging.Area | None = None) -> None:
+def write(value: Any, file: Path, area: Area | None = None) -> None:
     """Save tensors, those on the device in the area if it has room. Raises ProfkitError."""
-    if area is not None and 0 < staging.size(value, area.device) <= area.left:
+    if area is not None and 0 < size_of(value, area.device) <= area.left:
         value = area.put(value)
     size = sum(
         leaf.untyped_storage().nbytes()
@@ -52,7 +61,7 @@ def write(value: Any, file: Path, area: staging.Area | None = None) -> None:
         raise unwritable(file, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from error
 
 
-def read(file: Path, device: torch.device, *, trusted: bool, area: staging.Area | None = None) -> Any:
+def read(file: Path, device: torch.device, *, trusted: bool, area: Area | None = None) -> Any:
     """Load what `write` saved, onto the device, and delete the file.
 
     Tensors in the area are copied out. `trusted` files are mapped copy-on-write on the CPU. Raises ValueError for
@@ -114,3 +123,185 @@ def _back(item: Any, devices: Any, device: torch.device) -> Any:
     if isinstance(item, (list, tuple)):
         return type(item)(_back(part, devices, device) for part in item)
     return item
+
+
+class Area:
+    """Device memory of one direction of transfer, as one process sees it; filled from its start."""
+
+    def __init__(self, memory: torch.Tensor) -> None:
+        self.device, self._memory, self._used = memory.device, memory, 0
+        self.size = int(memory.numel())
+
+    @property
+    def left(self) -> int:
+        """Bytes of room for `put`."""
+        return self.size - self._used
+
+    def rewind(self) -> None:
+        """Use the memory again: its contents have been read."""
+        self._used = 0
+
+    def put(self, value: Any) -> dict[str, Any]:
+        """The value without data, and where they lie here; needs `size_of(value, device)` bytes of room."""
+        places: list[tuple[int, int]] = []
+
+        def placed(tensor: torch.Tensor) -> torch.Tensor:
+            if tensor.device.type != self.device.type:
+                return tensor
+            begin, (ahead, span) = self._used, _extent(tensor)
+            bytes_ = span * tensor.element_size()
+            self._used += _round(bytes_)
+            if span:
+                flat = tensor.as_strided((span,), (1,), tensor.storage_offset() - ahead)
+                self._memory[begin : begin + bytes_].view(tensor.dtype).copy_(flat)
+            places.append((begin, ahead))
+            return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+
+        value = inputs.mapped(value, placed)
+        facts.settle(self.device)
+        return {_LIES: places, "value": value}
+
+    def take(self, put: Any) -> Any:
+        """The value with copies of the data here. Raises ValueError where none can lie."""
+        if not isinstance(put, dict) or put.keys() != {_LIES, "value"}:
+            return put
+        places = iter(put[_LIES])
+        value = inputs.mapped(
+            put["value"], lambda tensor: self._copy(tensor, *next(places)) if tensor.is_meta else tensor
+        )
+        facts.settle(self.device)
+        return value
+
+    def _copy(self, like: torch.Tensor, begin: int, ahead: int) -> torch.Tensor:
+        shape, stride = like.shape, like.stride()
+        if not like.numel():
+            return torch.empty_strided(shape, stride, dtype=like.dtype, device=self.device)
+        end = begin + (ahead + inputs.span(shape, stride)) * like.element_size()
+        if begin % _ALIGNED or not 0 <= begin <= end <= self.size or ahead not in range(inputs.LINE):
+            raise ValueError("a tensor that lies nowhere")
+        return self._memory[begin:end].clone().view(like.dtype).as_strided(shape, stride, ahead)
+
+
+_left: deque[tuple[int, list[torch.Tensor]]] = deque()
+
+
+def leave(process: int, memory: list[torch.Tensor]) -> None:
+    """Note memory made by `allocate` for release once that process has ended."""
+    if memory and process:
+        _left.append((process, memory))
+
+
+def give_back(free: Callable[[torch.Tensor], None]) -> int:
+    """Free the memory of ended processes; returns the bytes."""
+    freed = 0
+    for _ in range(len(_left)):
+        process, memory = _left.popleft()
+        if psutil.pid_exists(process):
+            _left.append((process, memory))
+            continue
+        for one in memory:
+            freed += one.numel()
+            with contextlib.suppress(NotSharedError):
+                free(one)
+    return freed
+
+
+def size_of(value: Any, device: torch.device) -> int:
+    """Bytes that `put` needs for a value; 0 where it cannot go this way."""
+    leaves = [leaf for _, leaf in tensors(value) if isinstance(leaf, torch.Tensor) and leaf.device.type == device.type]
+    if not all(_dense(leaf) for leaf in leaves):
+        return 0
+    return sum(_round(_extent(leaf)[1] * leaf.element_size()) for leaf in leaves)
+
+
+def _dense(tensor: torch.Tensor) -> bool:
+    odd = tensor.is_conj() or tensor.is_neg() or tensor.is_quantized or tensor.requires_grad
+    return type(tensor) is torch.Tensor and tensor.layout is torch.strided and not odd
+
+
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    """(elements ahead that keep its alignment, all elements to the last)."""
+    if not tensor.numel():
+        return 0, 0
+    ahead = tensor.storage_offset() % inputs.LINE
+    return ahead, ahead + inputs.span(tensor.shape, tensor.stride())
+
+
+def _round(bytes_: int) -> int:
+    return -(-bytes_ // _ALIGNED) * _ALIGNED
+
+
+# The driver's calls. torch has made its context the current one of this thread.
+
+
+class _Handle(ctypes.Structure):
+    _fields_ = (("data", ctypes.c_byte * 64),)
+
+
+class NotSharedError(RuntimeError):
+    """The driver shares no memory between processes here."""
+
+
+def allocate(bytes_: int, device: torch.device) -> tuple[torch.Tensor, bytes]:
+    """(device memory, its IPC handle). Raises NotSharedError, also for too little free memory."""
+    driver, bytes_ = _driver(), -(-bytes_ // _BLOCK) * _BLOCK
+    if bytes_ > min(torch.cuda.mem_get_info(device)[0] // _PART, _MOST):
+        raise NotSharedError(f"{bytes_} bytes are too many")
+    pointer, handle = ctypes.c_uint64(), _Handle()
+    _done("cuMemAlloc", driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(bytes_)))
+    try:
+        _done("cuIpcGetMemHandle", driver.cuIpcGetMemHandle(ctypes.byref(handle), pointer))
+        memory = _bytes_at(int(pointer.value), bytes_, device)
+        # It may hold another process's old answers.
+        memory.zero_()
+        facts.settle(device)
+        return memory, bytes(handle)
+    except Exception:
+        driver.cuMemFree_v2(pointer)
+        raise
+
+
+def free(memory: torch.Tensor) -> None:
+    """Free memory from `allocate`."""
+    facts.settle(memory.device)
+    _done("cuMemFree", _driver().cuMemFree_v2(ctypes.c_uint64(memory.data_ptr())))
+
+
+def opened(handle: bytes, bytes_: int, device: torch.device) -> torch.Tensor:
+    """Memory that another process allocated. Raises NotSharedError."""
+    # Creates the context.
+    facts.settle(device)
+    pointer = ctypes.c_uint64()
+    enable_peers = ctypes.c_uint(1)
+    call: Callable[..., int] = _driver().cuIpcOpenMemHandle_v2
+    _done("cuIpcOpenMemHandle", call(ctypes.byref(pointer), _Handle.from_buffer_copy(handle), enable_peers))
+    return _bytes_at(int(pointer.value), bytes_, device)
+
+
+def _driver() -> Any:
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise NotSharedError(str(error)) from error
+
+
+def _done(what: str, code: int) -> None:
+    if code:
+        raise NotSharedError(f"{what}: error {code}")
+
+
+class _Bytes:
+    """Memory in the form torch takes without a copy."""
+
+    def __init__(self, pointer: int, bytes_: int) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (bytes_,),
+            "typestr": "|u1",
+            "data": (pointer, False),
+            "strides": None,
+            "version": 2,
+        }
+
+
+def _bytes_at(pointer: int, bytes_: int, device: torch.device) -> torch.Tensor:
+    return torch.as_tensor(_Bytes(pointer, bytes_), device=device)

@@ -69,7 +69,7 @@ def floating(item: Any) -> list[torch.Tensor]:
 
 
 def to_device(item: Any, device: torch.device) -> Any:
-    """Move tensors in any nesting to the device, without a cast; views keep their strides."""
+    """Move tensors in any nesting to the device, without a cast; views keep their strides, meta stays."""
     return mapped(item, lambda tensor: _move(tensor, device))
 
 
@@ -100,6 +100,8 @@ def numbered(item: Any, change: Callable[[int, Any], Any]) -> Any:
 
 
 def _move(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    if tensor.is_meta:
+        return tensor
     if tensor.device.type == device.type:
         return tensor.to(device)
     return changed(tensor, lambda base: base.to(device))
