@@ -254,7 +254,7 @@ _WIDE = re.compile(
 
 
 def _of_wider_arguments(frame: pd.DataFrame) -> _Chosen:
-    """Rows whose kernel has only FP32, FP64 and integer arguments, at least one a float array."""
+    """Rows of kernels with only FP32, FP64 and integer arguments, at least one a float array."""
 
     def plain(kernel: str) -> bool:
         head, _, arguments = kernel.rpartition("(")

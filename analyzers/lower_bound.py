@@ -200,7 +200,7 @@ def combine(
 
     That is the declared work, its unknown numbers taken from the modelled one; None when neither is given:
     counts are no lower bound. A difference above AGREE in FLOP or bytes is a caveat that names both numbers
-    and the likely reason. `impl`: whose launches were counted. `flops_matter`: False when every count of
+    and the likely reason. `impl`: the implementation with counted launches. `flops_matter`: False when every count of
     them is hidden behind the memory traffic, where conventions of counting exp or a division decide
     nothing. `l2_bytes`: cache that may still hold what was written, NaN unknown.
     """

@@ -1,4 +1,4 @@
-"""What binds a call, inferred from its times under other conditions; no counter is asked.
+"""What binds a call, inferred from its times under other conditions; without counters.
 
 Two kinds of evidence. How near the call comes to a ceiling by the work of its task. And what it does not mind: with half of
 the SMs taken, what waits for DRAM, for a launch or for a few blocks takes about as long, what computes twice as long;

@@ -1,7 +1,7 @@
 """The table of counters: logical name -> metrics of each vendor's tool, per chip.
 
 The `--metrics` list of a recording, the columns of the launches frame and the documentation follow from COUNTERS.
-The first recipe that fits the chip is asked for; those with ask=False serve recordings of other people.
+Profiling requests the first recipe that fits the chip; those with ask=False serve recordings of other people.
 """
 
 from __future__ import annotations

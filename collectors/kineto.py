@@ -140,7 +140,7 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
 
 
 def _operators(events: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """A row a call of an operator on the CPU; `time`: its own, without the operators it called.
+    """A row per operator call on the CPU; `time`: its own, without the operators it called.
 
     Calls are laid end to end inside their outermost one: none overlap, and together they fill its time.
     """

@@ -13,7 +13,7 @@ The file, line by line, each written at once so that a crash loses nothing:
     {"id": "<pid>.<n>", "range": "block/attention", "flops": {"fp32": 1e9}, "bytes": 1e6}   first time
     "<pid>.<n>"                                                                              every completed range
 
-Autograd runs a CUDA backward in a thread of its own, where this thread's ranges are unknown to the tools. While
+Autograd runs a CUDA backward in its own thread, where this thread's ranges are unknown to the tools. While
 a range is open and somebody listens, backward therefore runs in the calling thread; PROFKIT_AUTOGRAD=threads
 leaves it alone.
 

@@ -98,7 +98,7 @@ def same_kernels(counted: Iterable[str], recorded: Iterable[str]) -> dict[str, s
 
 
 def _spelt(names: Iterable[str]) -> dict[str, str]:
-    """one_spelling(name) -> name, for names whose spelling no other has."""
+    """one_spelling(name) -> name, for names with a spelling of their own."""
     known = [(one_spelling(name), name) for name in names]
     counts = Counter(key for key, _ in known)
     return {key: name for key, name in known if counts[key] == 1}

@@ -73,7 +73,7 @@ def _fuse(s: Subject) -> Case | None:
 
 @rule("launch-gaps", ("kernels", "counted_time"), level=CALL)
 def _launch_gaps(s: Subject) -> Case | None:
-    """Gaps worth a finding that do not dominate the call; those that do are launch-bound."""
+    """Gaps worth a finding that do not dominate the call; others are launch-bound."""
     gaps, count = _gaps(s), s["kernels"]
     if count < 2 or not gaps > GAPS * s.time or launch_bound(s.time, _busy(s), count):
         return None

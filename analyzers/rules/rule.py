@@ -102,7 +102,7 @@ class Case:
 
     strength: how far beyond its threshold the evidence is (0..1); it only orders equal gains. variant: which of the
     rule's texts applies. likely: seconds after the fix in good kernels, where more than `after`; findings rank by it.
-    kernel: of a call, the one it is about. covers: kernels of a call whose time it is about, "" for the gaps; empty:
+    kernel: of a call, the one it is about. covers: kernels of a call that it explains, "" for the gaps; empty:
     all of the call. whole: seconds that the bound is a share of, where not the subject's time: the step unrecorded.
     """
 

@@ -176,7 +176,7 @@ class _Gaps:
 def _asked(calls: pd.DataFrame, part: pd.DataFrame, rows: NDArray[np.int64]) -> tuple[Times, NDArray[np.int64]]:
     """Moment [s] each launch was asked for (NaN unknown), and the row of the call (-1).
 
-    A graph's launch names one of its kernels: the others were asked for by the last graph whose first one had begun.
+    A graph's launch names one of its kernels: the others were asked for by the last graph that had begun.
     """
     called = pd.Series(calls.index.to_numpy(), index=calls["launch"].to_numpy())
     called = called[called.index >= 0]

@@ -178,7 +178,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     `used`, `task`: a precision below the task's, unless allowed; "" else. `own_ran`: whether a kernel of its own source ran
     (None: not known); `unbuilt`: a compiler refused it. `switched`: it sets torch's switches in its calls.
     `by_caller`: timed by the caller's clock, as the GPU's clocks saw no work of some side. `caller`: the speed-up for a
-    caller who waits, where it differs. `fragile`: a note for each unusual input that it fails on or refuses.
+    waiting caller, where it differs. `fragile`: a note for each unusual input that it fails on or refuses.
     `still`: outputs, of several, that were the same for all inputs. `served`: conditions of a speed-up over a program's shapes.
     """
 

@@ -72,7 +72,7 @@ def sweep(ranges: Sequence[Range], times: Sequence[int]) -> list[str]:
 def attributed(
     ranges: Sequence[Range], thread: Any, time: Any, process: Callable[[int], int] = lambda _: 0
 ) -> tuple[list[str], list[int]]:
-    """(range path of each launch, indices of those that took another thread's range).
+    """(range path of each launch, indices of launches under another thread's range).
 
     A thread without ranges takes the only one open in its process. thread, time: as in paths, -1 where the call is
     unknown; process: of a thread.

@@ -85,7 +85,7 @@ def explain_(run: Path, kernel: str, lines: bool, lang: str, as_json: bool, read
     profkit explain profkit-runs/ICVXKH --kernel relu --json
     profkit explain profkit-runs/ICVXKH --lines
 
-    A bound is the time now less what the roofline still demands after the fix. Rules whose counters are missing
+    A bound is the time now less what the roofline still demands after the fix. Rules without their counters
     say so; `profkit profile SAMPLE --deep` collects them.
     """
     shared.one_form(as_json, reader)

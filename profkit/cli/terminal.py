@@ -48,7 +48,7 @@ def show(text: str, **how: Any) -> None:
 class Progress:
     """A line per step on standard error, or nothing. Call it with the step that begins.
 
-    `[3/12] name` is one of a number of things, and what follows is a step of it.
+    `[3/12] name` is one of several items; what follows are its steps.
     """
 
     def __init__(self, quiet: bool = False) -> None:

@@ -1,6 +1,6 @@
 """What works on this machine, and the fix for what does not.
 
-Every check runs in a thread of its own and all share one deadline; one that breaks or does not answer is
+Every check runs in its own thread, and all share one deadline; one that breaks or does not answer is
 a warning about itself, never the end of the report.
 """
 

@@ -1,4 +1,4 @@
-"""Channel between the judge and a candidate's process: a JSON message each, over a socket that keeps them whole."""
+"""JSON messages between the judge and a candidate's process, over a packet socket."""
 
 from __future__ import annotations
 

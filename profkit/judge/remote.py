@@ -56,7 +56,7 @@ class RemoteError(RuntimeError):
 
 
 class Remote(Implementation):
-    """A candidate in a process of its own, whose Guest answers the questions of the same names.
+    """A candidate in its own process; its Guest answers the questions of the same names.
 
     `turns`: changes of data that go along with the next request.
     """

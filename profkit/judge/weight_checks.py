@@ -151,7 +151,7 @@ class WeightChecks(Timed):
             return None
 
     def _updated(self, candidate: Implementation, wrong: bool) -> None:
-        """Note the result of an in-place update; who missed part of it gets no other weights."""
+        """Note the result of an in-place update; one that missed part of it gets no other weights."""
         name, missing = candidate.subject.name, [one for one in candidate.match.unnamed if one in self._held]
         if wrong and missing:
             self.note(name, f"weights: no counterpart of {', '.join(missing[: weights.MOST_NAMED])} to update")

@@ -120,7 +120,7 @@ class Door:
     def turn(self, waits: Callable[[], None] = lambda: None) -> None:
         """Use the device alone for a moment.
 
-        Others that want a turn are next, and only then those that share it: they stand still once for all of them. Share again
+        Others that want a turn are next, and only then the sharing ones: they stand still once for all of them. Share again
         before the next turn, so that this comes to an end.
         """
         self._through(waits, fcntl.LOCK_SH, fcntl.LOCK_EX)

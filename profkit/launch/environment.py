@@ -41,7 +41,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 def sharing() -> dict[str, str]:
     """Variables that let OpenMP threads sleep between regions; the user's values win.
 
-    Threads of a process whose turn it is not would spin on the cores of the one that is timed.
+    Threads of a waiting process would spin on the cores of the one that is timed.
     """
     told = any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"))
     return {} if told else {"OMP_WAIT_POLICY": "PASSIVE"}

@@ -40,7 +40,7 @@ _FAREWELL = 2.0
 class Outcome:
     """Events of one or more starts of the runner, in order.
 
-    `fallen`: implementation -> (status, reason, last lines) for those that brought the runner down. `known`: called with the
+    `fallen`: implementation -> (status, reason, last lines) for each that brought the runner down. `known`: called with the
     events so far when everything has been timed or is wrong, before it is stressed.
     """
 

@@ -1,4 +1,4 @@
-"""What a runner is asked, by the one factory of jobs; what it said, into the manifest."""
+"""The one factory of a runner's jobs, and its results into the manifest."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ _WORDS = {"folder": "a sample", "program": "a command after --", "callable": "a 
 def refuse(kind: str, wanted: Request, given: Mapping[str, str] | None = None) -> None:
     """Raise ProfkitError for what cannot apply to a target of this kind, naming it.
 
-    given: the fields the user named, as written; by default those that differ from their default.
+    given: the fields the user named, as written; unless given, all that differ from their default.
     """
     said = wanted.given if given is None else dict(given)
     if kind == "callable" and wanted.counters == "off":

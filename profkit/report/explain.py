@@ -226,7 +226,7 @@ def lines_text(lines: Sequence[Line], kernel: str = "") -> str:
 
 
 def sentence(one: Line) -> str:
-    """ "slow.cu line 41: 38 % of stalls, long scoreboard, at most 210 us: float c = x[index[i]];" """
+    """ "slow.cu line 41: 38 % of stalls, long scoreboard, at most 210 us: float c = x[i];" """
     parts = [say("line_share", share=units.percent(one.share)), named(one.reason)]
     if one.excess > 1 + MINOR:
         parts.append(say("line_sectors", times=f"{one.excess:.3g}"))

@@ -1,6 +1,6 @@
 """Foreign text (kernel names, reasons, output) made safe to show.
 
-A terminal obeys control characters, a reader is deceived by those that turn the direction of writing or show nothing, and
+A terminal obeys control characters, a reader is deceived by marks that turn the direction of writing or show nothing, and
 a new line begins another statement. Each of them is shown as its code instead: \\x1b, \\u202e, \\n. What begins like a command
 to the CI system that shows the log has a space in it.
 """

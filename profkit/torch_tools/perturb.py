@@ -103,7 +103,7 @@ class Resident:
 
 @dataclass
 class _Under:
-    """A call under one condition: beside a resident kernel, released once the call is queued, or warm."""
+    """A call under one condition: warm, or queued beside a resident kernel."""
 
     call: Callable[[], Any]
     clock: CudaClock | CpuClock

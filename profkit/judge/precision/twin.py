@@ -200,7 +200,7 @@ class _Widening(TorchFunctionMode):  # type: ignore[misc]
 
 @contextlib.contextmanager
 def _widening() -> Iterator[None]:
-    """Float64 for new tensors and for those that the model would narrow."""
+    """Float64 for new tensors and for tensors that the model would narrow."""
     with _default(), _Widening():
         yield
 
