@@ -88,38 +88,15 @@ def row(cells: Sequence[str]) -> str:
 
 def _keys(dialect: Dialect) -> list[str]:
     ranges = [PUSH_POP, START_STOP] if dialect.nvtx else []
-    return [
-        "ID",
-        "Process ID",
-        "Process Name",
-        "Host Name",
-        *ranges,
-        "Kernel Name",
-        "Context",
-        "Stream",
-        "Block Size",
-        "Grid Size",
-        "Device",
-        "CC",
-    ]
+    who, what = ("ID", "Process ID", "Process Name", "Host Name"), ("Block Size", "Grid Size", "Device", "CC")
+    return [*who, *ranges, "Kernel Name", "Context", "Stream", *what]
 
 
 def _identity(i: int, launch: Launch, dialect: Dialect) -> list[str]:
     ranges = [nvtx_cell(launch.ranges, coloured=dialect.coloured), ""] if dialect.nvtx else []
-    return [
-        str(i + dialect.first_id),
-        str(dialect.process),
-        "python3",
-        "127.0.0.1",
-        *ranges,
-        launch.kernel,
-        "1",
-        "7",
-        "({}, {}, {})".format(*launch.block),
-        "({}, {}, {})".format(*launch.grid),
-        "0",
-        "9.0",
-    ]
+    who = (str(i + dialect.first_id), str(dialect.process), "python3", "127.0.0.1")
+    shape = ("({}, {}, {})".format(*sizes) for sizes in (launch.block, launch.grid))
+    return [*who, *ranges, launch.kernel, "1", "7", *shape, "0", "9.0"]
 
 
 def nvtx_cell(ranges: Sequence[tuple[str, str]], *, coloured: bool) -> str:
@@ -173,52 +150,17 @@ def _raw(launches: Sequence[Launch], dialect: Dialect) -> list[str]:
 
 def _details(launches: Sequence[Launch], dialect: Dialect) -> list[str]:
     body = ["Body Item Label"] if dialect.body_labels else []
-    header = [
-        *_keys(dialect),
-        "Section Name",
-        *body,
-        "Metric Name",
-        "Metric Unit",
-        "Metric Value",
-        "Rule Name",
-        "Rule Type",
-        "Rule Description",
-        "Estimated Speedup Type",
-        "Estimated Speedup",
-    ]
-    lines = [row(header)]
+    metric, rule = ("Name", "Unit", "Value"), ("Name", "Type", "Description")
+    told = (*(f"Metric {one}" for one in metric), *(f"Rule {one}" for one in rule))
+    lines = [row([*_keys(dialect), "Section Name", *body, *told, "Estimated Speedup Type", "Estimated Speedup"])]
+    gain = number(12.5, 2, dialect.locale)
     for i, launch in enumerate(launches):
-        who = _identity(i, launch, dialect)
-        empty = [""] * len(body)
+        who, empty = _identity(i, launch, dialect), [""] * len(body)
         for name in _metrics([launch]):
             value = launch.metrics[name]
             unit, factor = _unit(name, value or 0.0, dialect)
-            cells = [
-                *who,
-                "Command line profiler metrics",
-                *empty,
-                name,
-                "" if value is None else unit,
-                _cell(value, factor, dialect, scaled=False),
-            ]
-            lines.append(row(cells) + ",")
-        for rule, kind, text in dialect.rules:
-            lines.append(
-                row(
-                    [
-                        *who,
-                        "SpeedOfLight",
-                        *empty,
-                        "",
-                        "",
-                        "",
-                        rule,
-                        kind,
-                        text,
-                        "local",
-                        number(12.5, 2, dialect.locale),
-                    ]
-                )
-            )
+            cells = [name, "" if value is None else unit, _cell(value, factor, dialect, scaled=False)]
+            lines.append(row([*who, "Command line profiler metrics", *empty, *cells]) + ",")
+        lines += [row([*who, "SpeedOfLight", *empty, "", "", "", *one, "local", gain]) for one in dialect.rules]
         lines += dialect.between
     return lines

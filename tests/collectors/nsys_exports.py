@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 PID = 4056
+PROCESS = (1 << 48) | (PID << 24)
+"""globalPid; with a thread in its low bits, globalTid."""
 
 
 @dataclass(frozen=True)
@@ -153,81 +156,45 @@ def sqlite_export(path: Path, ops: list[Op], ranges: list[Nvtx] = [], more: Base
     def string(text: str) -> int:
         return strings.setdefault(text, len(strings) + 1)
 
+    def work(chosen: Callable[[Op], bool], more: Callable[[Op], tuple[object, ...]]) -> list[tuple[object, ...]]:
+        return [
+            (o.start, o.start + o.time, o.device, o.stream, n, PROCESS, *more(o))
+            for n, o in enumerate(ops)
+            if chosen(o)
+        ]
+
     base = sqlite3.connect(path)
-    work = {
-        "KERNEL": [
-            (
-                o.start,
-                o.start + o.time,
-                o.device,
-                o.stream,
-                n,
-                _pid(o.thread),
-                string(o.name),
-                *o.grid,
-                *o.block,
-                o.registers,
-            )
-            for n, o in enumerate(ops)
-            if o.kind == "kernel" and not o.graph
-        ],
-        "MEMCPY": [
-            (o.start, o.start + o.time, o.device, o.stream, n, _pid(o.thread), o.bytes, 1)
-            for n, o in enumerate(ops)
-            if o.kind == "memcpy"
-        ],
-        "MEMSET": [
-            (o.start, o.start + o.time, o.device, o.stream, n, _pid(o.thread), o.bytes)
-            for n, o in enumerate(ops)
-            if o.kind == "memset"
-        ],
-        "GRAPH_TRACE": [
-            (o.start, o.start + o.time, o.device, o.stream, n, _pid(o.thread), 1) for n, o in enumerate(ops) if o.graph
-        ],
-    }
     common = "start INT, end INT, deviceId INT, streamId INT, correlationId INT, globalPid INT"
     shape = "gridX INT, gridY INT, gridZ INT, blockX INT, blockY INT, blockZ INT, registersPerThread INT"
-    extra = {
-        "KERNEL": f"demangledName INT, {shape}",
-        "MEMCPY": "bytes INT, copyKind INT",
-        "MEMSET": "bytes INT",
-        "GRAPH_TRACE": "graphId INT",
-    }
-    for name, rows in work.items():
-        _table(base, f"CUPTI_ACTIVITY_KIND_{name}", f"{common}, {extra[name]}", rows)
-    calls = [
-        (o.call, o.call + o.call_time, _tid(o.thread), n, string("cudaLaunchKernel_v7000")) for n, o in enumerate(ops)
-    ]
-    calls += [
-        (t, t + 10, _tid(PID), 10_000 + n, string("cudaLaunchKernel_v7000")) for n, t in enumerate(more.lost_calls)
-    ]
+    kernels = work(
+        lambda o: o.kind == "kernel" and not o.graph, lambda o: (string(o.name), *o.grid, *o.block, o.registers)
+    )
+    copies = work(lambda o: o.kind == "memcpy", lambda o: (o.bytes, 1))
+    fills = work(lambda o: o.kind == "memset", lambda o: (o.bytes,))
+    graphs = work(lambda o: o.graph, lambda o: (1,))
+    for name, columns, rows in (
+        ("KERNEL", f"demangledName INT, {shape}", kernels),
+        ("MEMCPY", "bytes INT, copyKind INT", copies),
+        ("MEMSET", "bytes INT", fills),
+        ("GRAPH_TRACE", "graphId INT", graphs),
+    ):
+        _table(base, f"CUPTI_ACTIVITY_KIND_{name}", f"{common}, {columns}", rows)
+    launch = string("cudaLaunchKernel_v7000")
+    calls = [(o.call, o.call + o.call_time, PROCESS | o.thread, n, launch) for n, o in enumerate(ops)]
+    calls += [(t, t + 10, PROCESS | PID, 10_000 + n, launch) for n, t in enumerate(more.lost_calls)]
     if more.with_calls:
         columns = "start INT, end INT, globalTid INT, correlationId INT, nameId INT"
         _table(base, "CUPTI_ACTIVITY_KIND_RUNTIME", columns, calls)
-    events: list[tuple[object, ...]] = [
-        (
-            r.start,
-            r.end,
-            r.type,
-            None if r.registered else r.name,
-            _tid(r.thread),
-            string(r.name) if r.registered else None,
-            r.domain,
-        )
-        for r in ranges
-    ]
-    events += [(-5, None, 75, name, _tid(PID), None, number) for number, name in more.domains.items()]
+    events: list[tuple[object, ...]] = []
+    for r in ranges:
+        text, number = (None, string(r.name)) if r.registered else (r.name, None)
+        events.append((r.start, r.end, r.type, text, PROCESS | r.thread, number, r.domain))
+    events += [(-5, None, 75, name, PROCESS | PID, None, number) for number, name in more.domains.items()]
     columns = "start INT, end INT, eventType INT, text TEXT, globalTid INT, textId INT, domainId INT"
     _table(base, "NVTX_EVENTS", columns, events)
-    warned = [(2, text) for text in more.warnings]
-    _table(base, "DIAGNOSTIC_EVENT", "severity INT, text TEXT", warned)
-    gpus = [(at, at, name, 9, 0, 132) for at, name in enumerate(more.devices)]
-    _table(
-        base,
-        "TARGET_INFO_GPU",
-        "id INT, cuDevice INT, name TEXT, computeMajor INT, computeMinor INT, smCount INT",
-        gpus,
-    )
+    _table(base, "DIAGNOSTIC_EVENT", "severity INT, text TEXT", [(2, text) for text in more.warnings])
+    columns = "id INT, cuDevice INT, name TEXT, computeMajor INT, computeMinor INT, smCount INT"
+    _table(base, "TARGET_INFO_GPU", columns, [(at, at, name, 9, 0, 132) for at, name in enumerate(more.devices)])
     _table(base, "StringIds", "id INTEGER PRIMARY KEY, value TEXT", [(n, text) for text, n in strings.items()])
     base.commit()
     base.close()
@@ -238,11 +205,3 @@ def _table(base: sqlite3.Connection, name: str, columns: str, rows: list[tuple[o
     if rows:
         base.execute(f"CREATE TABLE {name} ({columns})")
         base.executemany(f"INSERT INTO {name} VALUES ({','.join('?' * len(rows[0]))})", rows)
-
-
-def _pid(thread: int) -> int:
-    return (1 << 48) | (PID << 24)
-
-
-def _tid(thread: int) -> int:
-    return (1 << 48) | (PID << 24) | thread
