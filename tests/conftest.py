@@ -234,34 +234,26 @@ def install_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[s
     return install
 
 
-@pytest.fixture
-def fake_ncu(install_tool: Callable[[str, Path], Path], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """fake_ncu(mode="ok", **settings): a fake ncu on PATH; see tests/fakes/ncu.py for modes and settings.
-
-    settings are the environment variables without their prefix: target="skip", version=..., log=path, pids=path.
-    """
-    monkeypatch.delenv("PROFKIT_NCU", raising=False)
+def _fake(name: str, install_tool: Callable[[str, Path], Path], patch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """install(mode="ok", **settings): a fake tool on PATH; settings are its variables without their prefix."""
+    patch.delenv(f"PROFKIT_{name.upper()}", raising=False)
 
     def install(mode: str = "ok", **settings: object) -> Path:
-        monkeypatch.setenv("FAKE_NCU_MODE", mode)
-        for name, value in settings.items():
-            monkeypatch.setenv(f"FAKE_NCU_{name.upper()}", str(value))
-        monkeypatch.setattr("profkit.launch.gpu.gpu_present", lambda: True)
-        return install_tool("ncu", FAKES / "ncu.py")
+        for setting, value in {"mode": mode, **settings}.items():
+            patch.setenv(f"FAKE_{name.upper()}_{setting.upper()}", str(value))
+        patch.setattr("profkit.launch.gpu.gpu_present", lambda: True)
+        return install_tool(name, FAKES / f"{name}.py")
 
     return install
+
+
+@pytest.fixture
+def fake_ncu(install_tool: Callable[[str, Path], Path], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """A fake ncu; see tests/fakes/ncu.py for modes and settings: target="skip", version=..., log=path, pids=path."""
+    return _fake("ncu", install_tool, monkeypatch)
 
 
 @pytest.fixture
 def fake_nsys(install_tool: Callable[[str, Path], Path], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """fake_nsys(mode="ok", **settings): a fake nsys on PATH; see tests/fakes/nsys.py."""
-    monkeypatch.delenv("PROFKIT_NSYS", raising=False)
-
-    def install(mode: str = "ok", **settings: object) -> Path:
-        monkeypatch.setenv("FAKE_NSYS_MODE", mode)
-        for name, value in settings.items():
-            monkeypatch.setenv(f"FAKE_NSYS_{name.upper()}", str(value))
-        monkeypatch.setattr("profkit.launch.gpu.gpu_present", lambda: True)
-        return install_tool("nsys", FAKES / "nsys.py")
-
-    return install
+    """A fake nsys; see tests/fakes/nsys.py."""
+    return _fake("nsys", install_tool, monkeypatch)

@@ -50,11 +50,6 @@ def test_packed_fp32_counts_twice_and_only_on_chips_that_have_it():
     assert SASS.format("ffma2") not in metrics_for(["flop_fp32"], "12.0")
 
 
-def test_half_is_taken_as_packed():
-    values = {SASS.format(op): 1.0 for op in ("hadd", "hmul", "hfma")}
-    assert evaluate(values, "9.0")["flop_fp16"] == 8.0
-
-
 def test_tensor_peak_of_hopper_is_the_dense_one():
     asked = metrics_for(["peak_tensor_bf16"], "9.0")
     assert "sm__ops_path_tensor_op_hgmma_src_bf16_dst_fp32_sparsity_off.sum.peak_sustained" in asked
@@ -151,17 +146,18 @@ def test_what_is_asked_exists_on_the_chip():
                 assert allowed.get(chip, "?") in metric, (column, metric)
 
 
-def test_bytes_by_direction_add_up_with_weight_one():
-    """The names of newer chips, and sectors of older recordings."""
-    new = {"dram__bytes_op_read.sum": np.array([3.0]), "dram__bytes_op_write.sum": np.array([5.0])}
-    found = evaluate_columns(new, "")
-    assert [found[name][0] for name in ("dram_bytes", "dram_read", "dram_write")] == [8, 3, 5]
-    old = {"dram__bytes_read.sum": np.array([7.0]), "dram__bytes_write.sum": np.array([11.0])}
-    found = evaluate_columns(old, "")
-    assert [found[name][0] for name in ("dram_bytes", "dram_read", "dram_write")] == [18, 7, 11]
-    sectors = {"dram__sectors_read.sum": np.array([2.0]), "dram__sectors_write.sum": np.array([3.0])}
-    found = evaluate_columns(sectors, "")
-    assert [found[name][0] for name in ("dram_bytes", "dram_read", "dram_write")] == [160, 64, 96]
+@pytest.mark.parametrize(
+    ("read", "write", "weight"),
+    [
+        ("dram__bytes_op_read.sum", "dram__bytes_op_write.sum", 1),
+        ("dram__bytes_read.sum", "dram__bytes_write.sum", 1),
+        ("dram__sectors_read.sum", "dram__sectors_write.sum", 32),
+    ],
+)
+def test_bytes_by_direction_add_up(read, write, weight):
+    """The names of newer and older chips, and sectors of older recordings."""
+    found = evaluate_columns({read: np.array([3.0]), write: np.array([5.0])}, "")
+    assert [found[name][0] / weight for name in ("dram_bytes", "dram_read", "dram_write")] == [8, 3, 5]
 
 
 TIME, SM = "gpu__time_duration.sum", "sm__cycles_elapsed.avg.per_second"
@@ -218,6 +214,7 @@ def test_other_peoples_recordings_are_read_with_their_weight_and_never_asked_for
         ("l1_hit_rate", {"l1tex__t_sector_hit_rate.pct": 50.0}, 0.5),
         ("l2_write", {"lts__t_sectors_srcunit_tex_op_write.sum": 3.0}, 96.0),
         ("flop_fp64", {SASS.format("dadd"): 1.0, SASS.format("dmul"): 10.0, SASS.format("dfma"): 100.0}, 211.0),
+        ("flop_fp16", {SASS.format(op): 1.0 for op in ("hadd", "hmul", "hfma")}, 8.0),  # each counts a pair
         ("inst_fp64_fma", {SASS.format("dfma"): 3.0}, 3.0),
         ("inst_fp16_mul", {SASS.format("hmul"): 3.0}, 3.0),
         ("op_tensor_fp8", {"sm__ops_path_tensor_src_fp8.sum": 3.0}, 3.0),

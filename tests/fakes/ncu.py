@@ -27,42 +27,14 @@ from pathlib import Path
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "ncu"
 
-VALUED = {
-    "--cache-control",
-    "--clock-control",
-    "--config-file",
-    "--graph-profiling",
-    "--import",
-    "--import-source",
-    "--kernel-id",
-    "--kill",
-    "--kernel-name",
-    "--kernel-name-base",
-    "--launch-count",
-    "--launch-skip",
-    "--log-file",
-    "--metrics",
-    "--nvtx-exclude",
-    "--nvtx-include",
-    "--page",
-    "--profile-from-start",
-    "--pm-sampling-interval",
-    "--print-details",
-    "--print-metric-name",
-    "--print-source",
-    "--print-summary",
-    "--print-units",
-    "--replay-mode",
-    "--section",
-    "--set",
-    "--target-processes",
-    "--export",
-    "-c",
-    "-i",
-    "-k",
-    "-o",
-    "-s",
-}
+_VALUED = """
+--cache-control --clock-control --config-file --graph-profiling --import --import-source --kernel-id --kill
+--kernel-name --kernel-name-base --launch-count --launch-skip --log-file --metrics --nvtx-exclude
+--nvtx-include --page --profile-from-start --pm-sampling-interval --print-details --print-metric-name
+--print-source --print-summary --print-units --replay-mode --section --set --target-processes --export -c -i -k
+-o -s
+"""
+VALUED = set(_VALUED.split())
 FLAGS = {"--csv", "--disable-extra-suffixes", "--force-overwrite", "--nvtx", "--quiet", "--version", "-f"}
 
 NOTE = (

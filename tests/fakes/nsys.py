@@ -18,32 +18,12 @@ import sys
 import time
 from pathlib import Path
 
-VALUED = {
-    "-t",
-    "--trace",
-    "-s",
-    "--sample",
-    "--cpuctxsw",
-    "-f",
-    "--force-overwrite",
-    "-o",
-    "--output",
-    "--export",
-    "-c",
-    "--capture-range",
-    "-p",
-    "--nvtx-capture",
-    "--cuda-graph-trace",
-    "--stats",
-    "-e",
-    "--env-var",
-    "-x",
-    "--stop-on-exit",
-    "-w",
-    "--show-output",
-    "--cuda-memory-usage",
-    "--cudabacktrace",
-}
+_VALUED = """
+-t --trace -s --sample --cpuctxsw -f --force-overwrite -o --output --export -c --capture-range -p
+--nvtx-capture --cuda-graph-trace --stats -e --env-var -x --stop-on-exit -w --show-output --cuda-memory-usage
+--cudabacktrace -r --report --format --type --force-export -d
+"""
+VALUED = set(_VALUED.split())
 
 
 def main(argv: list[str]) -> int:
@@ -66,14 +46,7 @@ def parse(rest: list[str]) -> tuple[dict[str, str], list[str]]:
     rest = list(rest)
     while rest and rest[0].startswith("-"):
         name, equals, value = rest.pop(0).partition("=")
-        takes = not equals and name in VALUED | {
-            "-r",
-            "--report",
-            "--format",
-            "--type",
-            "--force-export",
-            "-d",
-        }
+        takes = not equals and name in VALUED
         options[name] = value if equals else rest.pop(0) if takes and rest else ""
     return options, rest
 

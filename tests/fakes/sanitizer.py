@@ -17,16 +17,11 @@ import sys
 from pathlib import Path
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "sanitizer"
-VALUED = {
-    "--tool",
-    "--target-processes",
-    "--print-limit",
-    "--show-backtrace",
-    "--launch-timeout",
-    "--log-file",
-    "--report-api-errors",
-    "--racecheck-report",
-}
+_VALUED = """
+--tool --target-processes --print-limit --show-backtrace --launch-timeout --log-file --report-api-errors
+--racecheck-report
+"""
+VALUED = set(_VALUED.split())
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 
 

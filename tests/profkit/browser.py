@@ -15,20 +15,12 @@ import time
 import urllib.request
 from pathlib import Path
 
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-default-apps",
-    "--hide-scrollbars",
-    "--remote-debugging-port=0",
-    "--window-size=1200,900",
-]
+_FLAGS = """
+--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
+--disable-component-update --disable-sync --disable-default-apps --hide-scrollbars --remote-debugging-port=0
+--window-size=1200,900
+"""
+FLAGS = _FLAGS.split()
 
 
 def find():

@@ -150,21 +150,7 @@ SCENES = {
     "markup": Scene(MEASURED, (Point(r"$\frac{1$ _^{", 1.0, 1e12, impl="$x$"),), title="$", caption=("100 % $5",)),
     "every ceiling": Scene(
         SHEET,
-        tuple(
-            Point(n, 30.0, 1e12, compute=n)
-            for n in SHEET.ceilings
-            and (
-                "fp64",
-                "fp32",
-                "fp16",
-                "tensor_fp64",
-                "tensor_tf32",
-                "tensor_bf16",
-                "tensor_fp16",
-                "tensor_fp8",
-                "tensor_int8",
-            )
-        ),
+        tuple(Point(one.name, 30.0, 1e12, compute=one.name) for one in SHEET.ceilings if one.kind == "compute"),
         levels=("dram", "l2", "l1"),
     ),
 }
