@@ -1,23 +1,21 @@
-"""A headless Chromium driven over its DevTools protocol, with the standard library alone."""
+"""A headless Chromium driven over its DevTools protocol, through a pipe."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
 import json
 import os
 import shutil
-import socket
-import struct
 import subprocess
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 
 _FLAGS = """
 --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
---disable-component-update --disable-sync --disable-default-apps --hide-scrollbars --remote-debugging-port=0
+--disable-component-update --disable-sync --disable-default-apps --hide-scrollbars --remote-debugging-pipe
 --window-size=1200,900
 """
 FLAGS = _FLAGS.split()
@@ -28,74 +26,40 @@ def find():
     return next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None)
 
 
-class Socket:
-    """As much of a websocket as the protocol needs: text frames, whole messages."""
-
-    def __init__(self, url):
-        host, _, path = url.removeprefix("ws://").partition("/")
-        name, _, port = host.partition(":")
-        self.stream = socket.create_connection((name, int(port)), timeout=60)
-        key = base64.b64encode(os.urandom(16)).decode()
-        head = f"GET /{path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        self.stream.sendall((head + f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n").encode())
-        self.rest = b""
-        while b"\r\n\r\n" not in self.rest:
-            self.rest += self.stream.recv(4096)
-        self.rest = self.rest.partition(b"\r\n\r\n")[2]
-
-    def send(self, text):
-        data, mask = text.encode(), os.urandom(4)
-        size = len(data)
-        head = b"\x81" + (
-            bytes([0x80 | size])
-            if size < 126
-            else b"\xfe" + struct.pack(">H", size)
-            if size < 1 << 16
-            else b"\xff" + struct.pack(">Q", size)
-        )
-        self.stream.sendall(head + mask + bytes(b ^ mask[i % 4] for i, b in enumerate(data)))
-
-    def _take(self, count):
-        while len(self.rest) < count:
-            more = self.stream.recv(1 << 16)
-            if not more:
-                raise ConnectionError("the browser closed the connection")
-            self.rest += more
-        taken, self.rest = self.rest[:count], self.rest[count:]
-        return taken
-
-    def receive(self):
-        message = b""
-        while True:
-            first, size = self._take(2)
-            size &= 0x7F
-            if size == 126:
-                size = struct.unpack(">H", self._take(2))[0]
-            elif size == 127:
-                size = struct.unpack(">Q", self._take(8))[0]
-            message += self._take(size)
-            if first & 0x80:
-                return message.decode()
-
-
 class Page:
     """One tab: `goto`, `js`, `mouse`, `key`, `shot`; `events` are what the browser told meanwhile."""
 
-    def __init__(self, url):
-        self.socket, self.number, self.events = Socket(url), 0, []
+    def __init__(self, into, out):
+        self.into, self.out, self.rest, self.number, self.events, self.session = into, out, b"", 0, [], {}
+        while (tab := self._tab()) is None:
+            time.sleep(0.05)
+        self.session = self.call("Target.attachToTarget", targetId=tab["targetId"], flatten=True)
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
+    def _tab(self):
+        return next((t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page"), None)
+
     def call(self, method, **params):
         self.number += 1
-        self.socket.send(json.dumps({"id": self.number, "method": method, "params": params}))
+        asked = {"id": self.number, "method": method, "params": params, **self.session}
+        os.write(self.into, json.dumps(asked).encode() + b"\0")
         while True:
-            told = json.loads(self.socket.receive())
+            told = self.receive()
             if told.get("id") == self.number:
                 if "error" in told:
                     raise RuntimeError(f"{method}: {told['error']}")
                 return told["result"]
             self.events.append(told)
+
+    def receive(self):
+        while b"\0" not in self.rest:
+            more = os.read(self.out, 1 << 20)
+            if not more:
+                raise ConnectionError("the browser closed the connection")
+            self.rest += more
+        message, _, self.rest = self.rest.partition(b"\0")
+        return json.loads(message)
 
     def goto(self, path, ready="document.documentElement.dataset.ready === '1'", timeout=60):
         self.call("Page.navigate", url=Path(path).resolve().as_uri())
@@ -144,14 +108,20 @@ class Page:
 @contextlib.contextmanager
 def open_browser():
     """A Page of a fresh browser that is gone afterwards."""
+    (asked, into), (out, told) = _pipe(), _pipe()
     with tempfile.TemporaryDirectory(prefix="profkit-chromium-", ignore_cleanup_errors=True) as profile:
         process = subprocess.Popen(
             [find(), *FLAGS, f"--user-data-dir={profile}", "about:blank"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            # It reads commands from descriptor 3 and answers on 4.
+            preexec_fn=lambda: (os.dup2(asked, 3), os.dup2(told, 4)),
+            pass_fds=(3, 4),
         )
+        os.close(asked)
+        os.close(told)
         try:
-            yield Page(_target(Path(profile) / "DevToolsActivePort"))
+            yield Page(into, out)
         finally:
             process.terminate()
             try:
@@ -159,14 +129,14 @@ def open_browser():
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            os.close(into)
+            os.close(out)
 
 
-def _target(port_file, timeout=60):
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        with contextlib.suppress(OSError, ValueError, IndexError, StopIteration):
-            port = int(port_file.read_text().splitlines()[0])
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/json", timeout=5) as answer:
-                return next(t["webSocketDebuggerUrl"] for t in json.load(answer) if t["type"] == "page")
-        time.sleep(0.1)
-    raise TimeoutError("the browser did not open its port")
+def _pipe():
+    """A pipe whose descriptors are clear of those that the browser is given."""
+    ends = os.pipe()
+    found = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 10) for one in ends]
+    for one in ends:
+        os.close(one)
+    return found
