@@ -31,21 +31,6 @@ MINDS = 1.2
 """Times as long with half of every SM, from which the call needs its warps."""
 CONDITIONS = ("half_sms", "half_warps", "warm")
 
-REASONS: dict[str, tuple[str, str]] = {
-    "short": ("no longer than a launch takes", "不比一次 kernel 启动长"),
-    "near": ("{share} of the {roof} ceiling by the task's work", "按任务工作量计，达到 {roof} 上限的 {share}"),
-    "half_sms": ("half of the SMs: {times}x as long", "占去一半 SM：耗时为 {times} 倍"),
-    "half_warps": ("half of every SM: {times}x", "占去每个 SM 的一半：耗时为 {times} 倍"),
-    "warm": ("warm L2: {times}x", "L2 为热：耗时为 {times} 倍"),
-}
-"""Kind of evidence -> (English, Chinese)."""
-SAYS: dict[str, tuple[str, str]] = {
-    SURE: ("by time alone bound by {roof}", "仅凭时间判断：受限于{roof}"),
-    LIKELY: ("by time alone probably bound by {roof}", "仅凭时间判断：很可能受限于{roof}"),
-    UNKNOWN: ("time alone cannot tell what binds it", "仅凭时间无法判断瓶颈"),
-}
-"""How sure -> (English, Chinese)."""
-
 
 class Evidence(msgspec.Struct, frozen=True):
     """How many times as long a call takes under each condition; NaN where not tried.
@@ -75,25 +60,14 @@ class Inferred(msgspec.Struct, frozen=True):
     sure: str
     evidence: Evidence
 
-    def text(self, lang: str = "en", roof: str = "") -> str:
-        """The conclusion and what it rests on; roof: the word for what binds, as it is unless given."""
-        at = 0 if lang == "en" else 1
-        said = SAYS[self.sure][at].format(roof=roof or self.bound_by)
-        told = self._reasons(at)
-        return f"{said}（{'；'.join(told)}）" if at else f"{said} ({'; '.join(told)})"
-
-    def _reasons(self, at: int) -> list[str]:
-        seen, told = self.evidence, []
-        if seen.time < LAUNCH_LOWER_BOUND:
-            told.append(REASONS["short"][at])
-        name, share = seen.near
-        if name:
-            told.append(REASONS["near"][at].format(roof=name, share=f"{share:.0%}"))
-        for condition in CONDITIONS:
-            times = getattr(seen, condition)
-            if not math.isnan(times):
-                told.append(REASONS[condition][at].format(times=f"{times:.2f}"))
-        return told
+    @property
+    def reasons(self) -> list[tuple[str, dict[str, str]]]:
+        """Kinds of evidence it rests on, with their numbers."""
+        seen, (name, share) = self.evidence, self.evidence.near
+        told: list[tuple[str, dict[str, str]]] = [("short", {})] if seen.time < LAUNCH_LOWER_BOUND else []
+        told += [("near", {"roof": name, "share": f"{share:.0%}"})] if name else []
+        times = {one: getattr(seen, one) for one in CONDITIONS}
+        return told + [(one, {"times": f"{times[one]:.2f}"}) for one in CONDITIONS if not math.isnan(times[one])]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, NaN as None."""

@@ -14,7 +14,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analyzers.causes import CAUSES
-from analyzers.ceiling_use import Use
 from analyzers.counts import column, has_counts
 from analyzers.metrics import View
 from analyzers.pipes import LEVELS, PIPES, TENSOR
@@ -168,7 +167,7 @@ def over_roofs(frame: pd.DataFrame, roofline: Roofline) -> tuple[Caveat, ...]:
     if not has_counts(frame):
         return ()
     caveats = []
-    for name, shares in Use(frame, roofline).shares.items():
+    for name, shares in View(frame, roofline).shares.items():
         above = shares > ABOVE
         if not above.any():
             continue

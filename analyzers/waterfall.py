@@ -15,15 +15,8 @@ from analyzers.timeline.call import each_in_call, in_call
 from analyzers.verdicts.analysis import Analysis
 
 LOWER_BOUND, WORK, EXCESS, KERNELS, GAPS = "lower_bound", "work", "excess", "kernels", "gaps"
-WORDS: dict[str, tuple[str, str]] = {
-    LOWER_BOUND: ("lower bound of the task", "任务的理论下限"),
-    WORK: ("needed even at the ceilings", "即使达到上限也需要的时间"),
-    EXCESS: ("kernels slower than their ceilings allow", "kernel 未达到上限而多花的时间"),
-    KERNELS: ("unexplained: no counters", "原因未知：没有计数器"),
-    GAPS: ("gaps: launches, copies, waiting", "间隙：启动、拷贝、等待"),
-}
-"""Kind of a slice -> (English, Chinese), in the order of a waterfall."""
-
+SLICE_KINDS = (LOWER_BOUND, WORK, EXCESS, KERNELS, GAPS)
+"""Kinds of slices, in the order of a waterfall."""
 
 BETWEEN = ("cupti", "nsys")
 """Methods of timing that begin with the first launch and end with the last: without the cost of launching."""

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analyzers.timeline.calls import WAITING, named
+from analyzers.timeline.calls import WAITING, matching
 from analyzers.timeline.intervals import Times
 
 QUEUED = 2e-6
@@ -56,7 +56,7 @@ class Replay:
             calls = host[host["kind"] == "call"] if "kind" in host else host
             launches = calls[calls["launch"] >= 0]
             asked[launches["launch"].to_numpy()] = launches["start"].to_numpy("float64")
-            blocking = calls[named(calls, WAITING)]
+            blocking = calls[matching(calls["call"], WAITING)]
             begin = blocking["start"].to_numpy("float64")
             end = begin + blocking["time"].to_numpy("float64")
             whose = _last(stop[order], end, order, 0.0)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pandas as pd
 
-from analyzers.ceiling_use import Use
 from analyzers.counts import beyond_l1, inside
 from analyzers.kernels.names import compiled, library
+from analyzers.metrics import View
 from analyzers.records import number
 from analyzers.rules.rule import Subject
 from analyzers.timeline.budget import Budget
@@ -126,7 +126,7 @@ def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) ->
     kernels = analysis.kernels
     if not len(kernels):
         return []
-    times = pd.DataFrame(Use(kernels, roofline).roof_times).to_dict("records")
+    times = pd.DataFrame(View(kernels, roofline).roof_times).to_dict("records")
     peaks = {name: roofline.peak(name) for name in dict.fromkeys(c.name for c in roofline.ceilings)}
     calls = analysis.rows
     # Where an implementation, with the ranges inside it, has one kernel, the work is that kernel's.

@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analyzers.counts import grouped, known_sums
-from analyzers.timeline.calls import BLOCKING, LOADING, SHORT, matching, named, parts_of_work, slices_of_work
+from analyzers.timeline.calls import BLOCKING, LOADING, SHORT, matching, parts_of_work, slices_of_work
 from analyzers.timeline.idle import IDLE, Hole, idle_causes
 from analyzers.timeline.intervals import Times, gaps, length, merged, rows
 from analyzers.timeline.steady import Steady, steady_of
@@ -268,7 +268,10 @@ def _called(known: pd.DataFrame | None, window: _Window) -> dict[str, Any]:
         return {"blocking": 0, "loads": 0}
     within = (known["start"] < window.end) & (known["start"] + known["time"] > window.begin)
     inside: pd.DataFrame = known[within & (known["kind"] == "call")]
-    return {"blocking": int(named(inside, BLOCKING).sum()), "loads": int(named(inside, LOADING).sum())}
+    return {
+        "blocking": int(matching(inside["call"], BLOCKING).sum()),
+        "loads": int(matching(inside["call"], LOADING).sum()),
+    }
 
 
 def _counted(window: _Window) -> dict[str, Any]:

@@ -21,11 +21,6 @@ SHORT = 2 * LAUNCH_LOWER_BOUND
 """Seconds of a kernel that costs the host about as long to launch as the GPU to run."""
 
 
-def named(host: pd.DataFrame, kind: re.Pattern[str]) -> pd.Series[bool]:
-    """Mask of the calls of a kind."""
-    return matching(host["call"], kind)
-
-
 def matching(names: pd.Series[str], kind: re.Pattern[str]) -> pd.Series[bool]:
     """Mask of the names of a kind; a program's names are few and come very often."""
     return names.isin([name for name in distinct(names) if kind.search(str(name))])

@@ -25,7 +25,6 @@ from analyzers.timeline.calls import (
     SHORT,
     WAITING,
     matching,
-    named,
     parts_of_work,
 )
 from analyzers.timeline.intervals import Times, length, merged, shared, union
@@ -128,7 +127,7 @@ class _Gaps:
         known = ~np.isnan(asked)
         # What the host did after it had asked is not why the GPU waited.
         before = np.column_stack((gaps[:, 0], np.clip(np.where(known, asked, gaps[:, 0]), gaps[:, 0], gaps[:, 1])))
-        held = {name: _touched(before, calls[named(calls, kind)]) for name, kind in CALLING.items()}
+        held = {name: _touched(before, calls[matching(calls["call"], kind)]) for name, kind in CALLING.items()}
         return cls(gaps, next_row, caller, known, before, held)
 
     @property
@@ -183,7 +182,7 @@ def _asked(calls: pd.DataFrame, part: pd.DataFrame, rows: NDArray[np.int64]) -> 
     first = called[~called.index.duplicated()]
     caller = first.reindex(rows).fillna(-1).to_numpy(dtype=np.int64)
     starts = part["start"]
-    graphs = calls[named(calls, REPLAYING) & calls["launch"].isin(part.index)]
+    graphs = calls[matching(calls["call"], REPLAYING) & calls["launch"].isin(part.index)]
     if len(graphs) and (caller < 0).any():
         begun = starts.reindex(graphs["launch"]).to_numpy(dtype="float64")
         order = np.argsort(begun)
@@ -198,10 +197,10 @@ def _engaged(calls: pd.DataFrame, pauses: Times, quiet: Times, window: tuple[flo
     launches = calls[calls["launch"] >= 0]
     mine = calls[calls["thread"].isin(launches["thread"].unique())]
     kinds = {"waiting": BLOCKING, "allocating": ALLOCATING}
-    held = {name: union(mine[named(mine, kind)], *window) for name, kind in kinds.items()}
+    held = {name: union(mine[matching(mine["call"], kind)], *window) for name, kind in kinds.items()}
     # Compiling is what the host did since it last launched.
     stops = np.sort((launches["start"] + launches["time"]).to_numpy(dtype="float64"))
-    loads = calls[named(calls, LOADING)]
+    loads = calls[matching(calls["call"], LOADING)]
     starts, ends = loads["start"].to_numpy(dtype="float64"), (loads["start"] + loads["time"]).to_numpy(dtype="float64")
     last = np.searchsorted(stops, starts, side="right")
     since = np.where(last > 0, stops[np.maximum(last - 1, 0)], starts) if len(stops) else starts
@@ -256,9 +255,13 @@ def _cut(begins: pd.Series[float], ends: pd.Series[float], window: tuple[float, 
 def _handing(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float]) -> Times:
     """Stretches in copying calls, and in waits right after a copy that keeps the GPU long."""
     ordered = calls.sort_values(["thread", "start"], kind="stable")
-    copies = named(ordered, COPYING)
+    copies = matching(ordered["call"], COPYING)
     long = copies & (ordered["launch"].map(part["time"]) >= SHORT)
-    behind = long.shift(fill_value=False) & ordered["thread"].eq(ordered["thread"].shift()) & named(ordered, BLOCKING)
+    behind = (
+        long.shift(fill_value=False)
+        & ordered["thread"].eq(ordered["thread"].shift())
+        & matching(ordered["call"], BLOCKING)
+    )
     return union(ordered[copies | behind], *window)
 
 

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -39,6 +39,10 @@ WIDE = 0.05
 """Half-width of an interval, relative, from which a speed-up says so itself."""
 LONGEST = 120
 """Characters of somebody else's words in a sentence: an exception's, a list's. `Verdict.why` has all of them."""
+
+
+Translation: TypeAlias = "Callable[[str], str]"
+"""English sentence -> the same in another language."""
 
 
 class _Catalogue(msgspec.Struct):
@@ -85,8 +89,9 @@ class Condition(msgspec.Struct, frozen=True):
         """Whether a win under it counts as none."""
         return self.code in SPOILS
 
-    def text(self, lang: str = "en") -> str:
-        values = {key: brief(in_chinese(one) if lang == "zh" else one) for key, one in self.values.items()}
+    def text(self, lang: str = "en", translated: Translation = str) -> str:
+        """Sentence of the condition; `translated`: values in that language."""
+        values = {key: brief(translated(one)) for key, one in self.values.items()}
         return catalogue().condition[self.code][lang == "zh"].format(**values)
 
 
@@ -143,11 +148,10 @@ class Verdict(msgspec.Struct, frozen=True):
         """Plain data for JSON with the English sentence as `line`; unknown numbers are None."""
         return {**plain(msgspec.to_builtins(self)), "wins": self.wins, "line": self.text()}
 
-    def text(self, lang: str = "en") -> str:
+    def text(self, lang: str = "en", translated: Translation = str) -> str:
         """The verdict as a sentence without the implementation's name, conditions included."""
-        kind, why = (brief(in_chinese(one) if lang == "zh" else one) for one in (self.kind, self.why))
-        told = self._said(lang, self._interval(), kind, why)
-        return ("，" if lang == "zh" else ", ").join([told, *(one.text(lang) for one in self.conditions)])
+        told = self._said(lang, self._interval(), *(brief(translated(one)) for one in (self.kind, self.why)))
+        return ("，" if lang == "zh" else ", ").join([told, *(one.text(lang, translated) for one in self.conditions)])
 
     def headline(self, lang: str = "en") -> str:
         """The word and the speed-up alone, "slower: 0.483x"."""
@@ -268,62 +272,3 @@ def _paced(known: Evidence, word: str, kind: str = "", *, below: bool, busy: boo
     if known.still:
         found.append(Condition("still", {"what": ", ".join(known.still)}))
     return Verdict(known.impl, word, kind, "", known.speedup, known.low, known.high, tuple(found))
-
-
-_ONE_DIMENSION = (", those of one dimension too", "（含一维输入）")
-
-
-_NAMED = {"did": "done", "kind": "kinds", "moment": "moments"}
-"""Place of a sentence -> the table of what may stand there."""
-
-
-@cache
-def _tables() -> Mapping[str, Mapping[str, str]]:
-    text = (files("analyzers.verdicts") / "reasons.toml").read_bytes()
-    found = msgspec.toml.decode(text, type=dict[str, dict[str, str]])
-    found["inputs"] |= {en + _ONE_DIMENSION[0]: zh + _ONE_DIMENSION[1] for en, zh in found["inputs"].items()}
-    found["words"] = {**found["inputs"], **found["answers"], "NaN": "NaN", "infinite": "无穷大"}
-    return found
-
-
-@cache
-def _listed() -> str:
-    """A pattern for the names of inputs and answers, the longest first."""
-    return "|".join(re.escape(one) for one in sorted(_tables()["words"], key=len, reverse=True))
-
-
-@cache
-def _sentences() -> list[tuple[re.Pattern[str], str]]:
-    tables = _tables()
-    places = {f"<{name}>": "|".join(tables[of]) for name, of in _NAMED.items()} | {"<listed>": _listed()}
-
-    def filled(pattern: str) -> str:
-        return re.sub(f"(?<!P)(?:{'|'.join(places)})", lambda place: places[place[0]], pattern)
-
-    return [(re.compile(filled(pattern), re.DOTALL), words) for pattern, words in tables["sentences"].items()]
-
-
-def in_chinese(said: str) -> str:
-    """The judge's sentence in Chinese, by reasons.toml; any other as it is."""
-    tables = _tables()
-    if said in tables["status"]:
-        return tables["status"][said]
-    parts = said.split("; ")
-    if len(parts) > 1 and all(part.startswith(tuple(tables["inputs"])) for part in parts):
-        return "；".join(map(in_chinese, parts))
-    for pattern, words in _sentences():
-        found = pattern.fullmatch(said)
-        if found:
-            return words.format(**{name: _part(name, text) for name, text in found.groupdict().items()})
-    return said
-
-
-def _part(name: str, text: str) -> str:
-    tables = _tables()
-    if name in ("rest", "more"):
-        return in_chinese(text)
-    if name in _NAMED:
-        return next((table[text] for of in _NAMED.values() if text in (table := tables[of])), text)
-    if name == "what":
-        return "、".join(tables["words"].get(one, one) for one in re.findall(_listed(), text)) or text
-    return text

@@ -16,7 +16,7 @@ from analyzers.verdicts.speedup import shown
 from profkit.errors import ProfkitError
 from profkit.report import waterfall
 from profkit.report.ladder import told_apart
-from profkit.report.messages import language, named, say, speaking, spoken
+from profkit.report.messages import named, of_figures, say, speaking, spoken
 from profkit.report.names import short_names
 from profkit.report.sections import answer, caveats, method
 from profkit.study.study import Study
@@ -83,7 +83,7 @@ def _scene(study: Study, theme: str) -> Scene:
         order=order_of(study),
         winner=study.best.name if study.best is not None else "",
         theme=theme,
-        lang=language(),
+        words=of_figures(),
         title=_title([study]),
         subtitle=_subtitle([study]),
         caption=_caption(study),
@@ -225,7 +225,7 @@ def ladder_scene(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light")
             order=ladder_order(chosen, ladder),
             winner=min(rungs, key=lambda rung: rung.time).label,
             theme=theme,
-            lang=language(),
+            words=of_figures(),
             steps=True,
             title=" -> ".join(rung.label for rung in rungs),
             subtitle=", ".join([_title([one.study for one in chosen]), *_devices(one.study for one in chosen)]),
@@ -287,7 +287,7 @@ def kernels_scene(
         title=_title(studies),
         subtitle=_subtitle(studies),
         theme=theme,
-        lang=language(),
+        words=of_figures(),
         levels=tuple(levels),
         caption=tuple(captions),
     )

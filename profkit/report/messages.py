@@ -17,7 +17,7 @@ import msgspec
 
 from analyzers.causes import CAUSES
 from analyzers.records import number
-from analyzers.verdicts import verdict
+from analyzers.verdicts.verdict import Condition, Verdict
 from roofline import units
 from roofline.wording import has_chinese
 
@@ -33,6 +33,7 @@ class Catalogue(msgspec.Struct, forbid_unknown_fields=True):
 
     say: dict[str, tuple[str, str]]
     names: dict[str, str]
+    figures: dict[str, str]
     sentences: dict[str, str]
 
 
@@ -100,6 +101,11 @@ def named(word: str) -> str:
     return catalogue().names.get(word, word) if language() == "zh" else word
 
 
+def of_figures() -> Mapping[str, str]:
+    """Sentences of a roofline in the language in force, by the English ones."""
+    return catalogue().figures if language() == "zh" else {}
+
+
 def bound(row: Mapping[Any, Any]) -> str:
     """What binds a call or kernel, or its largest shares where mixed; "" if unknown."""
     word = str(row.get("bound_by", ""))
@@ -131,8 +137,11 @@ _PLACE = re.compile(r"\{(\w+)\}")
 _NUMBERS = frozenset(("n", "k", "s", "us", "x", "y", "z", "share", "count", "ratio", "change", "rounds", "runs"))
 """Places that only a number fills."""
 _NUMBER = r"[-+]?[\d.,]+(?:e[-+]?\d+)?%?|nan|inf"
-_FILLED = {"name": r"\S+", "rest": ".*"} | dict.fromkeys(_NUMBERS, _NUMBER)
+_FILLED = {"name": r"\S+", "rest": ".*", "answer": r"(?:output|input|state)\S*", "kinds": r"\d+ .+"}
+_FILLED |= dict.fromkeys(_NUMBERS, _NUMBER)
 """What may fill a place; any other one anything."""
+_LISTS = frozenset(("list", "kinds"))
+"""Places of names with commas between them."""
 _LEAST = 4
 """Letters beside its places by which a template is known whatever fills them."""
 
@@ -140,6 +149,11 @@ _LEAST = 4
 def translated(text: str) -> str:
     """A sentence of another house in the language in force."""
     return in_chinese(text) if language() == "zh" else text
+
+
+def judged(one: Verdict | Condition) -> str:
+    """A verdict or a condition of one as a sentence in the language in force."""
+    return one.text(language(), translated)
 
 
 @cache
@@ -152,7 +166,7 @@ def in_chinese(said: str) -> str:
     told = [_known(one) for one in parts]
     if any(told):
         return "；".join(known or part for known, part in zip(told, parts, strict=True))
-    return verdict.in_chinese(said)
+    return said
 
 
 @cache
@@ -175,6 +189,7 @@ def _known(said: str) -> str | None:
     for pattern, chinese, sure in _patterns():
         if found := pattern.fullmatch(said):
             told = {name: in_chinese(text) for name, text in found.groupdict().items()}
+            told |= {name: told[name].replace("，", "、") for name in _LISTS & told.keys()}
             if sure or told != found.groupdict():
                 return spaced(chinese.format(**told))
     return None

@@ -11,7 +11,7 @@ from analyzers.causes import CAUSES
 from analyzers.rules.rule import HOST, TIME, Finding
 from analyzers.rules.subjects import WHOLE
 from analyzers.timeline.idle import IDLE
-from analyzers.waterfall import EXCESS, GAPS, KERNELS, LOWER_BOUND, WORDS, WORK, Slice
+from analyzers.waterfall import EXCESS, GAPS, KERNELS, LOWER_BOUND, SLICE_KINDS, WORK, Slice
 from profkit.report.layout import Column, Table
 from profkit.report.messages import named, of_pair, say
 from profkit.report.names import short_names
@@ -73,7 +73,7 @@ class Block:
             return say("fall_more", count=str(self.kernels))
         if self.own:
             return say("fall_own_lower_bound")
-        return self.short or of_pair(WORDS[self.kind])
+        return self.short or say(f"fall_{self.kind}")
 
     def why(self) -> str:
         """Kind of time of its kernel and what binds it; "" for what the label says."""
@@ -84,7 +84,7 @@ class Block:
         if self.of_step:
             return say(f"wall_{self.kind}")
         if self.kind != EXCESS:
-            return say("fall_alone") if self.kind == KERNELS else of_pair(WORDS[self.kind])
+            return say("fall_alone") if self.kind == KERNELS else say(f"fall_{self.kind}")
         if not self.cause:
             return say("fall_over")
         known = CAUSES.get(self.cause)
@@ -118,7 +118,7 @@ def blocks(study: Study, impl: str, findings: Sequence[Finding] = ()) -> list[Bl
 def _steps(fall: Waterfall) -> Iterator[tuple[Slice, int]]:
     """(a slice, of how many kernels) from the top; the shortest kernels of a kind as one."""
     ranked = sorted((one for one in fall.slices if one.seconds > ROUNDING * fall.time), key=lambda one: -one.seconds)
-    for kind in reversed(list(WORDS)):
+    for kind in reversed(SLICE_KINDS):
         mine = [one for one in ranked if one.kind == kind]
         own = [one for one in mine if one.kernel]
         most = MOST if len(own) > MOST + 1 else len(own)

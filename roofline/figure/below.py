@@ -40,7 +40,7 @@ def bars(scene: Scene) -> Block:
 def _draw_bars(sheet: Sheet, scene: Scene, members: Sequence[Point], top: float) -> None:
     hidden = sum(p.copies for p in scene.points) - len(members)
     more = " ({count} more not shown)" if hidden else ""
-    head = told(scene.lang, f"No FLOPs: bandwidth against its ceiling{more}", count=str(hidden))
+    head = told(scene.words, f"No FLOPs: bandwidth against its ceiling{more}", count=str(hidden))
     sheet.text(0.2, top + 0.06, head, 8.5, weight="bold")
     roofs = [scene.roofline.peak(p.level) for p in members]
     longest = max([r for r in roofs if math.isfinite(r)] + [p.bytes_per_s for p in members])
@@ -65,8 +65,8 @@ def _texts(sheet: Sheet, scene: Scene, point: Point, name: str, middle: float, w
     share = share_of_roof(point, scene.roofline)
     left = WIDTH - BARS_RIGHT + 0.1
     sheet.text(left, middle, text(point.bytes_per_s, "B/s"), TEXT, va="center", color=colour)
-    of_roof = told(scene.lang, "{share} of {roof}", share=percent(share), roof=roof_name(point.level))
-    known = of_roof if math.isfinite(share) else told(scene.lang, "ceiling unknown")
+    of_roof = told(scene.words, "{share} of {roof}", share=percent(share), roof=roof_name(point.level))
+    known = of_roof if math.isfinite(share) else told(scene.words, "ceiling unknown")
     offset = measure("8.88 TB/s", TEXT)[0] + 0.08
     sheet.text(left + offset, middle, known, NOTE, va="center", color=sheet.look.muted)
 
@@ -80,14 +80,14 @@ def _draw_numbered(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) 
     gains = {a.end: showable(a.label) for a in scene.arrows if a.label}
     tint, outline = colours(impls(scene), sheet.look), markers(impls(scene))
     short = names(scene.points, 84)
-    heads = ("", *(told(scene.lang, head) for head in ("kernel", "of time", "achieved", "of ceiling")))
+    heads = ("", *(told(scene.words, head) for head in ("kernel", "of time", "achieved", "of ceiling")))
     _row(sheet, top, heads, sheet.look.muted)
     for row, tag in enumerate(tags):
         share = share_of_roof(tag.point, scene.roofline)
         cells = (
             str(tag.number),
             f"{short[tag.point.label]}  {gains.get(tag.point, '')}".rstrip(),
-            percent(tag.point.share) if math.isfinite(tag.point.share) else told(scene.lang, "all"),
+            percent(tag.point.share) if math.isfinite(tag.point.share) else told(scene.words, "all"),
             text(tag.point.flops_per_s, roof_unit(tag.point.compute)),
             percent(share),
         )

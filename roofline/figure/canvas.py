@@ -85,8 +85,8 @@ class Canvas:
         axes.set_yticks(yticks, [_tick(y) for y in yticks])
         axes.grid(True, which="major", color=self.look.grid, linewidth=0.7)
         style = {"fontsize": 8.5, "color": self.look.muted, "fontfamily": self.sheet.families}
-        axes.set_xlabel(told(self.scene.lang, "Arithmetic intensity [FLOP/byte]"), labelpad=4, **style)
-        axes.set_ylabel(told(self.scene.lang, "Performance [FLOP/s]"), labelpad=5, **style)
+        axes.set_xlabel(told(self.scene.words, "Arithmetic intensity [FLOP/byte]"), labelpad=4, **style)
+        axes.set_ylabel(told(self.scene.words, "Performance [FLOP/s]"), labelpad=5, **style)
 
     def pixels(self, points: Sequence[tuple[float, float]]) -> Floats:
         """Data coordinates in pixels, shape (n, 2)."""
@@ -230,7 +230,7 @@ def _draw_ridges(canvas: Canvas) -> None:
         if first:
             canvas.avoid((x, bottom), (x, y), weight=FAINT)
     for x, y, first in found.values():
-        text = told(scene.lang, "ridge {intensity}", intensity=units.digits(x))
+        text = told(scene.words, "ridge {intensity}", intensity=units.digits(x))
         if first and canvas.label(text, SMALL, _beside_foot(canvas, x, text), look.muted):
             style: Any = (0, (1, 2.5))
             canvas.axes.plot([x, x], [bottom, y], color=look.muted, linewidth=0.8, linestyle=style, zorder=1)

@@ -92,23 +92,23 @@ def _wanted(scene: Scene, look: Theme, named: bool) -> Iterator[Key]:
     levels = sorted({p.level for p in placed}, key=level_names(scene).index)
     if len(levels) > 1:
         for level in levels:
-            words = told(scene.lang, "{level} intensity", level=roof_name(level))
+            words = told(scene.words, "{level} intensity", level=roof_name(level))
             yield Key(words, look.muted, "o", filled=FILLED.get(level, 0.0))
     if any(math.isfinite(f.intensity) for f in scene.lower_bounds):
-        yield Key(told(scene.lang, "lower bound of the task"), look.text, LOWER_BOUND, filled=0.0)
+        yield Key(told(scene.words, "lower bound of the task"), look.text, LOWER_BOUND, filled=0.0)
     if any(math.isfinite(p.share) for p in placed) and len(placed) > 1:
-        yield Key(told(scene.lang, "area: share of time"), look.muted, "o")
+        yield Key(told(scene.words, "area: share of time"), look.muted, "o")
     if named and any(math.isfinite(share_of_roof(p, scene.roofline)) for p in placed):
-        yield Key(told(scene.lang, "%: of its ceiling"), look.muted)
+        yield Key(told(scene.words, "%: of its ceiling"), look.muted)
     if any(p.placed for p in above(scene)):
-        yield Key(told(scene.lang, "above its ceiling"), look.warning, "o", filled=0.0)
+        yield Key(told(scene.words, "above its ceiling"), look.warning, "o", filled=0.0)
     if placed or scene.lower_bounds or not any(p.copies for p in scene.points):
         sources = {ceiling.source for ceiling in ceilings_of(scene)}
         solid = [words for source, words in (("measured", "measured"), ("ncu", "from ncu")) if source in sources]
         if solid:
-            yield Key(told(scene.lang, " or ".join(solid) + " ceiling"), look.roof, line="-")
+            yield Key(told(scene.words, " or ".join(solid) + " ceiling"), look.roof, line="-")
         if "datasheet" in sources:
-            yield Key(told(scene.lang, "datasheet ceiling"), look.roof, line="--")
+            yield Key(told(scene.words, "datasheet ceiling"), look.roof, line="--")
 
 
 def _draw_key(sheet: Sheet, key: Key, x: float, middle: float) -> None:
@@ -135,7 +135,7 @@ def foot(scene: Scene, tags: Sequence[Tag]) -> Block:
     """Warnings, then two lines: points not drawn, the source of every ceiling, the caption."""
     width = WIDTH - 2 * LEFT
     warned = [line for text in _warnings(scene) for line in wrap(text, CAPTION, width)]
-    end, space = told(scene.lang, "."), "" if told(scene.lang, ".") == "。" else " "
+    end, space = told(scene.words, "."), "" if told(scene.words, ".") == "。" else " "
     parts = [showable(text) for text in (*_counts(scene, tags), *_sources(scene), *scene.caption) if text]
     plain = wrap(space.join(text if text.endswith((".", "。")) else text + end for text in parts), CAPTION, width)
     if len(plain) > MOST:
@@ -148,17 +148,17 @@ def foot(scene: Scene, tags: Sequence[Tag]) -> Block:
 
 
 def _warnings(scene: Scene) -> Iterator[str]:
-    lang = scene.lang
+    words = scene.words
     wrong = above(scene)
     if wrong:
         short = names(scene.points)
-        shown = told(lang, ", ").join(
+        shown = told(words, ", ").join(
             f"{short[p.label]} {percent(share_of_roof(p, scene.roofline))}" for p in wrong[:4]
         )
         if len(wrong) > 4:
-            shown = told(lang, "{names} and {count} more", names=shown, count=str(len(wrong) - 4))
+            shown = told(words, "{names} and {count} more", names=shown, count=str(len(wrong) - 4))
         yield told(
-            lang,
+            words,
             "Above the ceiling: {names}. Check unit, precision, clock and counting; or the ceiling was measured too low.",
             names=shown,
         )
@@ -166,19 +166,19 @@ def _warnings(scene: Scene) -> Iterator[str]:
     unknown = [roof_name(n) for n in dict.fromkeys(wanted) if scene.roofline.get(n) is None]
     if unknown:
         yield told(
-            lang,
+            words,
             "No ceiling known for {device}: {roofs}. Measure the ceilings to judge these kernels.",
-            device=showable(scene.roofline.device) or told(lang, "this device"),
-            roofs=told(lang, ", ").join(unknown),
+            device=showable(scene.roofline.device) or told(words, "this device"),
+            roofs=told(words, ", ").join(unknown),
         )
 
 
 def _counts(scene: Scene, tags: Sequence[Tag]) -> Iterator[str]:
-    lang = scene.lang
+    words = scene.words
     lost = sum(not (p.placed or p.copies) for p in scene.points)
     if lost:
         yield told(
-            lang,
+            words,
             "{lost} of {count} points not shown: intensity or FLOP/s not measured.",
             lost=str(lost),
             count=str(len(scene.points)),
@@ -187,24 +187,24 @@ def _counts(scene: Scene, tags: Sequence[Tag]) -> Iterator[str]:
     if tags and tags[0].number and rest:
         share = math.fsum(p.share for p in rest if math.isfinite(p.share))
         more = ", {share} of the time." if share else "."
-        yield told(lang, f"{{count}} more kernels without a number{more}", count=str(len(rest)), share=percent(share))
+        yield told(words, f"{{count}} more kernels without a number{more}", count=str(len(rest)), share=percent(share))
     unshown = {p.label for p in scene.points if showable(p.label, "#") != " ".join(p.label.split())}
     if unshown:
-        yield told(lang, "#n: the n-th name, in characters that no font on this machine can draw.")
+        yield told(words, "#n: the n-th name, in characters that no font on this machine can draw.")
 
 
 def _sources(scene: Scene) -> Iterator[str]:
     """ "Ceilings: FP32, DRAM measured; INT8 listed, dense (NVIDIA H200 datasheet)"."""
-    lang = scene.lang
+    words = scene.words
     groups: dict[tuple[str, str], list[str]] = {}
     for ceiling in ceilings_of(scene):
         # The document a listed ceiling is from; the rest of its note is for the JSON.
         document = re.split(r" \(|;", ceiling.note, maxsplit=1)[0] if ceiling.source == "datasheet" else ""
         groups.setdefault((ceiling.source, document), []).append(roof_name(ceiling.name))
-    words = {"measured": "{roofs} measured", "ncu": "{roofs} from ncu's counters", "datasheet": "{roofs} listed, dense"}
+    known = {"measured": "{roofs} measured", "ncu": "{roofs} from ncu's counters", "datasheet": "{roofs} listed, dense"}
     parts = [
-        told(lang, words[source] + (" ({sheet})" if sheet else ""), roofs=told(lang, ", ").join(members), sheet=sheet)
+        told(words, known[source] + (" ({sheet})" if sheet else ""), roofs=told(words, ", ").join(members), sheet=sheet)
         for (source, sheet), members in groups.items()
     ]
     if parts:
-        yield told(lang, "Ceilings: {sources}.", sources=told(lang, "; ").join(parts))
+        yield told(words, "Ceilings: {sources}.", sources=told(words, "; ").join(parts))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from roofline.ceilings import BANDWIDTH, Ceiling, Roofline
 
@@ -68,7 +69,7 @@ class Scene:
 
     `order`: implementations in the order of their colours; others follow. `winner`: labelled first and in front, "" for
     none. `steps`: whether the points are steps, told in their order. `levels`: memory ceilings, by default those of the points; `caption`: lines below;
-    `lang`: en or zh.
+    `words`: its sentences in another language, by the English ones.
     """
 
     roofline: Roofline
@@ -83,7 +84,7 @@ class Scene:
     theme: str = "light"
     winner: str = ""
     steps: bool = False
-    lang: str = "en"
+    words: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 def impls(scene: Scene) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from synthetic import launches
 
-from analyzers.ceiling_use import Use
 from analyzers.lower_bound import Work
 from analyzers.metrics import View
 from analyzers.rules.findings import explain
@@ -25,7 +24,7 @@ NCU = Path(__file__).parents[1] / "data/ncu/h200_default.csv"
 def calls(monkeypatch):
     """How often the metrics were derived (each placement does it once), and the ceilings held against the counters."""
     counts = Counter()
-    derive, binding = View.derive, Use.binding.func
+    derive, binding = View.derive, View.binding.func
 
     def counting_derive(view):
         counts["derive"] += 1
@@ -38,8 +37,8 @@ def calls(monkeypatch):
 
     monkeypatch.setattr(View, "derive", counting_derive)
     once = cached_property(counting_binding)
-    once.__set_name__(Use, "binding")
-    monkeypatch.setattr(Use, "binding", once)
+    once.__set_name__(View, "binding")
+    monkeypatch.setattr(View, "binding", once)
     return counts
 
 

@@ -15,7 +15,7 @@ from analyzers.lower_bound import Work
 from analyzers.rules.findings import examine
 from analyzers.rules.rule import HOST, TIME, Subject
 from analyzers.verdicts.analysis import analyze
-from analyzers.waterfall import EXCESS, GAPS, KERNELS, LOWER_BOUND, WORDS, WORK, waterfalls
+from analyzers.waterfall import EXCESS, GAPS, KERNELS, LOWER_BOUND, SLICE_KINDS, WORK, waterfalls
 from roofline.ceilings import Ceiling
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ def test_each_slice_by_hand(h200):
     (excess,) = [part for part in one.slices if part.kind == EXCESS]
     assert (excess.kernel, excess.cause) == ("copy", "dram")
     assert json.dumps(one.to_dict(), allow_nan=False)
-    assert set(WORDS) == {LOWER_BOUND, WORK, EXCESS, KERNELS, GAPS}
+    assert set(SLICE_KINDS) == {LOWER_BOUND, WORK, EXCESS, KERNELS, GAPS}
 
 
 def test_what_two_tools_differ_by_about_one_launch_is_no_gap(h200):

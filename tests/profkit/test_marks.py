@@ -9,7 +9,7 @@ from itertools import combinations
 
 import pytest
 
-from analyzers.waterfall import WORDS
+from analyzers.waterfall import SLICE_KINDS
 from roofline.figure.bars import HATCHES
 from roofline.figure.style import BANDS, REFERENCE, SHAPES, THEMES, colours, places, shape
 
@@ -57,7 +57,7 @@ class TestEveryPairIsToldApart:
 
     def test_kinds_of_time_in_the_page(self, theme, eye):
         kinds = {kind: (colour, pattern(kind)) for kind, colour in THEMES[theme].kinds.items()}
-        assert set(kinds) == set(WORDS)
+        assert set(kinds) == set(SLICE_KINDS)
         assert alike({**kinds, "now": (THEMES[theme].text, "")}, eye) == []
 
     def test_kinds_of_time_in_the_figure(self, theme, eye):

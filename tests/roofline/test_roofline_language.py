@@ -1,4 +1,4 @@
-"""What a roofline says in Chinese: every sentence has it, without a font for it the picture is English and has no boxes."""
+"""What a roofline says in Chinese: every sentence has it, and it is wrapped as Chinese is."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from profkit.report.messages import catalogue
 from roofline import wording
 from roofline.figure.sheet import measure, wrap
-from roofline.wording import CHINESE, told
+from roofline.wording import told
 
 HOUSE = Path(wording.__file__).parent
+CHINESE = catalogue().figures
 CHARACTER = re.compile("[一-鿿]")
 
 
@@ -34,19 +36,9 @@ def test_every_sentence_has_its_chinese_with_the_same_places():
         assert english == "kernel" or CHARACTER.search(chinese) or not re.search("[a-z]{2}", english), english
 
 
-@pytest.fixture
-def no_font(monkeypatch):
-    monkeypatch.setattr(wording, "has_chinese", lambda: False)
-
-
-def test_without_a_font_the_words_are_english(no_font):
-    assert told("zh", "ridge {intensity}", intensity="14.2") == "ridge 14.2"
-
-
-def test_with_a_font_they_are_chinese(monkeypatch):
-    monkeypatch.setattr(wording, "has_chinese", lambda: True)
-    assert told("zh", "ridge {intensity}", intensity="14.2") == "拐点 14.2"
-    assert told("en", "ridge {intensity}", intensity="14.2") == "ridge 14.2"
+def test_the_words_given_are_said():
+    assert told(CHINESE, "ridge {intensity}", intensity="14.2") == "拐点 14.2"
+    assert told({}, "ridge {intensity}", intensity="14.2") == "ridge 14.2"
 
 
 def test_a_font_that_matplotlib_has_not_noticed_is_found(monkeypatch):
@@ -82,7 +74,7 @@ def test_the_words_of_a_chinese_figure_are_chinese():
         [Ceiling("dram", "bandwidth", 4e12, "measured"), Ceiling("fp32", "compute", 6e13, "measured")]
     )
     points = (Point("a", 3.0, 9e12, 3e12, impl="one", share=0.7), Point("b", 0.0, 0.0, 2e12, impl="one"))
-    figure = draw(Scene(roof, points, lang="zh", title="x"))
+    figure = draw(Scene(roof, points, words=CHINESE, title="x"))
     words = [text.get_text() for text in figure.findobj() if hasattr(text, "get_text")]
     assert [one for one in words if re.search("[a-z]{4,} [a-z]{2,}", one)] == []
     assert "算术强度 [FLOP/byte]" in words

@@ -19,7 +19,7 @@ from analyzers.rules.rule import COLLECT, HINT, HOST, TIME, Finding
 from profkit.report.dialect import Dialect, Written, the_one
 from profkit.report.explain import proof, runnable, unexplained, worded
 from profkit.report.layout import cut
-from profkit.report.messages import language, named, say, translated
+from profkit.report.messages import judged, named, say, translated
 from profkit.report.names import short_name
 from profkit.report.sections import answer, caveats, method
 from profkit.rundir.directory import RUNS
@@ -187,7 +187,7 @@ def _result(study: Study, part: Part) -> dict[str, Any]:
         return found
     found |= {
         "wins": verdict.wins,
-        "conditions": [one.text(language()) for one in verdict.conditions],
+        "conditions": [judged(one) for one in verdict.conditions],
         "speedup": verdict.speedup,
         "interval": [verdict.low, verdict.high] if math.isfinite(verdict.low) else None,
     }
@@ -263,7 +263,7 @@ def _next(study: Study, subject: Part | None, told: Sequence[Finding], mine: Seq
     verdict = study.verdicts.get(subject.name) if subject is not None else None
     if verdict is not None and _no_time_counts(verdict):
         whose = say("a_mend_task" if verdict.word == "void" else "a_make_right")
-        return f"{whose}{say('colon')}{verdict.text(language())}"
+        return f"{whose}{say('colon')}{judged(verdict)}"
     if _at_lower_bound(subject) and all(one.severity != HOST for one in told):
         return say("a_stop")
     if told:

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from analyzers.waterfall import WORDS
+from analyzers.waterfall import SLICE_KINDS
 from profkit.report.messages import LANGUAGES, catalogue, in_each, language, say
 from roofline.figure.style import THEMES
 
@@ -84,7 +84,7 @@ def _environment() -> Environment:
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     script = "\n".join(loader.get_source(made, f"{name}.js")[0] for name in SCRIPTS)
     css = _colours() + loader.get_source(made, "page.css")[0]
-    kinds = [(kind, Text(*words)) for kind, words in WORDS.items()]
+    kinds = [(kind, told(f"fall_{kind}")) for kind in SLICE_KINDS]
     made.globals |= {"css": Markup(css), "js": Markup(script), "t": told, "kinds": kinds}
     return made
 

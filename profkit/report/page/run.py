@@ -12,7 +12,7 @@ from analyzers.records import number
 from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
 from profkit.report.explain import gain, unexplained, worded
 from profkit.report.layout import Column, Table, column, cut
-from profkit.report.messages import bound, language, named, of_roof, say, translated
+from profkit.report.messages import bound, judged, language, named, of_roof, say, translated
 from profkit.report.names import short_name
 from profkit.report.page.data import Shown, data_of, samples_of, shown_of, timeline_of
 from profkit.report.page.frame import render
@@ -153,7 +153,7 @@ def _lead(study: Study, name: str) -> str:
     verdict = study.verdicts.get(name)
     if verdict is None or not verdict.right or verdict.word in ("void", "impossible"):
         return ""
-    said = name + say("colon") + say("comma").join([say("is_correct"), verdict.text(language())])
+    said = name + say("colon") + say("comma").join([say("is_correct"), judged(verdict)])
     times = [number(study.analysis.impl(one), "time") for one in (name, study.analysis.reference)]
     time, before = (units.text(one, "s") for one in times)
     return say("p_lead", verdict=said, time=time, before=before) if all(map(math.isfinite, times)) else said
@@ -196,7 +196,7 @@ def _right_card(impl: Impl | None, verdict: Verdict | None) -> Card:
     if impl is None or verdict is None:
         return Card(question, say("p_not_compared"))
     if verdict.word == "void":
-        return Card(question, say("p_right_void"), verdict.text(language()), kind="bad")
+        return Card(question, say("p_right_void"), judged(verdict), kind="bad")
     if not verdict.right:
         return Card(question, say("p_right_no", kind=translated(verdict.kind)), translated(verdict.why), kind="bad")
     passed = str(sum(check.passed for check in impl.checks))
@@ -211,10 +211,10 @@ def _faster_card(verdict: Verdict | None, row: Mapping[Any, Any]) -> Card:
     if verdict is None or not verdict.right:
         return Card(question, say("p_not_compared"))
     if verdict.word in ("void", "impossible"):
-        why = verdict.text(language()) if verdict.word == "impossible" else ""
+        why = judged(verdict) if verdict.word == "impossible" else ""
         return Card(question, say("p_faster_none"), why, kind="bad")
     held = [one for one in verdict.conditions if one.code != "fragile"]  # which is said of being right
-    conditions = say("comma").join(one.text(language()) for one in held)
+    conditions = say("comma").join(judged(one) for one in held)
     ends = parts.speedup(row).partition(" ")[2].strip("[]")
     value = verdict.headline(language())
     count = units.count(number(row, "n"))

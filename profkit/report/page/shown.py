@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.rules.rule import COLLECT, TIME, Finding
 from analyzers.rules.subjects import WHOLE
-from analyzers.waterfall import WORDS
+from analyzers.waterfall import SLICE_KINDS
 from profkit.report.explain import MINOR, gain, headline, in_order, proof, runnable, unexplained, worded
 from profkit.report.layout import cut
-from profkit.report.messages import named, of_pair, say
+from profkit.report.messages import named, say
 from profkit.report.names import short_name
 from profkit.report.page.data import Shown, page_name
 from profkit.report.sections import answer
@@ -68,7 +68,7 @@ def falls_of(
     longest = max((part.study.waterfalls[part.impl].time for part in parts), default=math.nan)
     for at, part in enumerate(parts):
         mine, time = blocks(part.study, part.impl, found), part.study.waterfalls[part.impl].time
-        kinds = {kind: sum(one.seconds for one in mine if one.kind == kind) for kind in WORDS}
+        kinds = {kind: sum(one.seconds for one in mine if one.kind == kind) for kind in SLICE_KINDS}
         kinds = {kind: seconds for kind, seconds in kinds.items() if seconds > 0}
         yield {
             "part": part.label,
@@ -81,7 +81,7 @@ def falls_of(
                 (
                     kind,
                     f"{seconds / longest:.3%}",
-                    say("p_stack", kind=of_pair(WORDS[kind]), time=units.text(seconds, "s")),
+                    say("p_stack", kind=say(f"fall_{kind}"), time=units.text(seconds, "s")),
                 )
                 for kind, seconds in kinds.items()
             ],
@@ -109,7 +109,7 @@ def shares_of(mine: Sequence[Block], whole: float) -> list[Values]:
     """Where the time [s] goes by kind, in the order of the blocks."""
     sums: dict[tuple[str, str], float] = {}
     for one in mine:
-        label = one.why() or one.label() if one.of_step else of_pair(WORDS[one.kind])
+        label = one.why() or one.label() if one.of_step else say(f"fall_{one.kind}")
         sums[one.paint, label] = sums.get((one.paint, label), 0.0) + one.seconds
     return [share(*key, seconds, f"{seconds / whole:.1%}") for key, seconds in sums.items()]
 

@@ -11,7 +11,7 @@ from analyzers.verdicts.verdict import brief
 from collectors.caveat import SLOWED, TARGET_FAILED
 from profkit.report.explain import ending
 from profkit.report.layout import cut
-from profkit.report.messages import bound_why, language, say
+from profkit.report.messages import bound_why, judged, say
 from profkit.report.names import short_name
 from roofline import units
 
@@ -60,13 +60,13 @@ def sentences(study: Study) -> list[tuple[str, str]]:
     said = [(part.name, _sentence(part, verdicts.get(part.name))) for part in tried]
     nothing = [] if said else [("", say("no_candidate" if reference is not None else "nothing_timed"))]
     skipped = [one.name for one in study.manifest.candidates if one.status == "skipped"]
-    return [*said, *nothing, *((name, name + say("colon") + verdicts[name].text(language())) for name in skipped)]
+    return [*said, *nothing, *((name, name + say("colon") + judged(verdicts[name])) for name in skipped)]
 
 
 def _sentence(part: Part, verdict: Verdict | None) -> str:
     head = part.name + say("colon")
     if verdict is not None and not verdict.right:
-        return head + verdict.text(language())
+        return head + judged(verdict)
     if part.row is None:
         return head + say("not_timed")
     time, distance = units.text(float(part.row["time"]), "s"), _distance(part.row)
@@ -76,7 +76,7 @@ def _sentence(part: Part, verdict: Verdict | None) -> str:
     sound = verdict.word not in ("void", "impossible")
     said = [say("is_correct")] if sound else []
     far = distance if sound else []
-    return head + say("comma").join([*said, verdict.text(language()), say("takes", time=time), *far])
+    return head + say("comma").join([*said, judged(verdict), say("takes", time=time), *far])
 
 
 def _distance(row: Mapping[str, Any]) -> list[str]:

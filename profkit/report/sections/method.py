@@ -40,7 +40,12 @@ def counters_note(study: Study) -> str:
 
 def inferred_lines(study: Study) -> list[str]:
     """What binds each implementation by time alone, a line each; [] without --perturb."""
-    return [f"{name}{say('colon')}{one.text(language(), named(one.bound_by))}" for name, one in study.inferred.items()]
+    told = []
+    for name, one in study.inferred.items():
+        said = say(f"inferred_{one.sure}", roof=named(one.bound_by))
+        why = say("semicolon").join(say(f"inferred_{kind}", **values) for kind, values in one.reasons)
+        told.append(name + say("colon") + say("inferred_why", said=said, why=why))
+    return told
 
 
 def uncounted_line(study: Study) -> str:

@@ -13,7 +13,7 @@ import click
 
 from analyzers.verdicts.verdict import WORDS
 from profkit.report.layout import terminal_table
-from profkit.report.messages import language, say
+from profkit.report.messages import judged, say
 from profkit.report.sections import answer, caveats, kernels, method, parts
 
 if TYPE_CHECKING:
@@ -109,4 +109,4 @@ def worsened(old: Verdict, new: Verdict) -> Iterator[str]:
         yield say("change_slower")
     for one in new.conditions if new.right else ():
         if one.code not in known and one.code not in _MEASUREMENT:
-            yield one.text(language())
+            yield judged(one)

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from analyzers.verdicts.verdict import Evidence, decide, in_chinese
+from analyzers.verdicts.verdict import Evidence, decide
+from profkit.report.messages import in_chinese
 
-PROFKIT = Path(__file__).parent.parent.parent / "profkit"
+SKIPPED = "not run: a {} candidate does not run on this device, or was not asked for"
+PROFKIT = Path(__file__).parents[2] / "profkit"
 
 
 @pytest.mark.parametrize(
@@ -39,7 +41,7 @@ PROFKIT = Path(__file__).parent.parent.parent / "profkit"
         ),
         (
             "gives an input as it came, which is right for the inputs as they are drawn alone; wrong for a batch of one",
-            "给出原样返回的输入，只对抽取的输入碰巧正确；对批大小为 1不正确",
+            "给出原样返回的输入，只对抽取的输入碰巧正确；对批大小为 1 不正确",
         ),
         ("rows in order of size: zeros; a batch of one: ones", "各行按大小排序的输入：全零；批大小为 1：全一"),
         ("zeros, the mean would pass", "全零、平均值也会被判为正确"),
@@ -61,6 +63,7 @@ PROFKIT = Path(__file__).parent.parent.parent / "profkit"
             "放大到 10 倍的输入（含一维输入）：output：4 个元素中有 2 个不符",
         ),
         ("wrong for 2 unusual inputs, wrong for 1 unusual weight", "答错 2 种特殊输入、答错 1 种特殊权重"),
+        ("crashes on 2 layouts, refuses 1 shape", "崩溃于 2 种内存布局、拒绝 1 种形状"),
         ("killed by SIGSEGV during its first call", "首次调用时被 SIGSEGV 终止"),
         ("RuntimeError: an exception's own words", "RuntimeError: an exception's own words"),
     ],
@@ -73,12 +76,14 @@ def test_a_verdict_says_why_in_the_language_asked_for():
     ignored = "ignores bias of LayerNorm (norm): right only for the initial values"
     wrong = decide(Evidence(impl="x", status="mismatch", reason=ignored))
     assert ignored in wrong.text("en")
-    assert "忽略了 bias of LayerNorm (norm)" in wrong.text("zh")
+    assert "忽略了 bias of LayerNorm (norm)" in wrong.text("zh", in_chinese)
     void = decide(Evidence(impl="x", passing=("zeros",)))
     assert "zeros would pass" in void.text("en")
-    assert "全零也会被判为正确" in void.text("zh")
+    assert "全零也会被判为正确" in void.text("zh", in_chinese)
     fragile = decide(Evidence(impl="x", fragile=["every other row zero: output: 3 of 4 elements differ"]))
-    assert "不稳健：答错 1 种特殊输入" in fragile.text("zh")
+    assert "不稳健：答错 1 种特殊输入" in fragile.text("zh", in_chinese)
+    skipped = decide(Evidence(impl="own", status="skipped", reason=SKIPPED.format("cpp")))
+    assert skipped.text("zh", in_chinese) == "未运行：cpp 候选实现不能在此设备上运行，或没有要求运行"
 
 
 def test_every_sentence_of_the_judge_is_known():
