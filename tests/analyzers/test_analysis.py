@@ -33,13 +33,7 @@ def counters():
     return launches(
         {"impl": "reference", "kernel": "gemm", "time": 30e-6, "flop_fp32": 67_108_864.0, "dram_bytes": 9e6},
         {"impl": "reference", "kernel": "relu", "time": 10e-6, "flop_fp32": 0.0, "dram_bytes": 131_072.0},
-        {
-            "impl": "cuda",
-            "kernel": "fused(float*)",
-            "time": 25e-6,
-            "flop_fp32": 67_108_864.0,
-            "dram_bytes": 2 * ICVXKH_BYTES,
-        },
+        {"impl": "cuda", "kernel": "k", "time": 25e-6, "flop_fp32": 67_108_864.0, "dram_bytes": 2 * ICVXKH_BYTES},
     )
 
 
@@ -80,11 +74,8 @@ def test_without_counters_the_model_speaks_and_says_so(timings, h200):
     assert math.isnan(row["compulsory_ratio"])
     assert result.kernels.empty
     assert result.caveats[0].how_much == "ncu was not found"
-
-
-def test_modelled_work_near_a_roof_is_bound_by_it(h200):
-    result = analyze(samples({"reference": noisy(2e-6)}), None, MODEL, h200)
-    assert result.impl("reference")["bound_by"] == "dram"
+    near = analyze(samples({"reference": noisy(2e-6)}), None, MODEL, h200)
+    assert near.impl("reference")["bound_by"] == "dram"
 
 
 def test_launches_without_times_of_a_call_are_not_called_launch_bound(h200):
@@ -231,6 +222,8 @@ def of_two_clocks(cupti, event):
         (1.3, 0.9, "inconclusive"),
         (0.96, 1.002, "inconclusive"),
         (1.3, 1.002, "faster"),  # too much to be undone by a wide interval
+        (1.09, 1.01, "inconclusive"),
+        (1.11, 1.01, "faster"),  # from a tenth on
         (1.05, 1.05, "faster"),
         (0.95, 0.95, "slower"),
         (1.0, 1.2, "same"),
@@ -337,13 +330,6 @@ def test_the_reasons_of_nvml_that_slow_a_chip(bit):
     frame = samples({"c": noisy(1e-5)}).assign(throttle=1 << bit)
     chosen = timing.choose(timing.check(frame))
     assert timing.spreads(chosen)["c"].throttled == (1 << bit in (0x04, 0x08, 0x20, 0x40, 0x80))
-
-
-@pytest.mark.parametrize(("gain", "told"), [(1.09, True), (1.11, False)])
-def test_a_clock_is_not_given_a_caveat_from_a_tenth_on(gain, told):
-    claimed = Ratio(gain, gain - 0.01, gain + 0.01, 12, "faster")
-    assert timing._contradicts(Ratio(1.01, 0.95, 1.2, 12), claimed) is told
-    assert not timing._contradicts(Ratio(1.01, 0.95, 1.2, 5), claimed)
 
 
 @pytest.mark.parametrize(("host", "said"), [(0.7, "0.700x"), (1.08, ""), (2.1, "2.10x")])

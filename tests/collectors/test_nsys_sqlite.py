@@ -48,12 +48,31 @@ def test_kernels_copies_and_memsets_by_start(tmp_path):
     assert frame.attrs["caveats"] == []
 
 
-def test_ranges_are_half_open_and_nested(tmp_path):
-    ranges = [Nvtx(0, 100, "outer"), Nvtx(10, 20, "a"), Nvtx(20, 30, "b", registered=True), Nvtx(100, 200, "next")]
-    calls = {5: "outer", 10: "outer/a", 19: "outer/a", 20: "outer/b", 30: "outer", 99: "outer", 100: "next", 200: ""}
-    ops = [Op(1000 + 10 * at, 5, call=call) for at, call in enumerate(calls)]
-    frame = read_sqlite(sqlite_export(tmp_path / "r.sqlite", ops, ranges))
-    assert frame["range"].tolist() == list(calls.values())
+NESTED = {5: "outer", 10: "outer/a", 19: "outer/a", 20: "outer/b", 30: "outer", 99: "outer", 100: "next", 200: ""}
+
+
+@pytest.mark.parametrize(
+    ("ranges", "calls", "expected"),
+    [
+        (
+            [Nvtx(0, 100, "outer"), Nvtx(10, 20, "a"), Nvtx(20, 30, "b", registered=True), Nvtx(100, 200, "next")],
+            [(at, PID) for at in NESTED],
+            list(NESTED.values()),
+        ),
+        ([Nvtx(0, 50, "a"), Nvtx(900, 1100, "b")], [(10, PID)], ["a"]),
+        (
+            [Nvtx(0, 100, "a", type=60), Nvtx(50, 150, "b", type=60)],
+            [(40, PID), (60, PID), (120, PID)],
+            ["a", "a/b", "b"],
+        ),
+        ([Nvtx(0, 100, "main"), Nvtx(0, 100, "worker", thread=7)], [(10, PID), (10, 7)], ["main", "worker"]),
+        ([Nvtx(0, 100, "a"), Nvtx(0, 100, "b", thread=7)], [(10, 99)], [""]),
+    ],
+    ids=["half-open", "by the call, not the kernel", "start and end", "by thread", "no adoption between two"],
+)
+def test_a_launch_is_in_the_ranges_open_at_its_call(tmp_path, ranges, calls, expected):
+    ops = [Op(1000 + 10 * at, 5, call=call, thread=thread) for at, (call, thread) in enumerate(calls)]
+    assert read_sqlite(sqlite_export(tmp_path / "r.sqlite", ops, ranges))["range"].tolist() == expected
 
 
 def test_what_the_host_did_is_there(tmp_path):
@@ -72,24 +91,6 @@ def test_what_the_host_did_is_there(tmp_path):
     assert found.host == pytest.approx(1.95e-7)
 
 
-def test_attribution_goes_by_the_call_not_the_kernel(tmp_path):
-    ops = [Op(500, 5, call=10)]
-    frame = read_sqlite(sqlite_export(tmp_path / "r.sqlite", ops, [Nvtx(0, 50, "a"), Nvtx(400, 600, "b")]))
-    assert frame["range"].tolist() == ["a"]
-
-
-def test_start_end_ranges_count_too(tmp_path):
-    ranges = [Nvtx(0, 100, "a", type=60), Nvtx(50, 150, "b", type=60)]
-    ops = [Op(1000 + at, 1, call=call) for at, call in enumerate((40, 60, 120))]
-    assert read_sqlite(sqlite_export(tmp_path / "r.sqlite", ops, ranges))["range"].tolist() == ["a", "a/b", "b"]
-
-
-def test_threads_keep_their_own_ranges(tmp_path):
-    ranges = [Nvtx(0, 100, "main"), Nvtx(0, 100, "worker", thread=7)]
-    ops = [Op(1000, 1, call=10), Op(1001, 1, call=10, thread=7)]
-    assert read_sqlite(sqlite_export(tmp_path / "r.sqlite", ops, ranges))["range"].tolist() == ["main", "worker"]
-
-
 def test_backward_threads_have_the_range_open_on_another(tmp_path):
     ranges = [Nvtx(0, 100, "backward")]
     ops = [Op(1000, 1, call=10), Op(1001, 1000, call=10, thread=99), Op(3000, 1, call=150, thread=99)]
@@ -99,47 +100,33 @@ def test_backward_threads_have_the_range_open_on_another(tmp_path):
     assert "the range open on another thread" in whats(frame)
 
 
-def test_no_adoption_between_two_candidates(tmp_path):
-    ranges = [Nvtx(0, 100, "a"), Nvtx(0, 100, "b", thread=7)]
-    path = sqlite_export(tmp_path / "r.sqlite", [Op(1000, 1, call=10, thread=99)], ranges)
-    assert read_sqlite(path)["range"].tolist() == [""]
+A, LATE = Nvtx(0, 50, "a"), [Nvtx(5000, 6000, "a"), Nvtx(7000, 8000, "b")]
+UNTRACED = Base(with_calls=False, warnings=("Not all CUDA events might have been collected.", "Dwarf collected."))
 
 
-def test_unclosed_range_counts_to_the_end(tmp_path):
-    path = sqlite_export(tmp_path / "r.sqlite", [Op(1000, 1, call=500)], [Nvtx(0, None, "train")])
-    frame = read_sqlite(path)
-    assert frame["range"].tolist() == ["train"]
-    assert "never closed" in whats(frame)
-
-
-def test_partial_capture_is_a_caveat(tmp_path):
-    early = [Op(100, 5, call=10)]
-    path = sqlite_export(tmp_path / "a.sqlite", early, [Nvtx(5000, 6000, "a"), Nvtx(7000, 8000, "b")])
-    assert "before the first NVTX range" in whats(read_sqlite(path))
-    lost = sqlite_export(tmp_path / "b.sqlite", early, [Nvtx(0, 6000, "a")], Base(lost_calls=(4000, 5000)))
-    assert "the GPU trace stops before the program does" in whats(read_sqlite(lost))
+@pytest.mark.parametrize(
+    ("op", "ranges", "more", "range_", "said"),
+    [
+        (Op(1000, 1, call=500), [Nvtx(0, None, "train")], None, "train", ["never closed"]),
+        (Op(100, 5, call=10), LATE, None, "", ["before the first NVTX range"]),
+        (Op(100, 5, call=10), [Nvtx(0, 6000, "a")], Base(lost_calls=(4000, 5000)), "a", ["stops before the program"]),
+        (Op(100, 5), [A], UNTRACED, "", ["API calls were not traced", "Not all CUDA events"]),
+        (Op(100, 50, graph=True, call=5), [A], None, "a", ["CUDA graphs were traced whole"]),
+    ],
+    ids=["unclosed", "begun late", "cut", "without calls", "whole graphs"],
+)
+def test_what_a_record_lacks_is_a_caveat(tmp_path, op, ranges, more, range_, said):
+    frame = read_sqlite(sqlite_export(tmp_path / "r.sqlite", [op], ranges, more))
+    assert frame["range"].tolist() == [range_]
+    assert frame["kernel"].tolist() == ["[CUDA graph 1]" if op.graph else op.name]
+    assert all(words in whats(frame) for words in said)
+    assert "Dwarf" not in whats(frame)
 
 
 def test_range_without_gpu_work_at_the_end_is_no_caveat(tmp_path):
     ops = [Op(100, 5, call=10), Op(9000, 5, call=8000)]
     path = sqlite_export(tmp_path / "r.sqlite", ops, [Nvtx(0, 50, "a"), Nvtx(7500, 9500, "save")])
     assert read_sqlite(path).attrs["caveats"] == []
-
-
-def test_missing_calls_and_warnings_are_caveats(tmp_path):
-    more = Base(with_calls=False, warnings=("Not all CUDA events might have been collected.", "Dwarf collected."))
-    frame = read_sqlite(sqlite_export(tmp_path / "r.sqlite", [Op(100, 5)], [Nvtx(0, 50, "a")], more))
-    assert frame["range"].tolist() == [""]
-    assert "API calls were not traced" in whats(frame)
-    assert "Not all CUDA events" in whats(frame)
-    assert "Dwarf" not in whats(frame)
-
-
-def test_whole_graphs_are_named_and_given_a_caveat(tmp_path):
-    frame = read_sqlite(sqlite_export(tmp_path / "r.sqlite", [Op(100, 50, graph=True, call=5)], [Nvtx(0, 50, "a")]))
-    assert frame["kernel"].tolist() == ["[CUDA graph 1]"]
-    assert frame["range"].tolist() == ["a"]
-    assert "CUDA graphs were traced whole" in whats(frame)
 
 
 def test_two_devices(tmp_path):
