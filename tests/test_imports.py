@@ -150,10 +150,7 @@ INSIDE: dict[str, int] = {
     "profkit.cli.watch": 1,
     "profkit.cli.profile": 2,
     "profkit.cli.reading": 3,
-    "profkit.torch_tools.ceilings": 2,
     "profkit.torch_tools.bench": 4,
-    "profkit.torch_tools.inprocess": 1,
-    "profkit.judge.modes": 1,
 }
 """How many other imports of ours are still inside the functions of a file. It may only shrink."""
 

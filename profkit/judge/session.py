@@ -20,13 +20,16 @@ from profkit.guest.tensors import inputs, state
 from profkit.guest.tensors.compare import Left, Verdict, same, tensors
 from profkit.judge import cases
 from profkit.judge import guests as judge
-from profkit.judge.modes import Modes
 from profkit.judge.precision import probe as tried
 from profkit.judge.precision import twin
 from profkit.judge.remote import LostCandidateError, Remote, RemoteError
-from profkit.judge.weight_checks import UPDATED
+from profkit.judge.timed import annotated
+from profkit.judge.weight_checks import UPDATED, WeightChecks
 from profkit.launch import cache, walls
+from profkit.launch.alone import counting
 from profkit.launch.protocol import PATIENT, Events, Job, Subject
+from profkit.torch_tools import ceilings, perturb
+from roofline.errors import RooflineError
 
 
 def run(job: Job, events: Events) -> None:
@@ -39,7 +42,7 @@ def run(job: Job, events: Events) -> None:
         loading.release_all()
 
 
-class Session(Modes):
+class Session(WeightChecks):
     """One job: the reference here, its candidates here or in processes of their own."""
 
     def run(self) -> None:
@@ -105,7 +108,8 @@ class Session(Modes):
         # On a GPU that others use too nothing that is measured in passing would be a peak.
         beside = self.device.type != "cpu" and (self._job.door or self._job.shared)
         if not (again or beside or cache.ceilings(facts.device_facts(self.device)).exists()):
-            self._ceilings()
+            self.events.phase("ceilings")
+            ceilings.send(self.events)
 
     def _with_other_weights(self, sound: list[Implementation]) -> list[Implementation]:
         """Candidates that are right with other weights too, and again with the timed ones."""
@@ -250,6 +254,66 @@ class Session(Modes):
                 what = left.what.replace("output", "input", 1)
                 return Verdict("mismatch", f"leaves other values in its inputs than the reference does: {what}")
         return verdict
+
+    # Jobs without a verdict
+
+    def _annotated_calls(self, implementations: list[Implementation]) -> None:
+        """One warm-up call, then one in the range sample / implementation / counters, for ncu.
+
+        A shared device and its counters are taken for the counted calls alone.
+        """
+        job, arguments = self._job, self._fresh(self._job.seeds[-1] if self._job.seeds else 0)
+        for one in implementations:
+            name = one.subject.name
+            self.events.phase("build", name)
+            with self.blame(one.subject, "error"):
+                mine = inputs.clone(arguments)
+                one.call(mine)
+                facts.settle(self.device)
+                with contextlib.ExitStack() as held:
+                    with self._company.apart():
+                        held.enter_context(counting(job.shared, lambda _: self.events.phase("wait")))
+                    held.enter_context(self._company.alone())
+                    self.events.phase("count", name)
+                    held.enter_context(annotated(job.sample, name, "counters"))
+                    one.model(*mine)
+                    facts.settle(self.device)
+                self.events.send("impl", name, status="counted")
+
+    def _perturb(self, implementations: list[Implementation]) -> None:
+        """Time each implementation under other conditions."""
+        arguments, resident = self._fresh(self._job.seeds[-1] if self._job.seeds else 0), self._resident()
+        for one in implementations:
+            self.events.phase("first", one.subject.name)
+            with self.blame(one.subject, "error"):
+                mine = inputs.clone(arguments)
+                one.call(mine)
+                facts.settle(self.device)
+                self.events.phase("time", one.subject.name, factor=2.0)
+                call = functools.partial(one.model, *mine)
+                seconds = perturb.conditions(call, self.device, resident, self._job.budget / 2)
+                self.events.send("perturbed", one.subject.name, seconds=seconds)
+
+    def _resident(self) -> perturb.Resident | None:
+        """The kernel that occupies SMs; None, and a caveat, where it cannot be built."""
+        if self.device.type != "cuda":
+            return None
+        try:
+            return perturb.Resident(self.device)
+        except RooflineError as error:
+            what = "half of the SMs and half of every SM were not tried"
+            self.events.send("caveat", what=what, how_much=str(error), fix=error.fix)
+            return None
+
+    def _single_calls(self, candidates: list[Implementation]) -> None:
+        """One call per candidate for compute-sanitizer, on inputs that come from the host."""
+        for candidate in candidates:
+            arguments = self._fresh(self._job.seeds[-1] if self._job.seeds else 0)
+            self.events.phase("sanitize", candidate.subject.name)
+            with self.blame(candidate.subject, "error"):
+                candidate.call(arguments)
+                facts.settle(self.device)
+                self.events.send("impl", candidate.subject.name, status="counted")
 
     # Unusual inputs
 

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import msgspec
 
+from profkit.guest import facts
+from profkit.launch.protocol import Events
+from roofline import measure
+
+
+def send(events: Events) -> None:
+    """Measure this CPU's ceilings in this process, with the same threads."""
+    try:
+        events.send("ceilings", ceilings=msgspec.to_builtins(measure.measure_cpu()))
+    except (RuntimeError, MemoryError) as error:
+        what = "the ceilings of this CPU could not be measured"
+        events.send("caveat", what=what, how_much=str(error), fix="")
+
 
 def main(kind: str, out: str) -> int:
     """Write {"device", "ceilings", "refused"} as JSON."""
-    from dataclasses import asdict
-
-    from profkit.guest import facts
-    from roofline.measure import measure_roofline
-
-    device, roof, refused = measure_roofline(kind)
+    device, roof, refused = measure.measure_roofline(kind)
     told = {k: v for k, v in asdict(device).items() if v == v and v not in ("", None)}
     # By these a run finds them.
     told |= facts.device_facts(facts.choose("cpu")) if kind == "cpu" else {}

@@ -12,7 +12,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
 import torch
 
 from profkit.guest import facts
@@ -24,7 +23,7 @@ from profkit.judge.precision.probe import task_type
 from profkit.judge.timing import engine
 from profkit.launch import cache
 from profkit.launch.protocol import Events, Job
-from profkit.torch_tools import work
+from profkit.torch_tools import ceilings, work
 
 
 class Repeated:
@@ -67,7 +66,7 @@ def measure(functions: Mapping[str, Callable[..., Any]], arguments: Sequence[Any
     calls = {name: cast(TimedCall, Repeated(functions[name], arguments)) for name in right}
     out.send("timing", **engine.time_all(job, calls, device, out, lambda _: None))
     if device.type == "cpu" and not cache.ceilings(found).exists():
-        _ceilings(out)
+        ceilings.send(out)
     out.send("done")
 
 
@@ -87,12 +86,6 @@ def _checked(functions: Mapping[str, Callable[..., Any]], name: str, arguments: 
         code="compared-once",
     )
     return found.status == "ok"
-
-
-def _ceilings(out: Events) -> None:
-    from roofline.measure import measure_cpu
-
-    out.send("ceilings", ceilings=[msgspec.to_builtins(ceiling) for ceiling in measure_cpu()])
 
 
 def device_of(arguments: Sequence[Any], wanted: str) -> torch.device:
