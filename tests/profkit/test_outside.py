@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -90,14 +91,15 @@ def test_a_method_that_saw_nothing_claims_nothing(methods):
     nothing = [Sample("a", method, n, 0, math.nan) for method in methods for n in range(3)]
     claim = outside._claim(nothing, "a")
     assert math.isnan(claim[0])
-    assert outside._plan(claim, torch.device("cpu"))[0] >= 1
+    assert outside._plan(SimpleNamespace(batch=lambda *_: 1.0), claim, torch.device("cpu"))[0] >= 1
     assert bounds(exam("reference", 1e-3, 1e-3), exam("candidate", math.nan, 1e-3)) == {}
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-9, 1e-4, 10.0])
 def test_batches_are_bounded(seconds):
     for kind in ("cpu", "cuda"):
-        count, hold = outside._plan((seconds, 1.0), torch.device(kind))
+        call = SimpleNamespace(batch=lambda count, _: count * seconds)
+        count, hold = outside._plan(call, (seconds, 1.0), torch.device(kind))
         assert 1 <= count <= outside._MOST_CALLS[kind]
         assert 0 < hold <= outside._MOST_HOLD
 
@@ -112,7 +114,6 @@ def test_more_rounds_are_for_those_of_whom_something_would_be_said(monkeypatch, 
             return 1e-3 * count
 
     monkeypatch.setattr(outside, "_plan", lambda *_: (10, 0.0))
-    monkeypatch.setattr(outside, "_enough", lambda call, count, hold, device: (count, hold))
     samples = [Sample("candidate", "wall", n, 0, claimed) for n in range(3)]
     (exam,) = outside.examine({"candidate": Call()}, samples, CPU, lambda _: None)
     assert len(exam.samples) == len(seen) / 2 == rounds
@@ -147,8 +148,8 @@ def looked_at(call, claimed, host):
     cuda = torch.device("cuda")
     samples = [Sample("candidate", "event", n, 0, claimed, host=host) for n in range(3)]
     claim = outside._claim(samples, "candidate")
-    count, hold = outside._plan(claim, cuda)
-    rows = [outside._pair(call, count, hold, cuda)] * 7
+    count, hold = outside._plan(call, claim, cuda)
+    rows = [(call.batch(1, hold), call.batch(count + 1, hold))] * 7
     exam = outside._exam("candidate", claim, count, rows, outside.TICK["cuda"])
     below = bool(outside.bounds([exam], {"candidate": call}, outside.MARGIN["cuda"]))
     return below, below and outside.launching(exam, call, samples, cuda, lambda _: None)

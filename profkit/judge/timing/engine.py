@@ -109,14 +109,20 @@ class _Timed:
         self._calls[name].turn()
         self._after.choose(name)
 
-    def _visit(self, name: str) -> None:
-        self._watch.look()
-        self.before(name)
+    def _visitor(self, watch: busy.Watch) -> Callable[[str], None]:
+        def visit(name: str) -> None:
+            watch.look()
+            self.before(name)
+
+        return visit
 
     def measure(self, plan: timing.Plan) -> None:
         """Take samples by the clock; all outputs are compared once at the end."""
-        self.result = timing.measure(self._calls, self.own, plan, self._visit, self._after)
-        _say_load(self._watch, self._events)
+        self.result = timing.measure(self._calls, self.own, plan, self._visitor(self._watch), self._after)
+        if self._watch.slower > _LOADED and self._watch.pressure > _PRESSED:
+            said = self._watch.said()
+            self._events.send("caveat", **busy.unsure("the machine was busy while the calls were timed", said))
+            self._events.send("load", slower=round(self._watch.slower, 2), said=said)
         for name, call in self._after.compared.items():
             self.before(name)
             call()
@@ -235,12 +241,7 @@ class _Timed:
     def _look(self) -> tuple[dict[str, float], list[outside.Exam], busy.Watch]:
         """(violated lower bounds, exams, load) of one look from outside."""
         watch = busy.Watch()
-
-        def visit(name: str) -> None:
-            watch.look()
-            self.before(name)
-
-        exams = outside.examine(self._calls, self.samples, self._device, visit)
+        exams = outside.examine(self._calls, self.samples, self._device, self._visitor(watch))
         return outside.bounds(exams, claims.suspects(self._calls), outside.MARGIN[self._device.type]), exams, watch
 
     def write(self) -> None:
@@ -257,12 +258,6 @@ def ready(job: Job, calls: Mapping[str, TimedCall], device: torch.device) -> Non
         except (cupti.CuptiError, RuntimeError) as error:
             # The recording will fail too, and report it.
             _only_of_clocks(error)
-
-
-def _say_load(watch: busy.Watch, events: Events) -> None:
-    if watch.slower > _LOADED and watch.pressure > _PRESSED:
-        events.send("caveat", **busy.unsure("the machine was busy while the calls were timed", watch.said()))
-        events.send("load", slower=round(watch.slower, 2), said=watch.said())
 
 
 class _Comparing:

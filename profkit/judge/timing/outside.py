@@ -60,7 +60,7 @@ def examine(
     plans = {}
     for name in calls:
         before(name)
-        plans[name] = _enough(calls[name], *_plan(claims[name], device), device)
+        plans[name] = _plan(calls[name], claims[name], device)
     seen: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
     order, chance = list(calls), random.SystemRandom()
     end = time.monotonic() + _BUDGET
@@ -68,7 +68,9 @@ def examine(
         chance.shuffle(order)
         for name in order:
             before(name)
-            seen[name].append(_pair(calls[name], *plans[name], device))
+            count, hold = plans[name]
+            one, many = (_once(calls[name], n, hold, device) for n in (1, count + 1))
+            seen[name].append((one, many))
         if number < 2:
             continue
         exams = [_exam(name, claims[name], plans[name][0], seen[name], TICK[device.type]) for name in calls]
@@ -89,26 +91,17 @@ def _claim(samples: list[Sample], name: str) -> tuple[float, float]:
     return least, statistics.median(hosts) if hosts else 0.0
 
 
-def _plan(claim: tuple[float, float], device: torch.device) -> tuple[int, float]:
+def _plan(call: Any, claim: tuple[float, float], device: torch.device) -> tuple[int, float]:
     """(more calls in the longer batch, seconds to hold the queue)."""
     seconds, host = claim
     count = max(1, min(_MOST_CALLS[device.type], int(_WORK[device.type] / max(1e-6, seconds))))
-    return count, min(_MOST_HOLD, 1.5 * (count + 1) * max(host, 0.0) + 1e-4)
-
-
-def _enough(call: Any, count: int, hold: float, device: torch.device) -> tuple[int, float]:
-    """(count, hold); on a CPU the count grows from below, because claims may be zero."""
-    if device.type == "cuda":
-        return count, hold
-    count = min(count, _FEW)
-    while count < _MOST_CALLS["cpu"] and _once(call, count + 1, hold, device) < _WORK["cpu"] / 2:
-        count = min(_MOST_CALLS["cpu"], 3 * count)
+    hold = min(_MOST_HOLD, 1.5 * (count + 1) * max(host, 0.0) + 1e-4)
+    if device.type == "cpu":
+        # From below, because claims may be zero.
+        count = min(count, _FEW)
+        while count < _MOST_CALLS["cpu"] and _once(call, count + 1, hold, device) < _WORK["cpu"] / 2:
+            count = min(_MOST_CALLS["cpu"], 3 * count)
     return count, hold
-
-
-def _pair(call: Any, count: int, hold: float, device: torch.device) -> tuple[float, float]:
-    """Seconds of a batch of one and of a batch of count + 1."""
-    return _once(call, 1, hold, device), _once(call, count + 1, hold, device)
 
 
 def _once(call: Any, count: int, hold: float, device: torch.device) -> float:
