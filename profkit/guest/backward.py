@@ -70,7 +70,3 @@ def parameters(model: Any) -> dict[str, torch.Tensor]:
 def shared(wanted: Sequence[str], theirs: Collection[str]) -> tuple[str, ...]:
     """Wanted inputs, and wanted parameters among `theirs`."""
     return tuple(name for name in wanted if name.startswith(f"{INPUT}[") or name in theirs)
-
-
-def is_floating(leaf: object) -> bool:
-    return isinstance(leaf, torch.Tensor) and leaf.is_floating_point()

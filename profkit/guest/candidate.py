@@ -215,7 +215,7 @@ class Guest:
         return self._clocks[method]
 
     def _settings_kept(self, *, called: bool = False) -> contextlib.AbstractContextManager[None]:
-        return settings.kept(self._job.subjects[0].name, self, called=called)
+        return settings.kept(self._job.subjects[0].name, self.send, called=called)
 
     def _unbuilt(self) -> None:
         """Send a caveat when the candidate runs without any extension of its own."""

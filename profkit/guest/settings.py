@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -23,12 +23,8 @@ _PLACES = {
 }
 """Places of torch.backends that decide the precision; the most general first."""
 Setting = tuple[Callable[[], Any], Callable[[Any], Any]]
-
-
-class Listener(Protocol):
-    """Receiver of events."""
-
-    def send(self, kind: str, impl: str = "", **data: Any) -> None: ...
+Send = Callable[..., None]
+"""Sends an event: kind, implementation, data."""
 
 
 def _attribute(holder: Any, name: str) -> Setting:
@@ -79,12 +75,9 @@ def narrowed(device: torch.device) -> frozenset[str]:
     """Kinds of operations that torch's switches let use TF32 for float32 on this device."""
     if device.type != "cuda" or torch.cuda.get_device_capability(device) < _HAS_TF32:
         return frozenset()
-    return switched(read())
-
-
-def switched(now: Mapping[str, Any]) -> frozenset[str]:
-    """Kinds that these settings let use TF32; before torch 2.9 cuDNN has one switch for all."""
+    now = read()
     found = {kind for kind in _KINDS if now.get(f"float32 {kind}") == "tf32"}
+    # Before torch 2.9 cuDNN has one switch for all.
     if now.get("TF32 in cuDNN"):
         found |= {"convolution", "recurrence"}
     if now.get("float32 matmul precision", "highest") != "highest":
@@ -93,16 +86,16 @@ def switched(now: Mapping[str, Any]) -> frozenset[str]:
 
 
 @contextlib.contextmanager
-def kept(name: str, events: Listener, *, called: bool = False) -> Iterator[None]:
+def kept(name: str, send: Send, *, called: bool = False) -> Iterator[None]:
     """Undo and report what the block changes of torch's settings; see `keep`."""
     before = read()
     try:
         yield
     finally:
-        keep(before, name, events, called=called)
+        keep(before, name, send, called=called)
 
 
-def keep(before: Mapping[str, Any], name: str, events: Listener, *, called: bool = False) -> None:
+def keep(before: Mapping[str, Any], name: str, send: Send, *, called: bool = False) -> None:
     """Undo and report changes by a candidate since `read`; called: in a call, as in timed ones."""
     now = read()
     changed = {key: f"{key}: {was} -> {now[key]}" for key, was in before.items() if now.get(key, was) != was}
@@ -116,7 +109,7 @@ def keep(before: Mapping[str, Any], name: str, events: Listener, *, called: bool
             put(before[key])
     where = "in its calls" if called else "for the whole process"
     how = "; so it was timed, and the reference without" if called else "; switched back"
-    events.send(
+    send(
         "caveat",
         name,
         what=f"settings: {name} switches torch's {where}",

@@ -197,8 +197,10 @@ def spoil(output: Any, model: Any, own: Collection[str], but: Any = ()) -> None:
     for _, leaf in tensors(output):
         if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and _storage(leaf) not in held:
             # Memory of constants and files is read-only.
+            exact = not (leaf.is_floating_point() or leaf.is_complex())
+            most = 1 if leaf.dtype is torch.bool else torch.iinfo(leaf.dtype).max if exact else float("nan")
             with contextlib.suppress(RuntimeError), torch.inference_mode():
-                inputs.memory(leaf.detach()).fill_(_spoiling(leaf))
+                inputs.memory(leaf.detach()).fill_(most)
 
 
 def _held(model: Any, own: Collection[str]) -> Iterator[torch.Tensor]:
@@ -210,12 +212,6 @@ def _held(model: Any, own: Collection[str]) -> Iterator[torch.Tensor]:
 
 def _storage(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage().data_ptr()) if tensor.layout is torch.strided else 0
-
-
-def _spoiling(tensor: torch.Tensor) -> float | int:
-    if tensor.is_floating_point() or tensor.is_complex():
-        return float("nan")
-    return 1 if tensor.dtype is torch.bool else int(torch.iinfo(tensor.dtype).max)
 
 
 def set_count(bytes_: int, implementations: int) -> int:

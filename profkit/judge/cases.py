@@ -182,7 +182,7 @@ def _other_values(drawn: list[Any], allowed: Domain, common: Common | None) -> I
         "rows in order of size": lambda t: t.sort(-1).values,
         IN_TURN: lambda t: t.sort(0).values,
         "every other row zero": _every_other_zero,
-        "rows with a single one": _one_hot,
+        "rows with a single one": lambda t: torch.zeros_like(t).scatter_(-1, t.argmax(-1, keepdim=True), 1.0),
         "inputs whose first elements are the largest": lambda t: _falling(t, last=False),
         "inputs whose last elements are the largest": lambda t: _falling(t, last=True),
         HOLED: _holed,
@@ -318,11 +318,6 @@ def _every_other_zero(tensor: torch.Tensor) -> torch.Tensor:
     changed = tensor.clone()
     changed[1::2] = 0
     return changed
-
-
-def _one_hot(tensor: torch.Tensor) -> torch.Tensor:
-    place = tensor.argmax(-1, keepdim=True)
-    return torch.zeros_like(tensor).scatter_(-1, place, 1.0)
 
 
 def _at(item: Any, bounds: Any, end: int) -> Any:

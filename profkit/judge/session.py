@@ -90,7 +90,10 @@ class Session(WeightChecks):
             sound = self._more_shapes(sound)
         if self.differentiated:
             sound = self._backward(sound)
-        asked = self._with_other_weights([] if again else [one for one in sound if not one.gone])
+        trials = cases.quietly(self._weight_trials())
+        left = self._hold([] if again else [one for one in sound if not one.gone], trials)
+        # Right with other weights too, and again with the timed ones.
+        asked = [one for one in left if not one.gone and (not self._held or self._restored(one))]
         # What may bring a process down comes last, and only where there is one for each.
         apart: list[Implementation] = [c for c in asked if isinstance(c, Remote) and not c.gone]
         took = self._company.clock() - began
@@ -110,11 +113,6 @@ class Session(WeightChecks):
         if not (again or beside or cache.ceilings(facts.device_facts(self.device)).exists()):
             self.events.phase("ceilings")
             ceilings.send(self.events)
-
-    def _with_other_weights(self, sound: list[Implementation]) -> list[Implementation]:
-        """Candidates that are right with other weights too, and again with the timed ones."""
-        left = self._hold(sound, cases.quietly(self._weight_trials()))
-        return [one for one in left if not one.gone and (not self._held or self._restored(one))]
 
     def _load(self) -> list[Implementation] | None:
         """The candidates that could be built; None when the reference could not."""
@@ -150,7 +148,7 @@ class Session(WeightChecks):
         """The result of `build`; None, and an event, when it fails."""
         self.events.phase("load" if subject.role == "reference" else "build", subject.name)
         began, built = time.perf_counter(), None
-        own = contextlib.nullcontext() if subject.role == "reference" else settings.kept(subject.name, self.events)
+        own = contextlib.nullcontext() if subject.role == "reference" else settings.kept(subject.name, self.events.send)
         with self.blame(subject, "load-error"), own:
             built = build()
         if built is not None:
@@ -237,7 +235,7 @@ class Session(WeightChecks):
     ) -> Verdict:
         """Compare on these arguments (consumed); the candidate runs first. exact: measure bits."""
         probe, mine = self.probe, inputs.clone(arguments)
-        with settings.kept(candidate.subject.name, self.events, called=True):
+        with settings.kept(candidate.subject.name, self.events.send, called=True):
             got = candidate.plain(mine, seed)
             facts.settle(self.device)
         if not probe.mutates and not same(mine, arguments):

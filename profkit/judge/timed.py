@@ -69,15 +69,16 @@ class Slopes:
         self._precision = Precision(known.type)
         self._like = [torch.empty_like(one, device="meta") for one in inputs.floating(model(*inputs.clone(arguments)))]
         self._device = next((leaf.device for leaf in inputs.floating(arguments)), torch.device("cpu"))
-        names = [name for name, leaf in tensors(arguments, backward.INPUT) if backward.is_floating(leaf)]
+        given = [(name, leaf) for name, leaf in tensors(arguments, backward.INPUT) if isinstance(leaf, torch.Tensor)]
+        names = [name for name, leaf in given if leaf.is_floating_point()]
         names += [name for name in backward.parameters(model) if name not in names]
-        given = self.data(arguments)
-        found = backward.Gradients(model, names)(*inputs.clone(given))
+        data = self.data(arguments)
+        found = backward.Gradients(model, names)(*inputs.clone(data))
         self.wanted = tuple(name for name, one in zip(names, found, strict=True) if one is not None)
         if not self.wanted:
             raise ValueError("no gradient reaches an input or a parameter of the reference")
-        answer = self.answer(given, self.wanted)
-        case = self._case(given, self.wanted, answer)
+        answer = self.answer(data, self.wanted)
+        case = self._case(data, self.wanted, answer)
         self._precision.noise = case.noise()
         self._precision.own = case.own()
         self.dead = [name for name, one in zip(self.wanted, answer, strict=True) if one is None or not bool(one.any())]
@@ -232,7 +233,7 @@ class Timed(TaskProperties):
         def turn(name: str) -> None:
             # What one of this process switches in its timed calls is not to be on in another's.
             if current and not any(isinstance(one, Remote) for one in sound):
-                settings.keep(switches, current[0].name, self.events, called=True)
+                settings.keep(switches, current[0].name, self.events.send, called=True)
             current[:] = [next(i.subject for i in sound if i.subject.name == name)]
             self.events.phase("time", name)
 

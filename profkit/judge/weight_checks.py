@@ -88,7 +88,7 @@ class WeightChecks(Timed):
             try:
                 self.put(frozenset(self.live.live))
                 spec = judge.spec(self.reference, self.built_with, self.live, loaded=loaded)
-                with settings.kept(candidate.subject.name, self.events):
+                with settings.kept(candidate.subject.name, self.events.send):
                     candidate.rebuild(spec, self.built_with)
                 if self._right(candidate, candidate.alive):
                     return True

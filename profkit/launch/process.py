@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import secrets
 import selectors
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -46,11 +48,8 @@ class Child(Protocol):
     def wait(self) -> int: ...
 
 
-class Given(Protocol):
-    """A file or socket for a child."""
-
-    def fileno(self) -> int: ...
-    def close(self) -> None: ...
+Given = socket.socket | io.RawIOBase
+"""For a child."""
 
 
 def demand_linux() -> None:

@@ -173,7 +173,10 @@ def _until_done(
         if any(event.kind == "done" for event in follower.events):
             outcome.finished = True
             return outcome
-        _check_room(ended, now.of("log"))
+        refused = [line for line in ended.tail.splitlines() if line.startswith("cannot write ")]
+        if refused and ended.code == protocol.CANNOT_WRITE:
+            # The runner could not write: no implementation is to blame.
+            raise ProfkitError(f"{refused[-1]}; see {now.of('log')}", fix=ROOM)
         culprit = _blame(follower, ended, job, outcome)
         if culprit is None:
             return outcome
@@ -188,14 +191,6 @@ def _noted(argv: list[str], ended: process.Exit, log: Path, follower: Follower, 
     follower(ended.wall)
     outcome.exits.append((argv, ended, log))
     return ended
-
-
-def _check_room(ended: process.Exit, log: Path) -> None:
-    """Raise ProfkitError when the runner could not write: no implementation is to blame."""
-    lines = reversed(ended.tail.splitlines()) if ended.code == protocol.CANNOT_WRITE else ()
-    last = next((line for line in lines if line.startswith("cannot write ")), "")
-    if last:
-        raise ProfkitError(f"{last}; see {log}", fix=ROOM)
 
 
 def _blame(follower: Follower, ended: process.Exit, job: Job, outcome: Outcome) -> Subject | None:

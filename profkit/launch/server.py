@@ -189,12 +189,6 @@ def _place() -> int:
     return getenv(FAMILY.encode()) or 0 if os.environ.get(FAMILY) == UNMARKED else 0
 
 
-def _touched_a_gpu() -> bool:
-    """Whether an import has opened an NVIDIA device: a fork could not use it."""
-    links = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd"))
-    return any(os.readlink(link).startswith("/dev/nvidia") for link in links if os.path.lexists(link))
-
-
 def _main(control: str, parent: str, name: str, *preload: str) -> None:
     door = resident.listening(name) if name else None
     if door is not None:
@@ -214,7 +208,9 @@ def _main(control: str, parent: str, name: str, *preload: str) -> None:
     gc.freeze()
     gc.enable()
     warden.with_parent(0)
-    if _touched_a_gpu():
+    links = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd"))
+    if any(os.readlink(link).startswith("/dev/nvidia") for link in links if os.path.lexists(link)):
+        # A fork could not use it.
         sys.exit("a library opens the GPU while it is imported")
     request = _Served(socket.socket(fileno=int(control)), door).serve()
     if request is None:

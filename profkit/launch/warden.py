@@ -47,14 +47,19 @@ def guard(parent: int = 0) -> None:
             os._exit(_CANNOT_START)
         signal.signal(signal.SIGINT, interrupted)
         return
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: _stop(child))
+    for one in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, lambda *_: _stop(child))
     # The child's files are not this process's: a socket it closes has to be closed.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     status = _wait(child)
     _end_all()
     if os.WIFSIGNALED(status):
-        _die_of(os.WTERMSIG(status))
+        number = os.WTERMSIG(status)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if number not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(me, number)
+        time.sleep(1)
     os._exit(os.WEXITSTATUS(status))
 
 
@@ -124,14 +129,6 @@ def _descendants() -> list[int]:
         more = {pid for pid, parent in parents.items() if parent in found} - found
         found, grown = found | more, bool(more)
     return sorted(found - {os.getpid()})
-
-
-def _die_of(number: int) -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if number not in (signal.SIGKILL, signal.SIGSTOP):
-        signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-    time.sleep(1)
 
 
 if __name__ == "__main__":

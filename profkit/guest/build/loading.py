@@ -166,8 +166,11 @@ def instance(
 ) -> torch.nn.Module:
     """Construct `class_name(*init)` at this seed on the device, floating weights as `dtype`."""
     inputs.torch_seed(seed)
-    arguments, keywords = split_init(init)
-    model = getattr(module, class_name)(*arguments, **keywords)
+    keywords: dict[str, Any] = {}
+    if len(init) == 2 and isinstance(init[0], (list, tuple)) and isinstance(init[1], dict):
+        # KernelBook's [arguments, keywords].
+        init, keywords = init
+    model = getattr(module, class_name)(*init, **keywords)
     if not isinstance(model, torch.nn.Module):
         return model
     model = model.to(device, dtype)
@@ -180,13 +183,6 @@ def mode_of(module: ModuleType, asked: str) -> str:
     if mode not in (TRAIN, EVAL):
         raise ValueError(f"mode = {mode!r}: it is {TRAIN!r} or {EVAL!r}")
     return mode
-
-
-def split_init(init: list[Any]) -> tuple[list[Any], dict[str, Any]]:
-    """A flat list of arguments, or KernelBook's `[args_list, kwargs_dict]`."""
-    if len(init) == 2 and isinstance(init[0], (list, tuple)) and isinstance(init[1], dict):
-        return list(init[0]), dict(init[1])
-    return list(init), {}
 
 
 def take_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:

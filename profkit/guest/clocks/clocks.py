@@ -69,7 +69,10 @@ class CudaClock(Clock):
             witness(call)
         torch.cuda.synchronize(self._device)
         if not sound:
-            self._longer(key)
+            self._hold[key] = min(_MAX_HOLD, self._hold.get(key, 100e-6) * 1.5)
+            self._misses[key] = self._misses.get(key, 0) + 1
+            if self._misses[key] == self._TRIES:
+                self.note += "; one call waits for the device itself, so its launch cost is inside"
         return start.elapsed_time(stop) * 1e-3, host, sound
 
     def _prepare(self, hold: int | None) -> None:
@@ -80,12 +83,6 @@ class CudaClock(Clock):
             self._buffer.max()
         # The spin marks the begin for CUPTI, even where nothing can be held.
         torch.cuda._sleep(int(self._hold.get(hold, 100e-6) * self._rate) if hold is not None else 1)
-
-    def _longer(self, key: int) -> None:
-        self._hold[key] = min(_MAX_HOLD, self._hold.get(key, 100e-6) * 1.5)
-        self._misses[key] = self._misses.get(key, 0) + 1
-        if self._misses[key] == self._TRIES:
-            self.note += "; one call waits for the device itself, so its launch cost is inside"
 
     def state(self) -> Mapping[str, float]:
         return telemetry(self._device)

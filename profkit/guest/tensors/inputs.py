@@ -70,7 +70,13 @@ def floating(item: Any) -> list[torch.Tensor]:
 
 def to_device(item: Any, device: torch.device) -> Any:
     """Move tensors in any nesting to the device, without a cast; views keep their strides, meta stays."""
-    return mapped(item, lambda tensor: _move(tensor, device))
+
+    def moved(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.device.type in (device.type, "meta"):
+            return tensor if tensor.is_meta else tensor.to(device)
+        return changed(tensor, lambda base: base.to(device))
+
+    return mapped(item, moved)
 
 
 def mapped(item: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
@@ -97,14 +103,6 @@ def numbered(item: Any, change: Callable[[int, Any], Any]) -> Any:
         return change(next(numbers), part)
 
     return copied(clone(item))
-
-
-def _move(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    if tensor.is_meta:
-        return tensor
-    if tensor.device.type == device.type:
-        return tensor.to(device)
-    return changed(tensor, lambda base: base.to(device))
 
 
 LINE = 64
@@ -197,11 +195,11 @@ def refuse_layouts(arguments: Any, output: Any) -> None:
 
 def described(arguments: Any) -> list[str]:
     """Each input in words: "float32 [16, 1024]", strides of a view, other values cut short."""
-    return [_described(leaf) for _, leaf in tensors(arguments)]
-
-
-def _described(leaf: Any) -> str:
-    if not isinstance(leaf, torch.Tensor):
-        return str(leaf)[:40]
-    said = f"{str(leaf.dtype).removeprefix('torch.')} {list(leaf.shape)}"
-    return said if leaf.is_contiguous() else f"{said} strides {list(leaf.stride())}"
+    found = []
+    for _, leaf in tensors(arguments):
+        said = str(leaf)[:40]
+        if isinstance(leaf, torch.Tensor):
+            strides = "" if leaf.is_contiguous() else f" strides {list(leaf.stride())}"
+            said = f"{str(leaf.dtype).removeprefix('torch.')} {list(leaf.shape)}{strides}"
+        found.append(said)
+    return found

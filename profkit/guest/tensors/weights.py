@@ -161,16 +161,12 @@ def by_layer(model: torch.nn.Module, names: Collection[str]) -> str:
     """These tensors by layer: "weight, bias of LayerNorm (ln)"."""
     parts: dict[str, list[str]] = {}
     for name in names:
-        parts.setdefault(_owner(model, name), []).append(name.rpartition(".")[2])
+        path, _, leaf = name.rpartition(".")
+        kind = type(model.get_submodule(path)).__name__
+        parts.setdefault(f"{kind} ({path})" if path else kind, []).append(leaf)
     listed = [f"{', '.join(leaves)} of {owner}" for owner, leaves in parts.items()]
     more = f" and of {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
     return "; ".join(listed[:MOST_NAMED]) + more
-
-
-def _owner(model: torch.nn.Module, name: str) -> str:
-    path = name.rpartition(".")[0]
-    kind = type(model.get_submodule(path)).__name__
-    return f"{kind} ({path})" if path else kind
 
 
 def steady(before: Any, after: Any) -> bool:

@@ -29,15 +29,11 @@ def remembering(model: Any, state: Mapping[str, torch.Tensor], length: int) -> I
         if _fading(value):
             yield {name: _even(value)}
     for name, value in left.items():
-        if value.dim() != 2 or 1 in value.shape or not _random(value):
+        # A matrix of both signs was drawn about zero.
+        if value.dim() != 2 or 1 in value.shape or not bool((value > 0).any() and (value < 0).any()):
             yield from ({name: changed} for changed in _slower(value, length))
     for name, value in left.items():
         yield from ({name: changed} for changed in _gates(value, length))
-
-
-def _random(value: torch.Tensor) -> bool:
-    """Whether a matrix looks drawn with a mean of zero."""
-    return bool((value > 0).any() and (value < 0).any())
 
 
 def _fading(value: torch.Tensor) -> bool:

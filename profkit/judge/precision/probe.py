@@ -119,7 +119,8 @@ def probe(
     found = Probe(known, mutates=mutates, random=random, holes=log.holes)
     if random:
         return found
-    if known.type == "fp32" and log.on_tensor_cores(settings.narrowed(device or torch.device("cpu"))):
+    narrowed = settings.narrowed(device or torch.device("cpu"))
+    if known.type == "fp32" and any(not _TENSOR_CORES[kind].isdisjoint(log.called) for kind in narrowed):
         known.type = "tf32"
     case = Oracle(model, known, pause).case(kept, answer)
     known.noise = case.noise()
@@ -265,10 +266,6 @@ class _OperatorLog(TorchDispatchMode):  # type: ignore[misc]
     @property
     def holes(self) -> bool:
         return not _HOLES.isdisjoint(self.called)
-
-    def on_tensor_cores(self, kinds: Iterable[str]) -> bool:
-        """Whether an operator of these kinds was called."""
-        return any(not _TENSOR_CORES[kind].isdisjoint(self.called) for kind in kinds)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         output = func(*args, **(kwargs or {}))

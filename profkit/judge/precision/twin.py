@@ -92,9 +92,12 @@ class _Perturbation:
             return source.clone() if keeps else source.to(wide)
         step = max(self._step, 2 * torch.finfo(source.dtype).eps) if keeps else self._step
         self.taken = max(self.taken, step)
+        if source.device not in self._generators:
+            self._generators[source.device] = torch.Generator(source.device).manual_seed(self._seed)
+        chance = self._generators[source.device]
         far = (source.to(torch.float32) if coded(source) else source).to(wide, copy=True).contiguous()
         for part in far.view(-1).split(CHUNK):
-            noise = torch.rand(part.shape, generator=self._generator(source.device), device=source.device)
+            noise = torch.rand(part.shape, generator=chance, device=source.device)
             part *= 1.0 + (2.0 * self._sign * step) * (noise.to(torch.float64) - 0.5)
         if not keeps:
             return far
@@ -103,11 +106,6 @@ class _Perturbation:
             most = torch.finfo(source.dtype).max
             far = torch.where(far.isfinite(), far.clamp(-most, most), far)
         return far.to(source.dtype)
-
-    def _generator(self, device: torch.device) -> torch.Generator:
-        if device not in self._generators:
-            self._generators[device] = torch.Generator(device).manual_seed(self._seed)
-        return self._generators[device]
 
 
 def _held(model: torch.nn.Module) -> list[torch.Tensor]:
