@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from profkit.guest import backward, facts
-from profkit.guest.build import birth, loading
+from profkit.guest.build import loading
 from profkit.guest.subject import ChangedResultError, plain, spoil
 from profkit.guest.tensors import inputs, state, weights
 from profkit.launch.protocol import Subject
@@ -93,7 +93,7 @@ class Implementation:
         """Construct it again from `init`, with `live` for constant weights, then load `weights`."""
         loading.use(self.lock)
         self.was = self.model if self.was is None else self.was
-        self.model = birth.construct(self.module, spec, seed, self.device, loading.TYPES[self.precision])
+        self.model = loading.construct(self.module, spec, seed, self.device, loading.TYPES[self.precision])
 
     def restore(self) -> None:
         """Go back to the model before `rebuild`."""
@@ -111,7 +111,7 @@ def candidate(
 ) -> Implementation:
     """Construct a candidate with the reference's arguments and weights; kind: of its precision."""
     module, lock = loaded
-    model = birth.construct(module, spec, seed, device, loading.TYPES[kind])
+    model = loading.construct(module, spec, seed, device, loading.TYPES[kind])
     match = weights.match(model, spec["weights"] or {}, spec["constructed"])
     return Implementation(subject, module, lock, model, match=match, precision=kind, device=device, own=spec["own"])
 

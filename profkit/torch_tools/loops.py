@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from profkit.guest.clocks import cupti
-from profkit.guest.clocks.kineto import recorder
+from profkit.guest.clocks.cupti import recorder
 
 BIG = 256 << 20
 """Bytes that the loops of others write to empty a cache."""

@@ -34,7 +34,7 @@ from collectors.kineto import LONG, host_frame, ranges_of
 from collectors.nsys.ranges import Range
 from collectors.operations import told
 from profkit import annotation
-from profkit.guest.clocks.kineto import kind_of, recorder, said_by_user
+from profkit.guest.clocks.cupti import kind_of, recorder, said_by_user
 from profkit.rundir.files import write_rows
 
 MARK = "profkit:"

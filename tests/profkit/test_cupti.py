@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 torch = pytest.importorskip("torch")
-from profkit.guest.clocks import cupti, kineto  # noqa: E402
+from profkit.guest.clocks import cupti  # noqa: E402
 
 EPOCH = 1_790_000_000_000_000_000
 
@@ -58,7 +58,7 @@ def test_what_is_no_work_is_left_out():
 def test_the_type_of_a_record_says_whether_it_is_work(kind, name, found):
     one = event(name, 0, 5)
     one.activity_type = lambda: kind
-    assert kineto.kind_of(one) == found
+    assert cupti.kind_of(one) == found
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def test_the_type_of_a_record_says_whether_it_is_work(kind, name, found):
     ],
 )
 def test_without_a_type_the_name_says_it(name, found):
-    assert kineto.kind_of(event(name, 0, 5)) == found
+    assert cupti.kind_of(event(name, 0, 5)) == found
 
 
 def test_this_torch_gives_types():
-    with kineto.recorder(cpu=True, cuda=False) as recorded:
+    with cupti.recorder(cpu=True, cuda=False) as recorded:
         torch.ones(3) + 1
     first = recorded.kineto_results.events()[0]
     if hasattr(first, "activity_type"):

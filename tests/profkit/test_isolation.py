@@ -164,7 +164,7 @@ def test_a_sibling_module_still_works(tmp_path):
 
 def test_a_time_that_its_process_shortens_is_bounded_from_outside(tmp_path, monkeypatch):
     # What else runs beside the tests would be an explanation.
-    monkeypatch.setattr("profkit.judge.timing.busy.Watch.slower", 1.0)
+    monkeypatch.setattr("profkit.judge.timing.company.Watch.slower", 1.0)
     folder = write_sample(tmp_path, "honest")
     (folder / "liar.py").write_text(
         f"{LIAR}{HEAD}"

@@ -8,7 +8,7 @@ from corpora import parts, written
 from torch import nn
 
 from profkit.api import profile
-from profkit.guest.build import birth, loading
+from profkit.guest.build import loading
 from profkit.guest.tensors import weights
 
 
@@ -150,7 +150,7 @@ def test_a_constructor_sees_live_weights():
     reference = Folds()
     live = {name: torch.rand_like(value) for name, value in weights.constants(reference).items()}
     before = nn.BatchNorm1d.reset_parameters, nn.Linear.reset_parameters
-    with birth.live(live, weights.constants(reference)):
+    with loading.live(live, weights.constants(reference)):
         model, more = Folds(), Folds()
     assert (nn.BatchNorm1d.reset_parameters, nn.Linear.reset_parameters) == before
     assert "reset_parameters" not in vars(nn.BatchNorm1d)
@@ -162,7 +162,7 @@ def test_a_constructor_sees_live_weights():
 
 
 def test_constructors_are_as_they_were_when_one_fails():
-    with pytest.raises(ZeroDivisionError), birth.live({"weight": torch.rand(8)}, {"weight": torch.ones(8)}):
+    with pytest.raises(ZeroDivisionError), loading.live({"weight": torch.rand(8)}, {"weight": torch.ones(8)}):
         nn.LayerNorm(8 // 0)
     assert weights.constants(nn.LayerNorm(8))
 

@@ -26,10 +26,10 @@ from profkit.torch_tools import trace  # noqa: E402
 STEPS = """
 import sys, torch
 from torch.profiler import record_function
-from profkit.guest.clocks import kineto
+from profkit.guest.clocks import cupti
 # On a CPU its operators stand for kernels.
 torch.autograd.DeviceType = type("Devices", (), {"CUDA": torch.autograd.DeviceType.CPU})
-kineto.WORK["cpu_op"] = "kernel"
+cupti.WORK["cpu_op"] = "kernel"
 operators = [torch.exp, torch.sin, torch.cos, torch.tan, torch.sqrt, torch.tanh]
 x = torch.ones(8)
 for one in operators:

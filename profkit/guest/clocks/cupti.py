@@ -20,7 +20,6 @@ from typing import Any
 import torch
 
 from profkit.guest.clocks.clocks import CudaClock, witness
-from profkit.guest.clocks.kineto import kind_of, recorder
 from profkit.guest.clocks.timing import DECIDING, Call, Clock, Plan, Sample, measure
 from profkit.rundir.files import write_rows
 
@@ -29,6 +28,10 @@ LEAST, ROUNDS = 12, 24
 PER_ROUND = 2
 NOTE = "CUPTI activity: from the first start to the last end on the device, behind a held queue"
 MARK = "spin_kernel"
+
+WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
+"""Kineto's types of GPU work -> kinds of the launches frame."""
+_NO_WORK = ("gpu_", "Context Sync", "Stream", "Event", "Device")
 
 
 class CuptiError(Exception):
@@ -222,3 +225,31 @@ def write(calls: Mapping[str, Sequence[Activity]], path: Path) -> None:
             kind = next((k for k in ("memcpy", "memset") if a.name.lower().startswith(k)), "kernel")
             rows.append([impl, a.name, f"{number}", f"{a.start:.9f}", f"{a.end - a.start:.9f}", f"{a.stream}", kind])
     write_rows(path, rows)
+
+
+def recorder(*, cpu: bool, cuda: bool, shapes: bool = False) -> Any:
+    """torch's profiler of the host, the device or both.
+
+    torch.profiler.profile wraps this one; it imports torch's compiler and Triton when it begins, which takes seconds.
+    """
+    return torch.autograd.profiler.profile(
+        use_cpu=cpu, use_device="cuda" if cuda else None, use_kineto=True, record_shapes=shapes
+    )
+
+
+def kind_of(event: Any) -> str:
+    """ "kernel", "memcpy" or "memset" of a GPU record; "" when it is no work."""
+    if hasattr(event, "activity_type"):
+        return WORK.get(event.activity_type(), "")
+    if said_by_user(event):
+        return ""
+    name = event.name()
+    # Demangled kernels have a parameter list.
+    if name.startswith(_NO_WORK) and "(" not in name:
+        return ""
+    return next((kind for kind in ("memcpy", "memset") if name.lower().startswith(kind)), "kernel")
+
+
+def said_by_user(event: Any) -> bool:
+    """Whether a record is a range of record_function, or its echo on the GPU."""
+    return bool(hasattr(event, "is_user_annotation") and event.is_user_annotation())

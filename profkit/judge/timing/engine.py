@@ -20,7 +20,7 @@ from profkit.guest.clocks.clocks import CpuClock, CudaClock, HostClock
 from profkit.guest.clocks.timing import Sample
 from profkit.guest.subject import TimedCall
 from profkit.judge.remote import RemoteError
-from profkit.judge.timing import busy, claims, outside
+from profkit.judge.timing import claims, company, outside
 from profkit.launch.protocol import Events, Job
 
 SIDE_ROUNDS = 12
@@ -97,7 +97,7 @@ class _Timed:
         self._job, self._calls, self._device, self._events, self._turn = job, calls, device, events, turn
         cold = job.l2 == "cold"
         self.own = CudaClock(device, cold=cold) if device.type == "cuda" else CpuClock(cold=cold)
-        self._after, self._watch = _Comparing(calls), busy.Watch()
+        self._after, self._watch = _Comparing(calls), company.Watch()
         self._full = float(facts.device_facts(device).get("max_sm_clock", 0.0))
         self.samples: list[Sample] = []
         self.notes: dict[str, str] = {}
@@ -109,7 +109,7 @@ class _Timed:
         self._calls[name].turn()
         self._after.choose(name)
 
-    def _visitor(self, watch: busy.Watch) -> Callable[[str], None]:
+    def _visitor(self, watch: company.Watch) -> Callable[[str], None]:
         def visit(name: str) -> None:
             watch.look()
             self.before(name)
@@ -121,7 +121,7 @@ class _Timed:
         self.result = timing.measure(self._calls, self.own, plan, self._visitor(self._watch), self._after)
         if self._watch.slower > _LOADED and self._watch.pressure > _PRESSED:
             said = self._watch.said()
-            self._events.send("caveat", **busy.unsure("the machine was busy while the calls were timed", said))
+            self._events.send("caveat", **company.unsure("the machine was busy while the calls were timed", said))
             self._events.send("load", slower=round(self._watch.slower, 2), said=said)
         for name, call in self._after.compared.items():
             self.before(name)
@@ -238,9 +238,9 @@ class _Timed:
         self.write()
         self.notes[outside.METHOD] = outside.NOTE
 
-    def _look(self) -> tuple[dict[str, float], list[outside.Exam], busy.Watch]:
+    def _look(self) -> tuple[dict[str, float], list[outside.Exam], company.Watch]:
         """(violated lower bounds, exams, load) of one look from outside."""
-        watch = busy.Watch()
+        watch = company.Watch()
         exams = outside.examine(self._calls, self.samples, self._device, self._visitor(watch))
         return outside.bounds(exams, claims.suspects(self._calls), outside.MARGIN[self._device.type]), exams, watch
 

@@ -19,7 +19,7 @@ import torch
 
 from profkit.guest.clocks.timing import Sample
 from profkit.guest.subject import batch
-from profkit.judge.timing import busy
+from profkit.judge.timing import company
 
 METHOD = "outside"
 NOTE = "another process's clock: what N more calls take, divided by N; warm cache"
@@ -155,7 +155,7 @@ def caveat(exam: Exam, least: float, load: str) -> dict[str, str]:
     if load:
         what = f"the time that {exam.impl}'s process reports could not be checked"
         much = f"its process reports {inside:.4g} us a call, from outside at least {outside:.4g} us a call, on a busy machine: {load}"
-        return {**busy.unsure(what, much), "about": exam.impl}
+        return {**company.unsure(what, much), "about": exam.impl}
     what = f"the time of {exam.impl} is bounded from outside: {least * 1e6:.4g} us a call"
     fix = "see that nothing else runs on this machine; do all of the work in the call"
     much = (
