@@ -171,8 +171,5 @@ def test_other_work_is_told():
 
     found = compare_steps([taken(), taken("b", edit=renamed)])
     assert "other-work" in {one.code for one in found.caveats}
-
-
-def test_one_program_does_not_compare():
     with pytest.raises(AnalyzeError, match="two programs"):
         compare_steps([taken()])

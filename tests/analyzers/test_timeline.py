@@ -36,13 +36,6 @@ def test_gaps_overlap_and_busy():
     assert device.idle == pytest.approx(140 / 350)
 
 
-def test_work_inside_work_leaves_no_gap():
-    (device,) = timeline(frame_of([(0, 100, "long"), (10, 5, "short"), (100, 1, "next")])).devices
-    assert device.gaps == 0
-    assert device.largest == 0
-    assert device.busy == pytest.approx(device.span)
-
-
 def test_devices_of_one_name_are_apart():
     rows = [(0, 10, "a"), (0, 10, "a"), (90, 10, "a")]
     facts = timeline(frame_of(rows, device="H200", stream=["0:7", "1:7", "0:7"]))
@@ -87,11 +80,17 @@ def test_laws(rows):
     assert round(device.busy * 1e9) == busy
 
 
-def test_a_gap_is_after_the_work_that_ended_last():
-    (device,) = timeline(frame_of([(0, 100, "long"), (10, 5, "short"), (200, 1, "next"), (221, 1, "last")])).devices
-    assert (device.after, device.gaps) == ("long", 2)
-    only = timeline(frame_of([(5, 10, "only")])).devices[0]
-    assert (only.gaps, only.largest, only.after) == (0, 0.0, "")
+@pytest.mark.parametrize(
+    ("rows", "after", "gaps", "largest"),
+    [
+        ([(0, 100, "long"), (10, 5, "short"), (200, 1, "next"), (221, 1, "last")], "long", 2, 100e-9),
+        ([(0, 100, "long"), (10, 5, "short"), (100, 1, "next")], "", 0, 0.0),
+        ([(5, 10, "only")], "", 0, 0.0),
+    ],
+)
+def test_a_gap_is_after_the_work_that_ended_last(rows, after, gaps, largest):
+    (device,) = timeline(frame_of(rows)).devices
+    assert (device.after, device.gaps, device.largest) == (after, gaps, pytest.approx(largest))
 
 
 def test_the_order_of_rows_is_no_matter():

@@ -14,6 +14,42 @@ from collectors import CollectError, kineto
 TRACE = Path(__file__).parent.parent / "data" / "kineto" / "resnet_h100.trace.json.gz"
 
 
+def changed(folder, change):
+    """The frame of the recorded trace with other events."""
+    trace = json.loads(gzip.decompress(TRACE.read_bytes()))
+    trace["traceEvents"] = change(trace["traceEvents"])
+    (folder / "trace.json").write_text(json.dumps(trace))
+    return kineto.read(folder / "trace.json")
+
+
+def as_before(events):
+    """The categories of torch before 1.11."""
+    then = {now: before for before, now in kineto._BEFORE.items()}
+    return [{**one, "cat": then.get(one.get("cat"), one.get("cat"))} for one in events]
+
+
+def without_a_call(events):
+    """Launched before the window, the first has no call; the trace files it under its device, which is no process."""
+    first = next(one for one in events if one.get("cat") == "kernel")["args"]["correlation"]
+    return [one for one in events if not (one.get("cat") == "cuda_runtime" and one["args"].get("correlation") == first)]
+
+
+def renumbered(events):
+    """A device that the list of devices numbers otherwise."""
+    for one in events:
+        if one.get("cat") == "kernel":
+            one["args"]["device"] = 9
+    return events
+
+
+@pytest.mark.parametrize("change", [as_before, without_a_call, renumbered])
+def test_other_traces_of_the_same_program_are_read_alike(tmp_path, change):
+    found, known = changed(tmp_path, change), kineto.read(TRACE)
+    for column in ("time", "kind", "process"):
+        assert found[column].tolist() == known[column].tolist()
+    assert set(found["device"]) == set(known["device"])
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -28,23 +64,12 @@ TRACE = Path(__file__).parent.parent / "data" / "kineto" / "resnet_h100.trace.js
     ids=str,
 )
 def test_an_event_that_is_damaged_is_refused(tmp_path, damage):
-    trace = json.loads(gzip.decompress(TRACE.read_bytes()))
-    next(one for one in trace["traceEvents"] if one.get("cat") == "kernel").update(damage)
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps(trace))
+    def damaged(events):
+        next(one for one in events if one.get("cat") == "kernel").update(damage)
+        return events
+
     with pytest.raises(CollectError, match="an event without"):
-        kineto.read(path)
-
-
-def test_the_categories_of_torch_before_1_11_are_read(tmp_path):
-    trace = json.loads(gzip.decompress(TRACE.read_bytes()))
-    then = {now: before for before, now in kineto._BEFORE.items()}
-    trace["traceEvents"] = [{**one, "cat": then.get(one.get("cat"), one.get("cat"))} for one in trace["traceEvents"]]
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps(trace))
-    then_read, now_read = kineto.read(path), kineto.read(TRACE)
-    assert then_read["time"].tolist() == now_read["time"].tolist()
-    assert then_read["kind"].tolist() == now_read["kind"].tolist()
+        changed(tmp_path, damaged)
 
 
 @pytest.mark.parametrize("events", [None, 5, {}, ["x"]], ids=str)
@@ -67,31 +92,6 @@ def test_an_archive_that_is_damaged_is_refused(tmp_path, at):
     path.write_bytes(TRACE.read_bytes()[:place])
     with pytest.raises(CollectError):
         kineto.read(path)
-
-
-def test_work_without_its_call_is_of_the_process_there_is(tmp_path):
-    """Launched before the window, it has no call; the trace files it under its device, which is no process."""
-    trace = json.loads(gzip.decompress(TRACE.read_bytes()))
-    whole = kineto.read(TRACE)
-    first = next(one for one in trace["traceEvents"] if one.get("cat") == "kernel")["args"]["correlation"]
-    trace["traceEvents"] = [
-        one
-        for one in trace["traceEvents"]
-        if not (one.get("cat") == "cuda_runtime" and one["args"].get("correlation") == first)
-    ]
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps(trace))
-    assert kineto.read(path)["process"].tolist() == whole["process"].tolist()
-
-
-def test_a_device_that_the_list_numbers_otherwise_has_its_name(tmp_path):
-    trace = json.loads(gzip.decompress(TRACE.read_bytes()))
-    for one in trace["traceEvents"]:
-        if one.get("cat") == "kernel":
-            one["args"]["device"] = 9
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps(trace))
-    assert set(kineto.read(path)["device"]) == set(kineto.read(TRACE)["device"])
 
 
 def test_what_stands_before_the_events_does_not_matter(tmp_path):

@@ -50,22 +50,16 @@ def test_what_a_cell_proves(cell, mark):
     assert classify(cell) == mark
 
 
-def test_a_lone_ambiguous_number_is_refused_not_guessed():
+def test_cells_of_a_file_settle_its_locale():
+    assert settle("84.480", "0,5") == ","
+    assert settle("84.480", "0.5") == "."
+    assert settle("84480", "16", "n/a") == "."
+    with pytest.raises(CollectError, match="one locale"):
+        settle("0,5", "0.5")
     for cell in ("84.480", "84,480"):
         with pytest.raises(CollectError, match="1000 times") as caught:
             settle(cell)
         assert "LC_ALL=C" in caught.value.fix
-
-
-def test_another_cell_settles_it():
-    assert settle("84.480", "0,5") == ","
-    assert settle("84.480", "0.5") == "."
-    assert settle("84480", "16", "n/a") == "."
-
-
-def test_two_locales_in_one_file_are_refused():
-    with pytest.raises(CollectError, match="one locale"):
-        settle("0,5", "0.5")
 
 
 @pytest.mark.parametrize(

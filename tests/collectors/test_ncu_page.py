@@ -51,27 +51,30 @@ OLD = """[9] a.out@127.0.0.1
 """
 
 
-def test_a_launch_with_the_metrics_of_its_sections(tmp_path):
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_launch_with_the_metrics_of_its_sections(tmp_path, wrapped):
     path = tmp_path / "notes.txt"
-    path.write_text(NEW)
+    path.write_text(NEW.replace("T2) (864", "T2)\n  (864" if wrapped else "T2) (864"))
     assert sniffed(NEW, path).name == "ncu"
     row = read(path).iloc[0]
-    assert (row["kernel"], row["grid"], row["block"], row["cc"]) == (
-        "void relu<4>(int, T2)",
-        "864,1,1",
-        "256,1,1",
-        "8.0",
-    )
-    assert (row["process"], row["stream"]) == ("4711", "7")
+    told = [row[name] for name in ("kernel", "grid", "block", "cc", "process", "stream")]
+    assert told == ["void relu<4>(int, T2)", "864,1,1", "256,1,1", "8.0", "4711", "7"]
     assert row["time"] == pytest.approx(14.46e-6)
     assert row["dram_clock"] == pytest.approx(1.21e9)
     assert row["registers"] == 38
+    path.write_text(NEW.replace("Elapsed Cycles ", "sm__x.sum      "))
+    assert "sm__x.sum" in read(path).attrs["untaken"]
 
 
-def test_a_kernel_without_namespace_or_type_before_it(tmp_path):
+@pytest.mark.parametrize(("name", "read_as"), [("scale(", "scale("), ("unnamed>::scale(", "<unnamed>::scale(")])
+def test_the_pages_of_2021_have_no_titles(tmp_path, name, read_as):
     path = tmp_path / "notes.txt"
-    path.write_text(OLD.replace("scale(", "unnamed>::scale("))
-    assert read(path)["kernel"].tolist() == ["<unnamed>::scale(float*, int)"] * 2
+    path.write_text(OLD.replace("scale(", name))
+    assert sniffed(OLD, path).name == "ncu"
+    frame = read(path)
+    assert frame["kernel"].tolist() == [f"{read_as}float*, int)"] * 2
+    assert frame["time"].tolist() == pytest.approx([2.5e-6, 1.25e-3])
+    assert frame["launch"].tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("indent", ["", "    ", "\t"])
@@ -79,19 +82,8 @@ def test_a_page_in_a_fence_of_a_list(tmp_path, indent):
     path = tmp_path / "notes.md"
     page = "".join(f"{indent}{line.removeprefix('  ')}\n" for line in NEW.split("\n"))
     path.write_text(f"- I ran it:\n\n{indent}```\n{page}{indent}```\n\nand so on\n")
-    assert (read(path)["kernel"].item(), read(path)["time"].item()) == (
-        "void relu<4>(int, T2)",
-        pytest.approx(14.46e-6),
-    )
-
-
-def test_the_pages_of_2021_have_no_titles(tmp_path):
-    path = tmp_path / "notes.txt"
-    path.write_text(OLD)
-    assert sniffed(OLD, path).name == "ncu"
-    frame = read(path)
-    assert frame["time"].tolist() == pytest.approx([2.5e-6, 1.25e-3])
-    assert frame["launch"].tolist() == [0, 1]
+    row = read(path).iloc[0]
+    assert (row["kernel"], row["time"]) == ("void relu<4>(int, T2)", pytest.approx(14.46e-6))
 
 
 @pytest.mark.parametrize("text", [NEW, OLD], ids=["titles", "no titles"])
@@ -106,16 +98,3 @@ def test_a_page_cut_in_a_table_is_refused(tmp_path, text):
         except CollectError:
             continue
         assert found["time"].tolist() == whole["time"].tolist()[: len(found)]
-
-
-def test_a_line_of_a_launch_that_was_wrapped_keeps_its_name(tmp_path):
-    path = tmp_path / "notes.txt"
-    path.write_text(NEW.replace("void relu<4>(int, T2) (864", "void relu<4>(int, T2)\n  (864"))
-    row = read(path).iloc[0]
-    assert (row["kernel"], row["grid"], row["block"]) == ("void relu<4>(int, T2)", "864,1,1", "256,1,1")
-
-
-def test_metrics_that_no_counter_is_made_of_are_named(tmp_path):
-    path = tmp_path / "notes.txt"
-    path.write_text(NEW.replace("Elapsed Cycles ", "sm__x.sum      "))
-    assert "sm__x.sum" in read(path).attrs["untaken"]

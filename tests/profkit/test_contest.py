@@ -45,27 +45,25 @@ def copy(tmp_path, name="IABCDE"):
 
 
 @pytest.mark.parametrize(
-    ("file", "code"),
-    [("run_code.py", "F3"), ("prompt.txt", "F3"), ("readme.md", "F3"), ("example_torchcode.py", "F1")],
+    ("file", "change", "code"),
+    [
+        ("run_code.py", None, "F3"),
+        ("prompt.txt", None, "F3"),
+        ("readme.md", None, "F3"),
+        ("example_torchcode.py", None, "F1"),
+        ("run_code.py", lambda text: "def broken(:\n", "F4"),
+        ("run_code.py", lambda text: text.replace("加速比 (Speedup): ", "ratio "), "F5"),
+    ],
 )
-def test_a_missing_file_is_named(tmp_path, file, code):
-    folder = copy(tmp_path)
-    (folder / file).unlink()
-    assert code in codes(folder)
-
-
-def test_what_the_form_asks_for(tmp_path):
-    folder = copy(tmp_path, "sample")
-    entry = folder / "run_code.py"
-    entry.write_text(entry.read_text("utf-8").replace("加速比 (Speedup): ", "ratio "), "utf-8")
-    found = check(folder)
-    assert {defect.code for defect in found.form} == {"F2", "F5"}
-
-
-def test_a_file_that_does_not_parse_is_a_defect(tmp_path):
-    folder = copy(tmp_path)
-    (folder / "run_code.py").write_text("def broken(:\n")
-    assert [defect.code for defect in check(folder).defects] == ["F4"]
+def test_what_the_form_asks_for(tmp_path, file, change, code):
+    path = copy(tmp_path) / file
+    if change is None:
+        path.unlink()
+    else:
+        path.write_text(change(path.read_text("utf-8")), "utf-8")
+    assert {defect.code for defect in check(path.parent).form} == {code}
+    with pytest.raises(ProfkitError, match="no such sample folder"):
+        check(DATA / "ICVXKK")
 
 
 def test_a_candidate_that_does_not_parse_is_rejected(tmp_path, capsys):
@@ -134,11 +132,6 @@ def test_the_verb(capsys):
     assert not any(defect["rejects"] for defect in sample["defects"])
     assert command.main([str(ROOT / "S1/ICVXKH")], standalone_mode=False) == 0
     assert "nothing found" in capsys.readouterr().out
-
-
-def test_no_such_folder():
-    with pytest.raises(ProfkitError, match="no such sample folder"):
-        check(DATA / "ICVXKK")
 
 
 def test_contest_words_stand_in_the_contests_alone():

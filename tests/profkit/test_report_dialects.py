@@ -34,9 +34,6 @@ def test_pr_has_both_pictures_and_the_convention(run):
     assert "time of the reference / time of the candidate" in text
     assert "profkit profile S1/T1" in text
     assert "95 % interval" in text
-
-
-def test_the_picture_of_a_pr_survives(run):
     written = pr.DIALECT.document([str(run.path)], "en")
     assert '<img alt="Roofline of T1: cuda: correct, ' in written.text
     assert list(written.pictures) == ["roofline-light.png", "roofline-dark.png"]

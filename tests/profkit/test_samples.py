@@ -37,18 +37,18 @@ def test_a_candidate_that_repeats_the_reference_is_still_a_candidate(tmp_path):
     assert [c.name for c in sample.candidates] == ["opt"]
 
 
-def test_contest_names_become_short(tmp_path):
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (("example_cudacode.py", "cudacode_ori.py", "example_cppcode.py"), ["cpp", "cuda", "ori"]),
+        (("example_cudacode.py", "cudacode_opt.py"), ["cudacode_opt", "example_cudacode"]),
+    ],
+)
+def test_contest_names_become_short_unless_they_clash(tmp_path, files, names):
     folder = write_sample(tmp_path)
-    for name in ("example_cudacode.py", "cudacode_ori.py", "example_cppcode.py"):
+    for name in files:
         (folder / name).write_text(candidate("honest"))
-    assert sorted(c.name for c in resolve(folder).candidates) == ["cpp", "cuda", "ori"]
-
-
-def test_clashing_names_fall_back_to_the_file(tmp_path):
-    folder = write_sample(tmp_path)
-    for name in ("example_cudacode.py", "cudacode_opt.py"):
-        (folder / name).write_text(candidate("honest"))
-    assert sorted(c.name for c in resolve(folder).candidates) == ["cudacode_opt", "example_cudacode"]
+    assert sorted(c.name for c in resolve(folder).candidates) == names
 
 
 @pytest.mark.parametrize(
