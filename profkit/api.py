@@ -20,9 +20,8 @@ from profkit.record.profile import profile as record_target
 from profkit.record.request import Request
 from profkit.report import explain as explaining
 from profkit.report import figures
-from profkit.report import ladder as laddering
+from profkit.report.compare import Compared, compared, named_runs
 from profkit.report.dialects import DIALECTS
-from profkit.report.programs import Compared, compared
 from profkit.report.sections import answer
 from profkit.report.writers import markdown
 from profkit.report.writers import notebook as showing
@@ -128,9 +127,7 @@ def compare(*runs: Study | str | os.PathLike[str], impl: str = "") -> Compared:
     if len(runs) < 2:
         raise ProfkitError("one run does not compare", fix="name BEFORE and AFTER")
     named = [
-        (one, impl)
-        if isinstance(one, Study)
-        else laddering.named_runs([os.fspath(one) + (f":{impl}" if impl else "")])[0]
+        (one, impl) if isinstance(one, Study) else named_runs([os.fspath(one) + (f":{impl}" if impl else "")])[0]
         for one in runs
     ]
     return compared(named)

@@ -99,7 +99,7 @@ class Analysis:
 class _Timings:
     """Samples that decide, and their figures.
 
-    `clocks`: what two clocks say where they disagree; `caller`: the speed-up for a caller who waits, where it differs.
+    `clocks`: what two clocks say where they disagree; `caller`: the speed-up for a waiting caller, where it differs.
     """
 
     samples: pd.DataFrame | None = None

@@ -208,7 +208,7 @@ def two_clocks(
 def for_a_caller(
     samples: pd.DataFrame, chosen: pd.DataFrame, ratios: Mapping[str, Ratio], reference: str
 ) -> dict[str, str]:
-    """Speed-ups for a caller who waits, as "0.71x", where they differ from the device's.
+    """Speed-ups for a waiting caller, as "0.71x", where they differ from the device's.
 
     They differ by more than their intervals and ANOTHER.
     """

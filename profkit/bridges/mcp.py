@@ -18,8 +18,8 @@ from typing import Any
 
 from profkit._version import __version__
 from profkit.errors import CannotProfileError, ProfkitError
+from profkit.report.compare import compared
 from profkit.report.dialects import agent
-from profkit.report.programs import compared
 from profkit.study.study import Study, open_study
 
 LIMIT = 12_000

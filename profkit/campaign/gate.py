@@ -19,8 +19,8 @@ from analyzers.records import number
 from analyzers.timeline.compare import Programs
 from analyzers.timeline.compare import Rung as ProgramRung
 from profkit.errors import ProfkitError
+from profkit.report.compare import compared
 from profkit.report.layout import Table, pipe_table, without_markup, words
-from profkit.report.programs import compared
 from profkit.report.sections import answer, caveats
 from profkit.rundir.directory import find_runs
 from profkit.study.study import Study

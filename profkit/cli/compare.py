@@ -12,7 +12,6 @@ import click
 from profkit.cli import options as shared
 from profkit.cli.options import PATH, Verb
 from profkit.cli.terminal import show
-from profkit.report import ladder as view
 from profkit.report.messages import speaking
 from profkit.rundir.files import write_atomic
 
@@ -75,11 +74,11 @@ def compare_(
 
     Runs of different devices, clocks, methods or windows are compared with a caveat, and never gated (exit code 2).
     """
-    from profkit.report.programs import compared  # pandas stays out of start-up
+    from profkit.report.compare import compared, named_runs  # pandas stays out of start-up
 
     if len(runs) < 2:
         raise click.UsageError("name at least two runs: BEFORE AFTER")
-    done = compared(view.named_runs(runs))
+    done = compared(named_runs(runs))
     slower = done.slower(limit) if limit is not None else []
     unsure = done.inconclusive(limit) if limit is not None else []
     with speaking(lang):

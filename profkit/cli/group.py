@@ -149,8 +149,8 @@ def complain(what: str, fix: str = "", reader: str = "", exit_code: int = 1) -> 
     if fix:
         click.echo(f"fix: {harmless.lines(fix)}", err=True)
     dialect = import_module("profkit.report.dialects").DIALECTS.get(reader) if reader else None
-    if dialect is not None and dialect.failed is not None:
-        click.echo(dialect.failed(what, fix, exit_code))
+    if dialect is not None and (said := dialect.failed(what, fix, exit_code)):
+        click.echo(said)
 
 
 def _reader(arguments: Sequence[str]) -> str:

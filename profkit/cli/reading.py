@@ -14,8 +14,7 @@ from profkit.cli.group import complain
 from profkit.cli.terminal import progress, show
 from profkit.errors import ProfkitError
 from profkit.report import explain
-from profkit.report.dialect import Dialect, Written
-from profkit.report.dialects import DIALECTS, agent
+from profkit.report.dialects import DIALECTS, Dialect, Written
 from profkit.report.messages import speaking
 from profkit.report.names import short_name
 from profkit.rundir.files import is_stream, write_atomic
@@ -98,6 +97,8 @@ def explain_(run: Path, kernel: str, lines: bool, lang: str, as_json: bool, read
         known = ", ".join(short_name(name, 40) for name in names[:6]) or "none: no counters in this run"
         raise ProfkitError(f"{study.path}: no kernel's name contains {kernel!r}", fix=f"kernels here: {known}")
     if reader is not None:
+        from profkit.report.dialects import agent
+
         click.echo(agent.document(study, findings))
     elif as_json:
         click.echo(json.dumps(explain.document(study, findings), ensure_ascii=False, allow_nan=False))

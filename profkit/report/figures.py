@@ -15,7 +15,7 @@ from analyzers.records import number
 from analyzers.verdicts.speedup import shown
 from profkit.errors import ProfkitError
 from profkit.report import waterfall
-from profkit.report.ladder import told_apart
+from profkit.report.compare import told_apart
 from profkit.report.messages import named, of_figures, say, speaking, spoken
 from profkit.report.names import short_names
 from profkit.report.sections import answer, caveats, method
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from analyzers.compare import Ladder
-    from profkit.report.ladder import Chosen
+    from profkit.report.compare import Chosen
 
 TOP_KERNELS = 12
 

@@ -80,7 +80,7 @@ def _evidence(study: Study, impl: Impl, rows: Mapping[str, Mapping[Any, Any]], f
 
 
 def _waits(slower: float, time: float) -> float:
-    """Largest factor by which waits for a core can lengthen a call of `time` seconds."""
+    """Largest factor by which waits for a core can lengthen calls of `time` seconds."""
     return slower * (1 + _SLICE / time) if slower > 1 and time > 0 else slower
 
 

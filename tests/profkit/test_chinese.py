@@ -17,12 +17,11 @@ from markupsafe import escape
 from recorded import opened
 
 from profkit.cli.group import invoke
+from profkit.report.compare import Compared, choose, ladder_of
 from profkit.report.dialects import agent, paddle, pr, tensorrt
-from profkit.report.ladder import choose, ladder_of
 from profkit.report.messages import catalogue, in_chinese, in_each, spaced, speaking
 from profkit.report.page.compare import page_of
 from profkit.report.page.run import page
-from profkit.report.programs import Compared
 from profkit.study.study import open_study
 
 ROOT = Path(__file__).parents[2]

@@ -29,7 +29,7 @@ def runs(tmp_path, monkeypatch):
         ]
         files = {"reference": FileRef("ref.py", "a" * 64), "cuda": FileRef("cuda.py", name * 20)}
         made[str(tmp_path / name)] = make_run(tmp_path / name, {"reference": 3e-4, "cuda": time}, rows, files=files)
-    monkeypatch.setattr("profkit.study.study.open_study", lambda path: made[str(path)])
+    monkeypatch.setattr("profkit.report.compare.open_study", lambda path: made[str(path)])
     return tmp_path, made
 
 

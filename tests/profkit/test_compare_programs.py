@@ -16,8 +16,8 @@ from profkit.bridges.mcp import _short
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
 from profkit.record.importing import import_files
+from profkit.report.compare import compared
 from profkit.report.page.compare import page_of
-from profkit.report.programs import compared
 from profkit.study.study import open_study
 
 ROOT = Path(__file__).parents[2]
@@ -191,8 +191,8 @@ def test_a_pull_request_is_judged_by_the_step(runs, opened, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("names", "limit", "words"),
     [
-        (("fast", "gpt"), 0.05, "Gate failed: for sure slower than the first by more than 5.00%: gpt."),
-        (("gpt", "fast"), 0.05, "Gate passed: no program&#39;s step is slower"),
+        (("fast", "gpt"), 0.05, "Gate failed: slower than the first by more than 5.00%: gpt +"),
+        (("gpt", "fast"), 0.05, "Gate passed: no step is slower"),
     ],
 )
 def test_the_page_says_what_became_of_the_gate(opened, names, limit, words):

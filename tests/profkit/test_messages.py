@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 from synthetic_runs import kernel, make_run
 
+from profkit.report.compare import Chosen, Compared, ladder_of
 from profkit.report.dialects import DIALECTS, tensorrt
 from profkit.report.dialects.paddle import Case, report
 from profkit.report.dialects.pr import snippet
-from profkit.report.ladder import Chosen, ladder_of
 from profkit.report.messages import catalogue, in_each, named, say, speaking
 from profkit.report.page.compare import page_of
 from profkit.report.page.frame import SCRIPTS
 from profkit.report.page.run import page
-from profkit.report.programs import Compared
 from profkit.study.study import open_study
 
 ROOT = Path(__file__).parents[2]

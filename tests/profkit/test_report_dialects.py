@@ -11,8 +11,8 @@ from synthetic_runs import kernel, make_run
 from analyzers.verdicts.shapes import Shape
 from collectors.caveat import Caveat
 from profkit.errors import ProfkitError
-from profkit.report.dialects import paddle, pr, tensorrt
-from profkit.report.ladder import Chosen, ladder_of
+from profkit.report.compare import Chosen, ladder_of
+from profkit.report.dialects import DIALECTS, paddle, pr, tensorrt
 from profkit.report.messages import catalogue, in_each, speaking
 from profkit.rundir.manifest import Check
 
@@ -34,7 +34,7 @@ def test_pr_has_both_pictures_and_the_convention(run):
     assert "time of the reference / time of the candidate" in text
     assert "profkit profile S1/T1" in text
     assert "95 % interval" in text
-    written = pr.DIALECT.document([str(run.path)], "en")
+    written = DIALECTS["pr"].document([str(run.path)], "en")
     assert '<img alt="Roofline of T1: cuda: correct, ' in written.text
     assert list(written.pictures) == ["roofline-light.png", "roofline-dark.png"]
 

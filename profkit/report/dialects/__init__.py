@@ -1,26 +1,99 @@
-"""All report dialects by their `--for` name."""
+"""The report dialects, `profkit report --for NAME`.
+
+To add one: a file here with `write(runs, **options)`, and its line in DIALECTS; the command line follows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from profkit.report.dialect import Dialect, Written, the_one
-from profkit.report.dialects import agent, paddle, pr, records, tensorrt
+import click
+
+from profkit.errors import ProfkitError
+from profkit.report.layout import without_markup
+from profkit.report.messages import speaking
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
 
 
-def page(runs: Sequence[str | Study]) -> Written:
-    """The page of one run, in the run unless told where."""
-    from profkit.report.page import run  # pandas stays out of start-up
+@dataclass(frozen=True)
+class Written:
+    """A document and its pictures by name; `home`: its default path, `shown`: also on stdout."""
 
-    study = the_one(runs)
-    return Written(run.page(study), home=study.path / "report.html")
+    text: str
+    pictures: dict[str, bytes] = field(default_factory=dict)
+    home: Path | None = None
+    shown: bool = False
 
 
-_HTML = Dialect("html", page, endings=(".html", ".htm"))
-DIALECTS: dict[str, Dialect] = {
-    one.name: one for one in (agent.DIALECT, pr.DIALECT, paddle.DIALECT, tensorrt.DIALECT, records.DIALECT, _HTML)
+@dataclass(frozen=True)
+class Dialect:
+    """A form of report; `endings`: output names that ask for it without --for.
+
+    Its file, loaded when used, has `write(runs, **options)`, which says it in the language in force; and, where a failure
+    has the same form, `failure(message, fix, exit_code)`.
+    """
+
+    name: str
+    options: Sequence[click.Option] = ()
+    needs_runs: bool = True
+    markdown: bool = False
+    endings: tuple[str, ...] = ()
+
+    def document(self, runs: Sequence[str | Study], lang: str = "en", **options: Any) -> Written:
+        """What is handed out, harmless."""
+        with speaking(lang):
+            written: Written = self._file.write(runs, **options)
+        return replace(written, text=without_markup(written.text)) if self.markdown else written
+
+    def failed(self, message: str, fix: str, exit_code: int) -> str:
+        """A failure in the same form; "" where there is none."""
+        return self._file.failure(message, fix, exit_code) if self.name == "agent" else ""
+
+    @property
+    def _file(self) -> Any:
+        return import_module(f"{__name__}.{self.name}")
+
+
+def the_one(runs: Sequence[str | Study]) -> Study:
+    """Open the one run that was named. Raises ProfkitError for several, or none."""
+    from profkit.study.study import open_study  # pandas stays out of start-up
+
+    if len(runs) != 1:
+        raise ProfkitError(
+            f"{len(runs)} runs: this report takes one",
+            fix="profkit compare BEFORE AFTER puts runs in a row",
+        )
+    return open_study(runs[0])
+
+
+_WRITE_UP = (
+    click.Option(
+        ["--layers"], metavar="RUN", default="", help="tensorrt: a run with the engine's layers, by `profkit import`."
+    ),
+    click.Option(
+        ["--other", "others"],
+        multiple=True,
+        metavar="RUN",
+        help="tensorrt: a run of the same steps on other inputs; repeatable.",
+    ),
+    click.Option(
+        ["--notes"], type=click.Path(path_type=Path), help="tensorrt: the author's words (TOML) for the gaps."
+    ),
+)
+DIALECTS = {
+    one.name: one
+    for one in (
+        Dialect("agent"),
+        Dialect("pr", markdown=True),
+        Dialect("paddle", markdown=True),
+        Dialect("tensorrt", _WRITE_UP, needs_runs=False, markdown=True),
+        Dialect("records"),
+        Dialect("html", endings=(".html", ".htm")),
+    )
 }

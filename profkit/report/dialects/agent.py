@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
 from analyzers.rules.rule import COLLECT, HINT, HOST, TIME, Finding
-from profkit.report.dialect import Dialect, Written, the_one
+from profkit.report import waterfall
+from profkit.report.dialects import Written, the_one
 from profkit.report.explain import proof, runnable, unexplained, worded
 from profkit.report.layout import cut
 from profkit.report.messages import judged, named, say, translated
@@ -200,8 +201,6 @@ def _result(study: Study, part: Part) -> dict[str, Any]:
 
 def _waterfall(study: Study, own: str) -> dict[str, Any] | None:
     """Seconds by kind of a program's step or of the subject's call, the largest first."""
-    from profkit.report import waterfall  # pandas stays out of start-up
-
     lower_bound, fall = math.nan, study.waterfalls.get(own)
     if study.first_step is not None and (step := waterfall.shown(study, most=0)) is not None:
         of, time = step.name, step.time
@@ -328,6 +327,3 @@ def _moved(waits: Sequence[Line], lines: Sequence[str]) -> int:
     shifts = Counter(at - n for at, text in enumerate(lines, 1) for n, said in mine.items() if text.strip() == said)
     found = (first.number + shift for shift, _ in shifts.most_common())
     return next((at for at in found if 1 <= at <= len(lines) and lines[at - 1].strip() == first.text.strip()), 0)
-
-
-DIALECT = Dialect("agent", write, failed=failure)

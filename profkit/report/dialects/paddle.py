@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from analyzers.verdicts.speedup import FORMULAS, shown, speedup
 from profkit.errors import ProfkitError
-from profkit.report.dialect import Dialect, Written
-from profkit.report.ladder import Chosen, choose
+from profkit.report.compare import Chosen, choose
+from profkit.report.dialects import Written
 from profkit.report.layout import Column, Table, pipe_table
 from profkit.report.messages import say, translated
 from roofline import units
@@ -98,6 +98,3 @@ def _case(before: Chosen, after: Chosen, inputs: Sequence[str], old: float, time
     reference = after.study.analysis.reference
     torch = math.nan if reference in (before.impl, after.impl) else times.get(reference, math.nan)
     return Case(str(after.study.manifest.device.get("name", "")), types, shapes, old, times[after.impl], torch)
-
-
-DIALECT = Dialect("paddle", write, markdown=True)

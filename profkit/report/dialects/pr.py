@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from analyzers.rules.rule import TIME
 from analyzers.verdicts.verdict import brief
-from profkit.report.dialect import Dialect, Written, the_one
+from profkit.report import figures
+from profkit.report.dialects import Written, the_one
 from profkit.report.explain import gain, in_order, worded
 from profkit.report.layout import code, pipe_table
 from profkit.report.messages import language, say, spoken
@@ -24,8 +25,6 @@ NAME = "roofline"
 
 def write(runs: Sequence[str | Study]) -> Written:
     """The snippet of one run, written into the run."""
-    from profkit.report import figures  # pandas and matplotlib stay out of start-up
-
     study = the_one(runs)
     pictures = {f"{NAME}-{one}.png": figures.png(figures.scene_of(study, one)) for one in ("light", "dark")}
     foreign = spoken() != language()
@@ -80,6 +79,3 @@ def _findings(study: Study) -> Iterator[str]:
             title, then, _ = worded(one, study)
             said = say("bound_why", bound=title, why=code(short_name(one.kernel))) if one.kernel else title
             yield impl + say("colon") + say("pr_finding", what=said, gain=gain(one), step=then)
-
-
-DIALECT = Dialect("pr", write, markdown=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number, plain
 from profkit.errors import ProfkitError
-from profkit.report.dialect import Dialect, Written, the_one
+from profkit.report.dialects import Written, the_one
 from profkit.report.sections import answer
 
 if TYPE_CHECKING:
@@ -108,6 +108,3 @@ def sol_score(study: Study, row: Any) -> float | None:
     if not (time > 0 and base > lower_bound > 0):
         return None
     return 1 / (1 + max(0.0, time - lower_bound) / (base - lower_bound))
-
-
-DIALECT = Dialect("records", write)

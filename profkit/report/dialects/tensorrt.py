@@ -11,20 +11,21 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
 import msgspec
 
 from analyzers.compare import Ladder
 from analyzers.rules.rule import TIME
 from analyzers.verdicts.speedup import FORMULAS, shown, speedup
 from profkit.errors import ProfkitError
-from profkit.report.dialect import FILE, Dialect, Written
+from profkit.report import figures
+from profkit.report.compare import Chosen, choose, ladder_of, ladder_table, moved
+from profkit.report.dialects import Written
 from profkit.report.explain import gain, headline, proof, worded
-from profkit.report.ladder import Chosen, choose, ladder_of, ladder_table, moved
 from profkit.report.layout import Table, code, pipe_table
 from profkit.report.messages import language, say, spoken, translated
 from profkit.report.names import short_name
 from profkit.report.sections import answer, caveats, kernels, method, parts
+from profkit.study.study import open_study
 from roofline import units
 
 if TYPE_CHECKING:
@@ -46,9 +47,6 @@ def write(
     notes: Path | None = None,
 ) -> Written:
     """The write-up; of nothing at all a frame of gaps."""
-    from profkit.report import figures  # pandas and matplotlib stay out of start-up
-    from profkit.study.study import open_study
-
     alone = open_study(runs[0]) if len(runs) == 1 and ":" not in str(runs[0]) else None
     program = alone if alone is not None and not alone.manifest.impls else None
     chosen = _expanded(runs) if runs and program is None else []
@@ -277,26 +275,3 @@ def elements(study: Study) -> int:
     """Number of elements of a run's inputs, 0 where they are not described."""
     shapes = (re.search(r"\[([\d, ]+)\]", one) for one in study.manifest.inputs)
     return sum(math.prod(int(size) for size in found[1].split(",")) for found in shapes if found is not None)
-
-
-DIALECT = Dialect(
-    "tensorrt",
-    write,
-    (
-        click.Option(
-            ["--layers"],
-            metavar="RUN",
-            default="",
-            help="tensorrt: a run with the engine's layers, by `profkit import`.",
-        ),
-        click.Option(
-            ["--other", "others"],
-            multiple=True,
-            metavar="RUN",
-            help="tensorrt: a run of the same steps on other inputs; repeatable.",
-        ),
-        click.Option(["--notes"], type=FILE, help="tensorrt: the author's words (TOML) for the gaps."),
-    ),
-    needs_runs=False,
-    markdown=True,
-)

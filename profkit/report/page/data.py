@@ -9,6 +9,8 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from analyzers.records import number
 from profkit.report import explain
 from profkit.report.explain import ending, in_order
@@ -187,8 +189,6 @@ def samples_of(parts: Sequence[Shown]) -> list[dict[str, Any]]:
 
 def timeline_of(study: Study) -> dict[str, Any] | None:
     """Launches over time in units of 10 ns; None without a timeline, or of implementations."""
-    import numpy as np  # stays out of start-up
-
     frame = study.captured.timeline
     if frame is None or study.manifest.impls or "start" not in frame or not (frame["time"] > 0).any():
         return None
@@ -235,8 +235,6 @@ MOST_RANGES = 600
 
 def _ranges(frame: pd.DataFrame, begin: float) -> list[list[Any]]:
     """[name, depth, first start, last end] of launches inside one range, in units of 10 ns."""
-    import numpy as np  # stays out of start-up
-
     paths = frame["range"].astype(str).to_numpy()
     starts = np.rint((frame["start"].to_numpy() - begin) * 1e8).astype(np.int64)
     ends = starts + np.rint(frame["time"].to_numpy() * 1e8).astype(np.int64)

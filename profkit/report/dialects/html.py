@@ -1,0 +1,18 @@
+"""--for html: the page of one run, in the run unless told where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from profkit.report.dialects import Written, the_one
+from profkit.report.page import run
+
+if TYPE_CHECKING:
+    from profkit.study.study import Study
+
+
+def write(runs: Sequence[str | Study]) -> Written:
+    """The page."""
+    study = the_one(runs)
+    return Written(run.page(study), home=study.path / "report.html")
