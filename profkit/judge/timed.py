@@ -23,7 +23,7 @@ from profkit.judge import guests as judge
 from profkit.judge.precision.bits import Precision
 from profkit.judge.precision.oracle import Case, Oracle
 from profkit.judge.remote import Remote
-from profkit.judge.task import TaskProperties
+from profkit.judge.task import Task
 from profkit.judge.timing import engine
 from profkit.judge.timing.claims import RemoteCall
 from profkit.launch.protocol import Job, Subject
@@ -112,7 +112,7 @@ class Slopes:
         return Oracle(backward.Gradients(self._model, wanted), self._precision).case(given, answer)
 
 
-class Timed(TaskProperties):
+class Timed(Task):
     """Timed calls: plans, rounds, shapes and gradients."""
 
     def _served(self) -> bool:
