@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from profkit.cli.terminal import progress
-from profkit.launch import resident, warm
+from profkit.launch import warm
 from profkit.launch.environment import environment, sharing
 from profkit.record.request import NARROW, Request
 from profkit.report.messages import LANGUAGES
@@ -256,7 +256,7 @@ quiet = option("-q", "--quiet", is_flag=True, help="No progress.")
 server = option(
     "--server/--no-server",
     default=None,
-    callback=lambda _ctx, _param, asked: resident.wanted(asked),
+    callback=lambda _ctx, _param, asked: warm.wanted(asked),
     help="Keep torch imported for the next command: a process that leaves after 15 idle minutes.  [default: yes, not in CI]",
 )
 force = option("--force", is_flag=True, help="Overwrite an existing output.")

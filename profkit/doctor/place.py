@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from profkit.doctor.finding import Finding, Status
-from profkit.launch import resident
+from profkit.launch import warm
 from profkit.launch.walls import caveat, missing, version
 
 _CONTAINER_WORDS = ("docker", "kubepods", "containerd", "libpod", "lxc")
@@ -91,10 +91,10 @@ def walls() -> Finding:
 
 def servers() -> Finding:
     """The process that keeps torch imported for the next command."""
-    lines = [line for name in resident.running() if (line := resident.joined(name)) is not None]
-    found = ", ".join(str(resident.peer(line)[0]) for line in lines)
+    lines = [line for name in warm.running() if (line := warm.joined(name)) is not None]
+    found = ", ".join(str(warm.peer(line)[0]) for line in lines)
     for line in lines:
         line.close()
     what = f"process {found} keeps torch imported; it leaves after 15 idle minutes (or kill it)"
-    why = "the next `profkit profile` starts one" if resident.wanted() else "none is started here, --server asks for it"
+    why = "the next `profkit profile` starts one" if warm.wanted() else "none is started here, --server asks for it"
     return Finding("server", "ok", what if found else f"torch is not kept imported: {why}")

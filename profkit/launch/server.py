@@ -2,7 +2,7 @@
 
     python -m profkit.launch.server FD PARENT NAME MODULE...
 
-With a NAME it serves this user's other commands too, and outlives its parent (profkit.launch.resident). It touches no GPU
+With a NAME it serves this user's other commands too, and outlives its parent (profkit.launch.warm). It touches no GPU
 and starts no thread. A child is a fork under a warden, with its own session, directory, environment, descriptors and
 output, and runs a module as `python -m` does; profkit.launch.warm sends the requests.
 """
@@ -31,7 +31,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from profkit.launch import resident, warden
+from profkit.launch import warden, warm
 from profkit.launch.process import FAMILY
 from profkit.launch.warm import MOST_BYTES, MOST_FDS, NUMBER, UNMARKED, Request
 
@@ -56,7 +56,7 @@ class _Served:
         """Fork a child for every message: in a child its request; None when no client is left."""
         while self.controls or self.lines or self.door is not None:
             idle = not (self.controls or self.lines)
-            ready = [descriptor for descriptor, _ in self.heard.poll(resident.IDLE * 1e3 if idle else None)]
+            ready = [descriptor for descriptor, _ in self.heard.poll(warm.IDLE * 1e3 if idle else None)]
             if idle and not ready:
                 return None
             if self._woken in ready:
@@ -82,7 +82,7 @@ class _Served:
             line, _ = door.accept()
         except BlockingIOError:
             return
-        if not resident.trusted(line):
+        if not warm.trusted(line):
             line.close()
             return
         self.controls[line.fileno()] = line
@@ -97,12 +97,12 @@ class _Served:
             return None
         except ConnectionError:
             word, given = b"", []
-        if word == resident.LEAVE and self.door is not None:
+        if word == warm.LEAVE and self.door is not None:
             self.heard.unregister(self.door)
             self.door.close()
             self.door = None
         elif word and given:
-            return self._fork(word.removeprefix(resident.FORK), given)
+            return self._fork(word, given)
         elif not word:
             self.heard.unregister(control)
             del self.controls[control.fileno()]
@@ -190,7 +190,7 @@ def _place() -> int:
 
 
 def _main(control: str, parent: str, name: str, *preload: str) -> None:
-    door = resident.listening(name) if name else None
+    door = warm.listening(name) if name else None
     if door is not None:
         # It outlives the folder that it was started in.
         os.chdir("/")

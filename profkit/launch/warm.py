@@ -7,6 +7,11 @@ see: session, directory, variables, descriptors, limits. What a library reads wh
 inherits, is fixed when a server starts; so there is one for each combination that is needed. Other programs than runners
 are started as ever.
 
+A lasting server is one of this user's that outlives a command, under a name: an abstract socket, which ends with its
+process, so nothing is left behind. The name holds all that a fork inherits and cannot change; a command that finds no
+server of its name starts one and has the others leave. Both ends ask the kernel for the peer: this user, and no process
+behind a candidate's walls, which can gain no rights any more (no_new_privs), nor can its descendants.
+
 Each child has a line (a socket pair) to the process that requested it: its number comes back, then its exit code. A line
 that ends without one means that the server was killed, and the child with it: from then on children have starts of their
 own. A child ends with the requesting process. Several processes may share a server: see `Warm.lend`.
@@ -16,7 +21,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
 import os
+import platform
 import re
 import signal
 import socket
@@ -25,11 +32,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from profkit.launch import process, resident
+from profkit._version import __version__
+from profkit.launch import process, walls
 from profkit.launch.process import FAMILY, Child, guarded
 from profkit.launch.protocol import BARE, LIMITS
 
@@ -53,6 +62,13 @@ MOST_FDS, MOST_BYTES = 64, 1 << 18
 """Of a request; where it is longer the child has a start of its own."""
 NUMBER = struct.Struct("=i")
 UNMARKED = "0" * 16
+IDLE = 900.0
+"""Seconds without a command after which it leaves."""
+LEAVE = b"!"
+"""Message to a server that others have: leave when you are done. Any other is a request."""
+_SPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
+_STATUS = ("Umask", "Groups", "CapEff", "Seccomp")
+_HOUSES = ("profkit", "collectors", "analyzers", "roofline")
 
 
 class Request(msgspec.Struct):
@@ -104,7 +120,7 @@ class Warm:
     """Starter like subprocess.Popen: children of `modules` are forks of servers. Thread-safe.
 
     `preload`: what a server imports. lent: name of another process's server -> its inherited descriptor; see `lend`.
-    lasting: servers that this user's next command finds too (profkit.launch.resident).
+    lasting: servers that this user's next command finds too.
     """
 
     def __init__(
@@ -171,10 +187,13 @@ class Warm:
             return _Server(socket.socket(fileno=lent), served=True)
         if not self._lasting:
             return _Server.start(env, self._preload)
-        name = resident.name((key, self._preload))
-        if (line := resident.joined(name)) is not None:
+        name = _lasting_name((key, self._preload))
+        if (line := joined(name)) is not None:
             return _Server(line, served=True)
-        resident.others_leave(name)
+        for other in map(joined, running()):
+            if other is not None:
+                with contextlib.closing(other), contextlib.suppress(OSError):
+                    other.send(LEAVE)
         return _Server.start(env, self._preload, name)
 
 
@@ -225,7 +244,7 @@ def _fork(control: socket.socket, argv: Sequence[str], options: Mapping[str, Any
     ours, theirs = socket.socketpair()
     try:
         with theirs:
-            socket.send_fds(control, [resident.FORK, request], [theirs.fileno(), options["stdout"].fileno(), *given])
+            socket.send_fds(control, [request], [theirs.fileno(), options["stdout"].fileno(), *given])
         ours.settimeout(LIMITS["start"])
         pid = _received(ours)
         if pid is None:
@@ -264,3 +283,92 @@ def runners(
             yield own
         finally:
             process.start = process.guarded
+
+
+def wanted(asked: bool | None = None) -> bool:
+    """Whether a command uses it here: not in CI or tests unless asked.
+
+    Never where a candidate could write into it, as without Landlock, or could not be told from a command.
+    """
+    usual = "CI" not in os.environ and "PYTEST_CURRENT_TEST" not in os.environ
+    safe = walls.version() > 0 and _status(os.getpid()).get("NoNewPrivs") == "0"
+    return safe and (usual if asked is None else asked)
+
+
+def _lasting_name(inherited: object) -> str:
+    """Server name for this interpreter, these sources and inherited settings."""
+    mine = _status(os.getpid())
+    links = [os.readlink(f"/proc/self/ns/{space}") for space in _SPACES if os.path.exists(f"/proc/self/ns/{space}")]
+    group = Path("/proc/self/cgroup").read_text("utf-8") if os.path.exists("/proc/self/cgroup") else ""
+    told = [__version__, sys.executable, sys.version, platform.node(), _sources(), links, group, os.nice(0)]
+    told += [[mine.get(one) for one in _STATUS], inherited]
+    return _beginning() + hashlib.sha256(repr(told).encode()).hexdigest()[:32]
+
+
+def _beginning() -> str:
+    return f"profkit-{os.getuid()}-"
+
+
+def _sources() -> list[object]:
+    """When torch was installed, and the newest of the files that a server has imported."""
+    root = Path(__file__).resolve().parents[2]
+    newest = max(file.stat().st_mtime_ns for house in _HOUSES for file in (root / house).rglob("*.py"))
+    torch = importlib.util.find_spec("torch")
+    place = torch.origin if torch is not None else None
+    return [str(root), newest, place, os.stat(place).st_mtime_ns if place else 0]
+
+
+def listening(called: str) -> socket.socket | None:
+    """A socket under this name; None where another has it."""
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        found.bind(f"\0{called}")
+        found.listen()
+        found.setblocking(False)
+    except OSError:
+        found.close()
+        return None
+    return found
+
+
+def joined(called: str) -> socket.socket | None:
+    """A line to the server of this name; None where there is none of this user's."""
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        line.connect(f"\0{called}")
+        if trusted(line):
+            return line
+    except OSError:
+        pass
+    line.close()
+    return None
+
+
+def trusted(line: socket.socket) -> bool:
+    """Whether the other end is this user's and stands behind no walls."""
+    pid, uid = peer(line)
+    return uid == os.getuid() and pid > 0 and _status(pid).get("NoNewPrivs") == "0"
+
+
+def peer(line: socket.socket) -> tuple[int, int]:
+    """(process, user) of the other end, as the kernel knows them."""
+    pid, uid, _ = struct.unpack("=iii", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return pid, uid
+
+
+def running(beginning: str = "") -> Iterator[str]:
+    """The names of this user's servers, which begin so."""
+    if not sys.platform.startswith("linux"):
+        return
+    with contextlib.suppress(OSError):
+        table = Path("/proc/net/unix").read_text("utf-8", "replace")
+        yield from sorted(set(re.findall(rf"@({re.escape(beginning or _beginning())}[0-9a-f]+)$", table, re.MULTILINE)))
+
+
+def _status(pid: int) -> dict[str, str]:
+    """What /proc says of a process; nothing when it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return {}
+    return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}

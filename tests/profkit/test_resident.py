@@ -17,7 +17,8 @@ import pytest
 from test_warm import RUN
 
 from profkit.doctor import place as where
-from profkit.launch import process, resident, walls
+from profkit.launch import process, walls
+from profkit.launch import warm as resident
 from profkit.launch.protocol import BARE
 from profkit.launch.warm import Warm, _fork
 
@@ -91,7 +92,7 @@ def test_who_is_behind_walls_is_not_served(ask):
     _, server = ask()
     (name,) = (one for one in resident.running() if resident.peer(resident.joined(one))[0] == server)
     tries = (
-        "import os, sys\nfrom profkit.launch import resident\nfrom profkit.launch import walls\n"
+        "import os, sys\nfrom profkit.launch import warm as resident\nfrom profkit.launch import walls\n"
         "from profkit.launch.warm import _fork\nwalls.gain_no_rights()\n"
         "options = {'env': dict(os.environ), 'stdout': sys.stderr}\n"
         "print(_fork(resident.joined(sys.argv[1]), ['ran', 'pass'], options))\n"
@@ -111,7 +112,7 @@ def test_who_is_behind_walls_is_not_served(ask):
 def test_children_end_with_the_command_that_asked_and_the_server_stays(ask, tmp_path):
     _, server = ask()
     code = (
-        "import os, sys\nfrom pathlib import Path\nfrom profkit.launch import process, resident\n"
+        "import os, sys\nfrom pathlib import Path\nfrom profkit.launch import process, warm as resident\n"
         "from profkit.launch.warm import Warm\nresident._beginning = lambda: f'profkit-test-{os.getppid()}-'\n"
         "process.start = Warm(['kept'], {'ran'}, lasting=True)\nsource = \"import kept, os, sys, time; \"\n"
         "source += \"open(sys.argv[2], 'w').write(f'{os.getpid()} {kept.pid}'); time.sleep(600)\"\n"
@@ -134,7 +135,7 @@ def test_children_end_with_the_command_that_asked_and_the_server_stays(ask, tmp_
 
 def test_it_leaves_when_nobody_has_asked_for_long():
     code = (
-        "import sys\nfrom profkit.launch import resident, server\nresident.IDLE = 0.2\nserver._PLACE = 0\n"
+        "import sys\nfrom profkit.launch import server, warm as resident\nresident.IDLE = 0.2\nserver._PLACE = 0\n"
         "server._main(*sys.argv[1:])"
     )
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

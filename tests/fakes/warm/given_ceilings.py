@@ -5,7 +5,7 @@ from __future__ import annotations
 from profkit.guest import facts
 from profkit.guest.clocks import clocks
 from profkit.judge.timing import outside
-from profkit.launch import resident
+from profkit.launch import warm as resident
 from roofline import measure
 from roofline.ceilings import Ceiling
 

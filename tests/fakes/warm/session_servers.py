@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from profkit.launch import resident
+from profkit.launch import warm as resident
 from profkit.launch.process import Child
 from profkit.launch.protocol import BARE
 from profkit.launch.warm import MODULES, PRELOAD, Warm, _named, _Server
