@@ -14,7 +14,7 @@ import torch
 from profkit.guest import facts
 from profkit.guest.backward import Gradients
 from profkit.guest.tensors import inputs, state
-from profkit.guest.tensors.compare import Verdict, tensors
+from profkit.guest.tensors.compare import Verdict, leaves
 
 MOST_SETS = 3
 MEMORY = 2 << 30
@@ -192,10 +192,10 @@ def plain(item: Any) -> Any:
 
 def spoil(output: Any, model: Any, own: Collection[str], but: Any = ()) -> None:
     """Fill the memory of an output with NaN, or the largest integer: stale outputs become wrong."""
-    every = [*_held(model, own), *(leaf for _, leaf in tensors(but) if isinstance(leaf, torch.Tensor))]
+    every = [*_held(model, own), *leaves(but)]
     held = {_storage(leaf) for leaf in every}
-    for _, leaf in tensors(output):
-        if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and _storage(leaf) not in held:
+    for leaf in leaves(output):
+        if leaf.layout is torch.strided and _storage(leaf) not in held:
             # Memory of constants and files is read-only.
             exact = not (leaf.is_floating_point() or leaf.is_complex())
             most = 1 if leaf.dtype is torch.bool else torch.iinfo(leaf.dtype).max if exact else float("nan")

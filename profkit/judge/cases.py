@@ -20,7 +20,7 @@ import torch
 
 from profkit.guest.tensors import inputs
 from profkit.guest.tensors.alike import Common, whole
-from profkit.guest.tensors.compare import close, coded, identical, inexact, numbers, tensors
+from profkit.guest.tensors.compare import close, coded, equal, inexact, leaves, numbers, tensors
 
 VALUES = ("values",)
 FORMS = ("layout", "shape", "constant")
@@ -134,8 +134,7 @@ def _apart(arguments: list[Any]) -> Any:
 
 
 def _finite(answer: Any) -> bool:
-    leaves = (leaf for _, leaf in tensors(answer) if isinstance(leaf, torch.Tensor) and inexact(leaf))
-    return all(bool(numbers(leaf).isfinite().all()) for leaf in leaves)
+    return all(bool(numbers(leaf).isfinite().all()) for leaf in leaves(answer) if inexact(leaf))
 
 
 def _inside(arguments: list[Any], allowed: Domain) -> bool:
@@ -253,9 +252,7 @@ def _bounds(one: Any, again: Any) -> bool:
 
 def _same(one: Any, again: Any) -> bool:
     if isinstance(one, torch.Tensor):
-        return (
-            isinstance(again, torch.Tensor) and one.numel() > 0 and one.shape == again.shape and identical(one, again)
-        )
+        return isinstance(again, torch.Tensor) and one.numel() > 0 and equal(one, again)
     return type(one) is type(again) and bool(one == again)
 
 
@@ -348,7 +345,7 @@ def _offset(tensor: torch.Tensor) -> torch.Tensor:
 
 def _single(drawn: list[Any]) -> list[Any] | None:
     """The first row of every tensor, where all have equally many; else None."""
-    sizes = {leaf.shape[0] if leaf.dim() > 1 else 0 for _, leaf in tensors(drawn) if isinstance(leaf, torch.Tensor)}
+    sizes = {leaf.shape[0] if leaf.dim() > 1 else 0 for leaf in leaves(drawn)}
     if len(sizes) != 1 or sizes <= {0, 1}:
         return None
     single: list[Any] = inputs.mapped(inputs.clone(drawn), lambda t: t[:1].clone())

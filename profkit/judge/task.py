@@ -19,7 +19,7 @@ from profkit.guest.build import loading
 from profkit.guest.clocks import timing
 from profkit.guest.implementation import Implementation, classified
 from profkit.guest.tensors import exchange, inputs, state, weights
-from profkit.guest.tensors.compare import Verdict, close, coded, figures, form, inexact, strange, tensors
+from profkit.guest.tensors.compare import Verdict, close, coded, figures, form, inexact, leaves, strange, tensors
 from profkit.judge import cases
 from profkit.judge import guests as judge
 from profkit.judge.precision.oracle import Oracle
@@ -267,8 +267,7 @@ class Task:
             self._make_room(arguments, output)
             types: dict[str, Any] = {}
             for name, part in {"inputs": arguments, "weights": self._held_by_model(), "outputs": output}.items():
-                leaves = (leaf for _, leaf in tensors(part) if isinstance(leaf, torch.Tensor))
-                types[name] = sorted({str(leaf.dtype).removeprefix("torch.") for leaf in leaves})
+                types[name] = sorted({str(leaf.dtype).removeprefix("torch.") for leaf in leaves(part)})
             events.send("task", **types)
             events.send("inputs", tensors=inputs.described(arguments))
             least = PATIENT * (self._company.clock() - began)
@@ -396,7 +395,7 @@ class Task:
             # What the task allows, and not the detour that its reference takes.
             given = self._mine()
             task = task_type(reference.model, given, None)
-            if any(isinstance(leaf, torch.Tensor) and coded(leaf) for _, leaf in tensors(given)):
+            if any(map(coded, leaves(given))):
                 task = "fp8"
             narrow = task if task in ("fp16", "bf16", "fp8") else ""
             self.events.send("work", **work.modelled(reference.model, given, cc, narrow))

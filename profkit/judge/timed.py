@@ -18,7 +18,7 @@ from profkit.guest.build import loading
 from profkit.guest.implementation import Implementation
 from profkit.guest.subject import Data, TimedCall, set_count
 from profkit.guest.tensors import inputs, state
-from profkit.guest.tensors.compare import Verdict, tensors
+from profkit.guest.tensors.compare import Verdict, leaves, tensors
 from profkit.judge import guests as judge
 from profkit.judge.precision.bits import Precision
 from profkit.judge.precision.oracle import Case, Oracle
@@ -267,8 +267,7 @@ class Timed(Task):
     def _calls(self, sound: list[Implementation], turn: Callable[[str], None], plan: Plan) -> dict[str, Any]:
         """Timed calls of every implementation, with input sets of its own."""
         probe = self.probe
-        drawn = [one for _, one in tensors(plan.draw()) if isinstance(one, torch.Tensor)]
-        count = set_count(sum(one.untyped_storage().nbytes() for one in drawn), len(sound))
+        count = set_count(sum(one.untyped_storage().nbytes() for one in leaves(plan.draw())), len(sound))
         self.put(frozenset(self.live.live))
         calls: dict[str, Any] = {}
         for one in sound:

@@ -14,7 +14,7 @@ from profkit.errors import ProfkitError
 from profkit.guest import settings
 from profkit.guest.implementation import Implementation
 from profkit.guest.tensors import inputs, weights
-from profkit.guest.tensors.compare import Verdict, close, coded, tensors
+from profkit.guest.tensors.compare import Verdict, close, coded, leaves
 from profkit.judge import guests as judge
 from profkit.judge.cases import Trial
 from profkit.judge.precision import memory_stress
@@ -112,8 +112,7 @@ class WeightChecks(Timed):
         arguments = self.unseen()
         before = self.ask_reference(inputs.clone(arguments))
         trained = {name: held[name] for name, _ in model.named_parameters(remove_duplicate=False) if name in held}
-        shapes = [leaf.shape for _, leaf in tensors(arguments) if isinstance(leaf, torch.Tensor)]
-        longest, spent = max((size for shape in shapes for size in shape), default=0), 0.0
+        longest, spent = max((size for leaf in leaves(arguments) for size in leaf.shape), default=0), 0.0
         for like, kind, values in self._others(trained, held, longest):
             began = time.thread_time()
             answer = self._with(arguments, values) if values and spent < _PATIENCE else None

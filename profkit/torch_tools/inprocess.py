@@ -16,7 +16,7 @@ import torch
 
 from profkit.guest import facts
 from profkit.guest.subject import TimedCall
-from profkit.guest.tensors.compare import tensors
+from profkit.guest.tensors.compare import leaves
 from profkit.judge.precision.bits import Precision
 from profkit.judge.precision.oracle import Oracle
 from profkit.judge.precision.probe import task_type
@@ -92,8 +92,6 @@ def device_of(arguments: Sequence[Any], wanted: str) -> torch.device:
     """The device of the arguments; without tensors the GPU if there is one."""
     if wanted != "auto":
         return facts.choose(wanted)
-    leaves = [leaf for _, leaf in tensors(list(arguments)) if isinstance(leaf, torch.Tensor)]
-    for leaf in leaves:
-        if leaf.is_cuda:
-            return leaf.device
-    return torch.device("cpu") if leaves else facts.choose("auto")
+    given = leaves(list(arguments))
+    on_host = torch.device("cpu") if given else facts.choose("auto")
+    return next((leaf.device for leaf in given if leaf.is_cuda), on_host)

@@ -18,7 +18,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from profkit.guest.tensors.compare import tensors
+from profkit.guest.tensors.compare import leaves
 
 _PER_ELEMENT = {
     "_softmax": 5,
@@ -83,18 +83,18 @@ class FlopModel(TorchDispatchMode):  # type: ignore[misc]
         packet = func._overloadpacket
         name = packet._qualified_op_name.split("::")[-1]
         if packet in flop_registry:
-            kind = next((tensor.dtype for tensor in _tensors_in(args)), None)
+            kind = next((tensor.dtype for tensor in leaves(args)), None)
             self.flops[self._matmul_pipe(name, kind)] += flop_registry[packet](*args, **kwargs, out_val=out)
             if name == "addmm":
                 self._add(out, out.numel())
         elif name in _FREE:
             return
         elif name in _PER_ELEMENT or name in _REDUCTIONS:
-            first = next(iter(_tensors_in(args)), None)
+            first = next(iter(leaves(args)), None)
             if first is not None:
                 self._add(first, first.numel() * _PER_ELEMENT.get(name, 1))
         elif torch.Tag.pointwise in func.tags:
-            for leaf in _tensors_in((out,)):
+            for leaf in leaves(out):
                 self._add(leaf, leaf.numel())
         elif not func.is_view and name not in _SILENT:
             self.unknown.add(name)
@@ -129,21 +129,13 @@ _SILENT = {
 }
 
 
-def _tensors_in(args: Iterable[Any]) -> Iterable[torch.Tensor]:
-    for arg in args:
-        if isinstance(arg, torch.Tensor):
-            yield arg
-        elif isinstance(arg, (list, tuple)):
-            yield from _tensors_in(arg)
-
-
 def modelled(model: torch.nn.Module, inputs: list[Any], cc: str, narrow: str = "") -> dict[str, Any]:
     """Run the reference once; returns {"source", "flops": {pipe: FLOP}, "bytes", "note"}."""
     with FlopModel(cc, narrow) as counter:
         output = model(*inputs)
     state = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
-    read = _bytes([*(leaf for _, leaf in tensors(inputs)), *state])
-    written = _bytes(leaf for _, leaf in tensors(output))
+    read = _bytes([*leaves(inputs), *state])
+    written = _bytes(leaves(output))
     note = f"not in the FLOP model: {', '.join(sorted(counter.unknown))}" if counter.unknown else ""
     return {
         "source": "modelled",
@@ -174,11 +166,11 @@ def declared(module: ModuleType) -> dict[str, Any] | None:
     }
 
 
-def _bytes(found: Iterable[Any]) -> float:
+def _bytes(found: Iterable[torch.Tensor]) -> float:
     """Bytes moved for distinct tensors."""
     seen: dict[tuple[Any, ...], int] = {}
     for tensor in found:
-        if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided:
+        if tensor.layout is torch.strided:
             key = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
             seen[key] = _moved(tensor)
     return float(sum(seen.values()))

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from profkit.guest.tensors import alike, inputs, weights
-from profkit.guest.tensors.compare import identical
+from profkit.guest.tensors.compare import equal
 from profkit.judge import cases
 from profkit.judge.precision.bits import Precision
 from profkit.judge.precision.oracle import Oracle
@@ -32,7 +32,7 @@ def test_inputs_are_changed_as_others_are_and_never_by_units_in_the_last_place(d
     one, other = drawn(dtype, 24, 32), drawn(dtype, 24, 32)
     assert inputs.scalable([one, torch.randn(3)]) == [False, True]
     assert not inputs.repeated([one], [other])
-    assert identical(inputs.stirred(one.clone()), one)
+    assert equal(inputs.stirred(one.clone()), one)
     assert alike.Common([one, one], [other, other]).kept([other, one]) is not None
     assert not alike.whole(torch.full((4,), 0.5).to(dtype))
 
@@ -46,7 +46,7 @@ def test_unusual_inputs_are_tried(dtype):
     assert {"rows that are all the first", "rows in order of size", "inputs times 10"} <= found.keys()
     assert all(one.arguments[0].dtype is dtype for one in found.values())
     rows = found["rows that are all the first"].arguments[0]
-    assert identical(rows, rows[:1].expand_as(rows))
+    assert equal(rows, rows[:1].expand_as(rows))
 
 
 def test_two_numbers_in_a_byte_are_moved_and_never_computed_with():
@@ -71,7 +71,7 @@ def test_weights_of_one_byte_are_looked_at_and_drawn():
     assert set(weights.constants(model)) == {"ones"}
     live = weights.draw(model, lambda: model.ones.float() * 2, 1)
     assert live.live["ones"].dtype is torch.float8_e4m3fn
-    assert not identical(live.live["ones"], live.constructed["ones"])
+    assert not equal(live.live["ones"], live.constructed["ones"])
 
 
 def test_answers_off_codes_and_codes_as_answers_are_judged():

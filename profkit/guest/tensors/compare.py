@@ -66,11 +66,6 @@ def numbers(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.float32) if coded(tensor) else tensor
 
 
-def identical(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """torch.equal, of one-byte floats too."""
-    return bool(torch.equal(numbers(one), numbers(other)))
-
-
 def equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Equal element by element, NaN being equal to itself."""
     if one.shape != other.shape:
@@ -95,6 +90,11 @@ def tensors(output: Any, path: str = "output") -> Iterator[tuple[str, Any]]:
             yield from tensors(item, f"{path}[{index}]")
     else:
         yield path, output
+
+
+def leaves(item: Any) -> list[torch.Tensor]:
+    """The tensors in any nesting."""
+    return [leaf for _, leaf in tensors(item) if isinstance(leaf, torch.Tensor)]
 
 
 def thin(tensor: torch.Tensor, most: int = ELEMENTS) -> torch.Tensor:

@@ -24,7 +24,7 @@ import torch
 
 from profkit.guest import facts
 from profkit.guest.tensors import inputs
-from profkit.guest.tensors.compare import tensors
+from profkit.guest.tensors.compare import leaves
 from profkit.rundir.files import unwritable
 
 _SLACK = 1 << 20
@@ -40,11 +40,8 @@ def write(value: Any, file: Path, area: Area | None = None) -> None:
     """Save tensors, those on the device in the area if it has room. Raises ProfkitError."""
     if area is not None and 0 < size_of(value, area.device) <= area.left:
         value = area.put(value)
-    size = sum(
-        leaf.untyped_storage().nbytes()
-        for _, leaf in tensors(value)
-        if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and leaf.device.type != "meta"
-    )
+    dense = [leaf for leaf in leaves(value) if leaf.layout is torch.strided and not leaf.is_meta]
+    size = sum(leaf.untyped_storage().nbytes() for leaf in dense)
     free = shutil.disk_usage(file.parent).free
     if size + _SLACK > free:
         room = f"{size / 1e9:.3g} GB are to be handed over and {free / 1e9:.3g} GB are free"
@@ -208,10 +205,10 @@ def give_back(free: Callable[[torch.Tensor], None]) -> int:
 
 def size_of(value: Any, device: torch.device) -> int:
     """Bytes that `put` needs for a value; 0 where it cannot go this way."""
-    leaves = [leaf for _, leaf in tensors(value) if isinstance(leaf, torch.Tensor) and leaf.device.type == device.type]
-    if not all(_dense(leaf) for leaf in leaves):
+    here = [leaf for leaf in leaves(value) if leaf.device.type == device.type]
+    if not all(map(_dense, here)):
         return 0
-    return sum(_round(_extent(leaf)[1] * leaf.element_size()) for leaf in leaves)
+    return sum(_round(_extent(leaf)[1] * leaf.element_size()) for leaf in here)
 
 
 def _dense(tensor: torch.Tensor) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 import torch
 
-from profkit.guest.tensors.compare import coded, identical, inexact, numbers, packed, tensors
+from profkit.guest.tensors.compare import coded, equal, inexact, leaves, numbers, packed, tensors
 
 _CHANCE = torch.default_generator
 STIRRED = 64.0
@@ -44,10 +44,8 @@ def scalable(arguments: Any) -> list[bool]:
 
 def repeated(one: Any, other: Any) -> bool:
     """Whether two draws are equal in every tensor, and one of them could be multiplied."""
-    pairs = [
-        (a, b) for (_, a), (_, b) in zip(tensors(one), tensors(other), strict=False) if isinstance(a, torch.Tensor)
-    ]
-    same = all(isinstance(b, torch.Tensor) and a.shape == b.shape and identical(a, b) for a, b in pairs)
+    pairs = zip(tensors(one), tensors(other), strict=False)
+    same = all(isinstance(b, torch.Tensor) and equal(a, b) for (_, a), (_, b) in pairs if isinstance(a, torch.Tensor))
     return same and any(scalable(one))
 
 
@@ -65,7 +63,7 @@ def vary(arguments: Any, seed: int, *, move: bool) -> None:
 
 def floating(item: Any) -> list[torch.Tensor]:
     """The floating tensors in any nesting."""
-    return [leaf for _, leaf in tensors(item) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
+    return [leaf for leaf in leaves(item) if leaf.is_floating_point()]
 
 
 def to_device(item: Any, device: torch.device) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from profkit.guest.tensors.compare import numbers, rms, tensors
+from profkit.guest.tensors.compare import equal, leaves, numbers, rms, tensors
 
 _SHARES = (1.0, 0.25, 0.0625)
 """Shares of the change to try, until the answer stays steady."""
@@ -103,8 +103,7 @@ def by_another_seed(model: Any, again: Callable[[], Any]) -> frozenset[str]:
 
 def too_many(model: torch.nn.Module) -> bool:
     """Whether a model is too large to be held twice."""
-    held = (one for one in model.state_dict().values() if isinstance(one, torch.Tensor) and not is_lazy(one))
-    return int(sum(one.numel() for one in held)) > _LARGEST
+    return bool(sum(one.numel() for one in leaves(model.state_dict()) if not is_lazy(one)) > _LARGEST)
 
 
 def _regular(tensor: torch.Tensor) -> bool:
@@ -133,18 +132,15 @@ def _drawn(
     chance: torch.Generator,
     bold: Collection[str],
 ) -> dict[str, torch.Tensor]:
-    """Fresh values, one for tensors that alias each other. bold: names that may be enlarged."""
-    found: dict[str, torch.Tensor] = {}
-    at: dict[tuple[int, torch.Size], torch.Tensor] = {}
-    for name, tensor in state.items():
-        key = (tensor.data_ptr(), tensor.shape)
-        if key not in at:
-            old = constructed[name].to("cpu", torch.float32)
-            wanted = name in bold or constant(old)
-            new = old + share * (_values(name, old, chance, name in bold) - old) if wanted else old
-            at[key] = new.to(tensor.device, tensor.dtype)
-        found[name] = at[key]
-    return found
+    """Fresh values. bold: names that may be enlarged."""
+
+    def drawn(name: str, tensor: torch.Tensor) -> torch.Tensor:
+        old = constructed[name].to("cpu", torch.float32)
+        wanted = name in bold or constant(old)
+        new = old + share * (_values(name, old, chance, name in bold) - old) if wanted else old
+        return new.to(tensor.device, tensor.dtype)
+
+    return _each(state, drawn)
 
 
 def _values(name: str, old: torch.Tensor, chance: torch.Generator, bold: bool) -> torch.Tensor:
@@ -232,7 +228,7 @@ def _plain(tensor: Any) -> bool:
 
 def alike(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two tensors have the same shape and numbers, in any type and place."""
-    return one.shape == other.shape and bool(torch.equal(one.detach().double().cpu(), other.detach().double().cpu()))
+    return equal(one.detach().double().cpu(), other.detach().double().cpu())
 
 
 def _free(model: Any, taken: Collection[str]) -> list[int]:
@@ -242,7 +238,7 @@ def _free(model: Any, taken: Collection[str]) -> list[int]:
     for holder in model.modules() if module else [model]:
         # Registered tensors are in the state already.
         free += [one for name, one in getattr(holder, "__dict__", {}).items() if name not in _REGISTERED]
-    return [one.numel() for _, one in tensors(free) if isinstance(one, torch.Tensor) and not is_lazy(one)]
+    return [one.numel() for one in leaves(free) if not is_lazy(one)]
 
 
 _REGISTERED = ("_parameters", "_buffers", "_modules")
@@ -252,12 +248,8 @@ def changeable(model: Any, live: Collection[str]) -> list[str]:
     """Names, aliases included, of a model's floating parameters and redrawn tensors."""
     if not isinstance(model, torch.nn.Module):
         return []
-    found = []
-    for name, tensor in model.state_dict(keep_vars=True).items():
-        wanted = isinstance(tensor, torch.nn.Parameter) or name in live
-        if wanted and _plain(tensor):
-            found.append(name)
-    return found
+    state = model.state_dict(keep_vars=True).items()
+    return [name for name, one in state if (isinstance(one, torch.nn.Parameter) or name in live) and _plain(one)]
 
 
 def moved(model: Any, names: Collection[str]) -> dict[str, torch.Tensor]:
@@ -266,34 +258,35 @@ def moved(model: Any, names: Collection[str]) -> dict[str, torch.Tensor]:
     Zeros stay, as the padding row of a table does in training.
     """
 
-    def update(value: torch.Tensor) -> torch.Tensor:
+    def update(_: str, value: torch.Tensor) -> torch.Tensor:
         new = value.clone()
         new[value != 0] = value[value != 0].roll(1) * 0.5
         return new
 
-    return _each(model, names, update)
+    return _each({name: one for name, one in model.state_dict().items() if name in names}, update)
 
 
 def unlike(model: Any, names: Collection[str], seed: int, *, signs: bool) -> dict[str, torch.Tensor]:
     """These weights scaled at random by 0.5 to 1.5, and with `signs` half of them negated."""
     chance = torch.Generator().manual_seed(seed)
 
-    def scale(value: torch.Tensor) -> torch.Tensor:
+    def scale(_: str, value: torch.Tensor) -> torch.Tensor:
         factor = 0.5 + torch.rand(value.shape, generator=chance)
         turned = torch.rand(value.shape, generator=chance) < 0.5
         return value * torch.where(turned & signs, -factor, factor).to(value)
 
-    return _each(model, names, scale)
+    return _each({name: one for name, one in model.state_dict().items() if name in names}, scale)
 
 
 def _each(
-    model: Any, names: Collection[str], change: Callable[[torch.Tensor], torch.Tensor]
+    state: Mapping[str, torch.Tensor], change: Callable[[str, torch.Tensor], torch.Tensor]
 ) -> dict[str, torch.Tensor]:
-    """These tensors of a model changed; aliases of one tensor share one value."""
-    state = {name: value for name, value in model.state_dict().items() if name in names}
-    once = {(value.data_ptr(), value.shape): value for value in state.values()}
-    new = {key: change(value) for key, value in once.items()}
-    return {name: new[value.data_ptr(), value.shape] for name, value in state.items()}
+    """These tensors changed; aliases of one tensor share one value."""
+    new: dict[tuple[int, torch.Size], torch.Tensor] = {}
+    for name, one in state.items():
+        key = one.data_ptr(), one.shape
+        new[key] = new[key] if key in new else change(name, one)
+    return {name: new[one.data_ptr(), one.shape] for name, one in state.items()}
 
 
 def near(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from profkit.guest import settings
 from profkit.guest.tensors import inputs
-from profkit.guest.tensors.compare import close, coded, same, tensors, thin
+from profkit.guest.tensors.compare import close, coded, leaves, same, tensors, thin
 from profkit.judge.cases import Trial
 from profkit.judge.precision.bits import BORDERS, Precision
 from profkit.judge.precision.oracle import Oracle
@@ -135,8 +135,8 @@ def probe(
             if name == "zeros":
                 break  # so is every part of an answer
         elif name == OTHERS and len(bits) > 1:
-            leaves = dict(tensors(answer))
-            still = [where for where in right if isinstance(leaves[where], torch.Tensor) and where not in known.noise]
+            every = dict(tensors(answer))
+            still = [where for where in right if isinstance(every[where], torch.Tensor) and where not in known.noise]
     if known.noise and len(known.noise) == len(list(tensors(answer))):
         passing = ["rounding noise"]
     return replace(found, passing=passing, still=still)
@@ -220,8 +220,9 @@ def _passed_through(arguments: list[Any], answer: Any) -> torch.Tensor | None:
     (_, only), *more = tensors(answer)
     if more or not isinstance(only, torch.Tensor):
         return None
-    given = (leaf for _, leaf in tensors(arguments) if isinstance(leaf, torch.Tensor))
-    return next((thin(leaf) for leaf in given if (leaf.shape, leaf.dtype) == (only.shape, only.dtype)), None)
+    return next(
+        (thin(leaf) for leaf in leaves(arguments) if (leaf.shape, leaf.dtype) == (only.shape, only.dtype)), None
+    )
 
 
 def _generators() -> list[Any]:

@@ -11,7 +11,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from profkit.guest.tensors import inputs
-from profkit.guest.tensors.compare import CHUNK, Left, coded, inexact, tensors
+from profkit.guest.tensors.compare import CHUNK, Left, coded, inexact, leaves
 
 _FINE = 2.0**-16
 """Step above which one-byte codes are moved too."""
@@ -125,7 +125,7 @@ def _leaves(item: Any) -> Iterator[torch.Tensor]:
     if isinstance(item, torch.Tensor):
         yield item
     elif type(item) in (list, tuple, dict):
-        yield from (leaf for _, leaf in tensors(item) if isinstance(leaf, torch.Tensor))
+        yield from leaves(item)
 
 
 @contextlib.contextmanager
