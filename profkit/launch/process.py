@@ -265,8 +265,7 @@ class Meter:
         now = time.monotonic()
         if self._most and now >= self._next:
             self._next = now + _METER_TICK
-            # The leader is the warden.
-            found = sum(map(_memory, _family(self._leader) - {self._leader}))
+            found = sum(map(_memory, waiting.descendants(self._leader)))
             self.over = found if found > self._most else 0
         return bool(self.over)
 
@@ -290,40 +289,28 @@ def kill_session(leader: int, *, grace: float = _GRACE, mark: str = "") -> None:
     for name, pause in (*steps, (signal.SIGKILL, 2.0)):
         family |= _family(leader, mark)
         # The warden goes last: whatever is orphaned until then becomes its child, and is found.
-        alive = [pid for pid in sorted(family, key=lambda pid: pid == leader) if _signal(pid, name)]
+        alive = [pid for pid in sorted(family, key=lambda pid: pid == leader) if _running(pid)]
         if not alive:
             return
+        for pid in alive:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, name)
         end = time.monotonic() + pause
         while time.monotonic() < end and any(_running(pid) for pid in family):
             time.sleep(_TICK)
-
-
-def _signal(pid: int, number: signal.Signals) -> bool:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if _running(pid):
-            os.kill(pid, number)
-            return True
-    return False
 
 
 def _running(pid: int) -> bool:
     return waiting.state_of(pid) not in ("", psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
-def _family(leader: int, mark: str = "") -> set[int]:
+def _family(leader: int, mark: str) -> set[int]:
     """Processes of the leader's session or with this mark, and all descendants."""
-    table: dict[int, tuple[int, int]] = {}
-    wanted: set[int] = set()
-    for one in psutil.process_iter(["ppid"]):
+    found: set[int] = set()
+    for one in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            table[one.pid] = one.info["ppid"], os.getsid(one.pid)
-            if mark and one.pid != os.getpid() and one.environ().get(FAMILY) == mark:
-                wanted.add(one.pid)
-    # A leader that is gone may have left its number to a stranger, who leads another session.
-    wanted |= {leader} if leader in table and table[leader][1] == leader else set()
-    grown = True
-    while grown:
-        more = {pid for pid, (parent, session) in table.items() if session == leader or parent in wanted}
-        grown = not more <= wanted
-        wanted |= more
-    return wanted
+            # A leader that is gone may have left its number to a stranger, who leads another session.
+            marked = mark and one.pid != os.getpid() and one.environ().get(FAMILY) == mark
+            if os.getsid(one.pid) == leader or marked:
+                found |= {one.pid, *waiting.descendants(one.pid)}
+    return found

@@ -23,11 +23,16 @@ class Kind:
     title: str
     variable: str
     places: tuple[str, ...]
-    fix: str
+    besides: str = ""
 
     @property
     def missing(self) -> str:
         return f"{self.title} was not found"
+
+    @property
+    def fix(self) -> str:
+        toolkit = f"install {self.title.partition(' (')[0]} (part of the CUDA toolkit) and put its folder on PATH"
+        return f"{toolkit}, or set {self.variable}=/path/to/{self.name}{self.besides}"
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,6 @@ NCU = Kind(
     "Nsight Compute (ncu)",
     "PROFKIT_NCU",
     ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu"),
-    "install Nsight Compute (part of the CUDA toolkit) and put its folder on PATH, or set PROFKIT_NCU=/path/to/ncu",
 )
 NSYS = Kind(
     "nsys",
@@ -58,16 +62,13 @@ NSYS = Kind(
         "/opt/nvidia/nsight-systems/**/bin/nsys",
         "/opt/nvidia/nsight-systems-cli/**/bin/nsys",
     ),
-    "install Nsight Systems (part of the CUDA toolkit) and put its folder on PATH, or set PROFKIT_NSYS=/path/to/nsys; "
-    "a Python program can be traced without it",
+    "; a Python program can be traced without it",
 )
 SANITIZER = Kind(
     "compute-sanitizer",
     "compute-sanitizer",
     "PROFKIT_SANITIZER",
     ("/usr/local/cuda/bin/compute-sanitizer", "/usr/local/cuda/compute-sanitizer/compute-sanitizer"),
-    "install compute-sanitizer (part of the CUDA toolkit) and put its folder on PATH, or set "
-    "PROFKIT_SANITIZER=/path/to/compute-sanitizer",
 )
 
 

@@ -15,6 +15,8 @@ from profkit.vendor.nvidia import nvml
 
 _WARM_SECONDS = {"cuda": 0.03, "cpu": 0.1}
 _MAX_HOLD = 0.02
+_CYCLES = 2.0e9
+"""A second of torch.cuda._sleep."""
 
 
 class CudaClock(Clock):
@@ -37,7 +39,6 @@ class CudaClock(Clock):
         self._buffer = torch.ones(self.flush_bytes // 4, dtype=torch.int32, device=device) if cold else None
         self._hold: dict[int, float] = {}
         self._misses: dict[int, int] = {}
-        self._rate = 2.0e9
         self._reset_persisting = _persisting_reset()
 
     def warm_up(self, call: Call) -> int:
@@ -58,7 +59,12 @@ class CudaClock(Clock):
         start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         key = id(call)
         held = self._misses.get(key, 0) < self._TRIES
-        self._prepare(key if held else None)
+        torch.cuda.synchronize(self._device)
+        if self._buffer is not None:
+            self._reset_persisting()
+            self._buffer.max()
+        # The spin marks the begin for CUPTI, even where nothing can be held.
+        torch.cuda._sleep(int(self._hold.get(key, 100e-6) * _CYCLES) if held else 1)
         began = perf_counter()
         start.record()
         call()
@@ -74,15 +80,6 @@ class CudaClock(Clock):
             if self._misses[key] == self._TRIES:
                 self.note += "; one call waits for the device itself, so its launch cost is inside"
         return start.elapsed_time(stop) * 1e-3, host, sound
-
-    def _prepare(self, hold: int | None) -> None:
-        """Device idle, L2 in the wanted state, and the queue held for the call of that key."""
-        torch.cuda.synchronize(self._device)
-        if self._buffer is not None:
-            self._reset_persisting()
-            self._buffer.max()
-        # The spin marks the begin for CUPTI, even where nothing can be held.
-        torch.cuda._sleep(int(self._hold.get(hold, 100e-6) * self._rate) if hold is not None else 1)
 
     def state(self) -> Mapping[str, float]:
         return telemetry(self._device)
