@@ -111,8 +111,7 @@ class Session(WeightChecks):
         # On a GPU that others use too nothing that is measured in passing would be a peak.
         beside = self.device.type != "cpu" and (self._job.door or self._job.shared)
         if not (again or beside or cache.ceilings(facts.device_facts(self.device)).exists()):
-            self.events.phase("ceilings")
-            ceilings.send(self.events)
+            ceilings.send(self.events, self.device)
 
     def _load(self) -> list[Implementation] | None:
         """The candidates that could be built; None when the reference could not."""

@@ -8,18 +8,22 @@ from dataclasses import asdict
 from pathlib import Path
 
 import msgspec
+import torch
 
 from profkit.guest import facts
 from profkit.launch.protocol import Events
 from roofline import measure
+from roofline.errors import RooflineError
 
 
-def send(events: Events) -> None:
-    """Measure this CPU's ceilings in this process, with the same threads."""
+def send(events: Events, device: torch.device) -> None:
+    """Measure this device's ceilings in this process, of a CPU with the same threads."""
+    events.phase("ceilings")
     try:
-        events.send("ceilings", ceilings=msgspec.to_builtins(measure.measure_cpu()))
-    except (RuntimeError, MemoryError) as error:
-        what = "the ceilings of this CPU could not be measured"
+        found = measure.measure_cpu() if device.type == "cpu" else measure.measure_gpu(device.index or 0)[1]
+        events.send("ceilings", ceilings=msgspec.to_builtins(found))
+    except (RooflineError, RuntimeError, MemoryError) as error:
+        what = "the ceilings of this device could not be measured"
         events.send("caveat", what=what, how_much=str(error), fix="")
 
 

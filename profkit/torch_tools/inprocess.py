@@ -66,7 +66,7 @@ def measure(functions: Mapping[str, Callable[..., Any]], arguments: Sequence[Any
     calls = {name: cast(TimedCall, Repeated(functions[name], arguments)) for name in right}
     out.send("timing", **engine.time_all(job, calls, device, out, lambda _: None))
     if device.type == "cpu" and not cache.ceilings(found).exists():
-        ceilings.send(out)
+        ceilings.send(out, device)
     out.send("done")
 
 
