@@ -90,11 +90,7 @@ GOOD = solution("returns-it", RETURNING, destination_passing_style=False, beside
 SOLUTIONS = [
     GOOD,
     solution("writes", WRITING, "kernel.py::go"),
-    solution(
-        "ignores_weight",
-        WRITING.replace("norm_weight, eps))", "None, eps))"),
-        "kernel.py::go",
-    ),
+    solution("ignores_weight", WRITING.replace("norm_weight, eps))", "None, eps))"), "kernel.py::go"),
 ]
 
 
@@ -112,60 +108,31 @@ def folder(tmp_path):
 @pytest.fixture
 def traces(tmp_path):
     root = tmp_path / "trace-set"
-    plain = {key: value for key, value in DEFINITION.items() if key != "custom_inputs_entrypoint"}
-    axes = {"T": {"type": "var"}, "H": {"type": "const", "value": 16}}
-    inputs = {"x": {"shape": ["T", "H"], "dtype": "float16"}, "eps": {"shape": None, "dtype": "float32"}}
-    reference = "import torch\n\ndef run(x, eps):\n    return torch.relu(x) + eps\n"
-    outputs = {"y": {"shape": ["T", "H"], "dtype": "float16"}}
-    definition = plain | {
+    definition = {key: value for key, value in DEFINITION.items() if key != "custom_inputs_entrypoint"} | {
         "name": "relu_h16",
-        "axes": axes,
-        "inputs": inputs,
-        "outputs": outputs,
-        "reference": reference,
+        "axes": {"T": {"type": "var"}, "H": {"type": "const", "value": 16}},
+        "inputs": {"x": {"shape": ["T", "H"], "dtype": "float16"}, "eps": {"shape": None, "dtype": "float32"}},
+        "outputs": {"y": {"shape": ["T", "H"], "dtype": "float16"}},
+        "reference": "import torch\n\ndef run(x, eps):\n    return torch.relu(x) + eps\n",
     }
-    spec = {"language": "python", "target_hardware": ["cpu"], "entry_point": "main.py::run"}
     content = "def run(x, eps, y):\n    y[...] = x.clamp_min(0) + eps\n"
-    good = {
-        "name": "clamp",
-        "definition": "relu_h16",
-        "author": "a",
-        "spec": spec,
-        "sources": [{"path": "main.py", "content": content}],
-    }
-    cuda = good | {
-        "name": "ffi",
-        "spec": spec | {"language": "cuda", "entry_point": "k.cu::run"},
-        "sources": [{"path": "k.cu", "content": "//"}],
-    }
-    inputs_of = {"x": {"type": "random"}, "eps": {"type": "scalar", "value": 0.5}}
-    lost = {"x": {"type": "safetensors", "path": "blob/x.safetensors", "tensor_key": "x"}} | inputs_of | {}
-    lost["x"] = {"type": "safetensors", "path": "blob/x.safetensors", "tensor_key": "x"}
+    good = solution("clamp", content, "main.py::run", "relu_h16")
+    good["spec"] = {"language": "python", "target_hardware": ["cpu"], "entry_point": "main.py::run"}
+    cuda = solution("ffi", "//", "k.cu::run", "relu_h16")
+    cuda["spec"] = {"language": "cuda", "target_hardware": ["cpu"], "entry_point": "k.cu::run"}
+    inputs = {"x": {"type": "random"}, "eps": {"type": "scalar", "value": 0.5}}
+    lost = inputs | {"x": {"type": "safetensors", "path": "blob/x.safetensors", "tensor_key": "x"}}
     rows = [
-        {
-            "definition": "relu_h16",
-            "solution": None,
-            "workload": {"uuid": "w1", "axes": {"T": 64}, "inputs": inputs_of},
-            "evaluation": None,
-        },
-        {
-            "definition": "relu_h16",
-            "solution": None,
-            "workload": {"uuid": "w2", "axes": {"T": 8}, "inputs": lost},
-            "evaluation": None,
-        },
-        {
-            "definition": "other",
-            "solution": None,
-            "workload": {"uuid": "w3", "axes": {}, "inputs": {}},
-            "evaluation": None,
-        },
+        {"definition": name, "solution": None, "evaluation": None}
+        | {"workload": {"uuid": uuid, "axes": axes, "inputs": given}}
+        for name, uuid, axes, given in (
+            ("relu_h16", "w1", {"T": 64}, inputs),
+            ("relu_h16", "w2", {"T": 8}, lost),
+            ("other", "w3", {}, {}),
+        )
     ]
-    evaluation = {
-        "status": "PASSED",
-        "environment": {"hardware": "NVIDIA_H100", "libs": {}},
-        "performance": {"latency_ms": 1.0, "reference_latency_ms": 2.0, "speedup_factor": 2.0},
-    }
+    times = {"latency_ms": 1.0, "reference_latency_ms": 2.0, "speedup_factor": 2.0}
+    evaluation = {"status": "PASSED", "environment": {"hardware": "NVIDIA_H100", "libs": {}}, "performance": times}
     for kind in ("definitions/act", "workloads/act", "solutions/a/act", "traces/act"):
         (root / kind).mkdir(parents=True)
     (root / "definitions/act/relu_h16.json").write_text(json.dumps(definition))

@@ -79,6 +79,8 @@ def test_an_import_that_found_no_room_leaves_nothing_and_works_again(tmp_path, m
             import_files([export], tmp_path / "run")
     assert not (tmp_path / "run").exists()
     assert import_files([export], tmp_path / "run").run.manifest.status == "done"
+    with pytest.raises(ProfkitError, match="exists"):
+        import_files([export], tmp_path / "run")
 
 
 def test_runs_of_trtexec_in_one_page_are_ranges_that_compare(tmp_path, capsys):
@@ -93,12 +95,13 @@ def test_runs_of_trtexec_in_one_page_are_ranges_that_compare(tmp_path, capsys):
     assert "0.25x" in capsys.readouterr().out
 
 
-def test_a_file_is_parsed_once_for_import_and_report(tmp_path, monkeypatch):
+def test_a_file_is_parsed_once_for_import_and_report(tmp_path, monkeypatch, capsys):
     parsed = []
     launches = Cells.launches
     monkeypatch.setattr(Cells, "launches", lambda self: parsed.append(1) or launches(self))
-    assert invoke(["import", str(NCU), "-q", "-o", str(tmp_path / "run")]) == 0
+    assert invoke(["import", str(NCU), "-q", "--json", "-o", str(tmp_path / "run")]) == 0
     assert parsed == [1]
+    assert json.loads(capsys.readouterr().out)["schema"] == "profkit-metrics/1"
 
 
 @pytest.mark.parametrize(
@@ -252,16 +255,8 @@ def test_a_report_without_kernels_is_kept_beside_the_others(tmp_path, sqlite):
 
 def test_an_unreadable_file_costs_itself_alone(tmp_path, capsys):
     (tmp_path / "broken.csv").write_text(NCU.read_text()[:-40])
-    line = [
-        "import",
-        str(NCU),
-        str(tmp_path / "broken.csv"),
-        str(tmp_path / "none.csv"),
-        "-q",
-        "-o",
-        str(tmp_path / "run"),
-    ]
-    assert invoke(line) == 2
+    files = [NCU, tmp_path / "broken.csv", tmp_path / "none.csv"]
+    assert invoke(["import", *map(str, files), "-q", "-o", str(tmp_path / "run")]) == 2
     shown = capsys.readouterr()
     assert re.search(r"broken\.csv, line \d+", shown.err)
     assert "fix:" in shown.err
@@ -287,12 +282,6 @@ def test_partial_reads_to_the_last_whole_row_with_a_caveat(tmp_path):
     assert any("breaks off" in caveat.what for caveat in run.analysis.caveats)
 
 
-def test_a_run_is_never_overwritten(tmp_path):
-    import_files([NCU], tmp_path / "run")
-    with pytest.raises(ProfkitError, match="exists"):
-        import_files([NCU], tmp_path / "run")
-
-
 def test_devices_do_not_mix(tmp_path, ops):
     other = sqlite_export(tmp_path / "t4.sqlite", ops, [], Base(devices=("Tesla T4",)))
     found = import_files([NCU, other], tmp_path / "run")
@@ -313,11 +302,6 @@ def test_without_a_name_it_goes_below_the_runs_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = Study(import_files([NCU]).run)
     assert run.path.parent == Path("profkit-runs/h200_default")
-
-
-def test_json_is_one_document(tmp_path, capsys):
-    assert invoke(["import", str(NCU), "-q", "--json", "-o", str(tmp_path / "run")]) == 0
-    assert json.loads(capsys.readouterr().out)["schema"] == "profkit-metrics/1"
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="recorded exports are not here")

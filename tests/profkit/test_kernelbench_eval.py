@@ -56,17 +56,8 @@ def place(tmp_path_factory):
     patch = pytest.MonkeyPatch()
     patch.setenv("PROFKIT_CACHE", str(root / "cache"))
     options = [
-        "--level",
-        "1",
-        "--device",
-        "cpu",
-        "--trials",
-        "2",
-        "--budget",
-        "0.2",
-        "--runs",
+        *["--level", "1", "--device", "cpu", "--trials", "2", "--budget", "0.2", "-q", "--runs"],
         str(root / "pr"),
-        "-q",
     ]
     yield root, run, options
     patch.undo()
@@ -84,11 +75,7 @@ def test_eval_writes_the_official_file_and_resumes_by_sample(place, capsys):
     assert command.main([*arguments, "--k", "1,2"], standalone_mode=False) == 1
     rows = read_results(run / "eval_results.json")["1"]
     assert rows[0] == first
-    assert [(row["compiled"], row["correctness"]) for row in rows] == [
-        (True, True),
-        (True, False),
-        (False, False),
-    ]
+    assert [(row["compiled"], row["correctness"]) for row in rows] == [(True, True), (True, False), (False, False)]
     good, wrong, broken = rows
     assert good["runtime"] == good["runtime_stats"]["mean"] > 0
     assert good["metadata"]["correctness_trials"] == "(2 / 2)"
@@ -101,6 +88,9 @@ def test_eval_writes_the_official_file_and_resumes_by_sample(place, capsys):
     passes = json.loads((run / "pass_at_k_results.json").read_text())
     assert passes["averages"]["avg_pass@1"] == pytest.approx(1 / 3)
     assert "problem 1 sample 1" in capsys.readouterr().out
+    there = open_run(good["metadata"]["profkit"]["run"])
+    assert {"reference.py", "candidate.py"} <= {file.name for file in there.path.iterdir()}
+    assert Path(there.manifest.sample.path) == there.path
 
 
 def test_baseline_then_analyze(place, capsys):
@@ -116,17 +106,7 @@ def test_baseline_then_analyze(place, capsys):
     if not (run / "eval_results.json").exists():
         pytest.skip("the evaluation did not run")
     capsys.readouterr()
-    arguments = [
-        "analyze",
-        str(run),
-        "--baseline",
-        str(file),
-        "--level",
-        "1",
-        "--problems",
-        str(root),
-        "--json",
-    ]
+    arguments = ["analyze", str(run), "--baseline", str(file), "--level", "1", "--problems", str(root), "--json"]
     code = command.main(arguments, standalone_mode=False)
     document = json.loads(capsys.readouterr().out)
     assert document["baseline"]["checked"] == 1
@@ -162,11 +142,3 @@ def test_another_level_in_the_same_run_is_refused(place):
     with pytest.raises(ProfkitError, match="has results of level 1"):
         command.main(arguments, standalone_mode=False)
     assert (run / "eval_results.json").read_bytes() == before
-
-
-def test_what_is_measured_lies_in_its_run(place):
-    _, run, _ = place
-    row = read_results(run / "eval_results.json")["1"][0]
-    there = open_run(row["metadata"]["profkit"]["run"])
-    assert {"reference.py", "candidate.py"} <= {file.name for file in there.path.iterdir()}
-    assert Path(there.manifest.sample.path) == there.path

@@ -49,16 +49,7 @@ def place(tmp_path, monkeypatch):
     for sample, text in enumerate((GOOD, TILED)):
         (run / f"level_1_problem_7_sample_{sample}_kernel.py").write_text(text)
     options = [
-        "--level",
-        "1",
-        "--device",
-        "cpu",
-        "--trials",
-        "2",
-        "--budget",
-        "0.1",
-        "-q",
-        "--runs",
+        *["--level", "1", "--device", "cpu", "--trials", "2", "--budget", "0.1", "-q", "--runs"],
         str(tmp_path / "pr"),
     ]
     return tmp_path, run, options
@@ -79,11 +70,8 @@ def test_bf16_casts_what_is_floating_on_both_sides_and_nothing_else(place):
     assert (own["precision"], own["backend"], own["reduced_precision"]) == ("bf16", "torch", None)
     manifest = open_study(own["run"]).manifest
     assert manifest.precision == "bf16"
-    assert manifest.task == {
-        "inputs": ["bfloat16", "bool", "int64"],
-        "weights": ["bfloat16"],
-        "outputs": ["bfloat16"],
-    }
+    inputs = ["bfloat16", "bool", "int64"]
+    assert manifest.task == {"inputs": inputs, "weights": ["bfloat16"], "outputs": ["bfloat16"]}
     assert all(check.precision == "bf16" for check in manifest.candidates[0].checks)
     differences = rows[0]["metadata"]
     assert len(differences["max_difference"]) == len(differences["avg_difference"]) == 2
@@ -100,11 +88,7 @@ def test_a_backend_that_is_not_installed_is_said(place, capsys):
     assert [row["sample_id"] for row in rows] == [1]
     assert rows[0]["compiled"] is False
     assert rows[0]["metadata"]["compilation_error"] == "tilelang is not installed: pip install tilelang"
-    assert rows[0]["metadata"]["profkit"] == {
-        "level": 1,
-        "status": "not-installed",
-        "backend": "tilelang",
-    }
+    assert rows[0]["metadata"]["profkit"] == {"level": 1, "status": "not-installed", "backend": "tilelang"}
     assert "tilelang is not installed" in capsys.readouterr().out
 
 

@@ -150,18 +150,8 @@ def test_ncu_times_are_put_to_their_kernels(tmp_path, monkeypatch):
     names = ["spin_kernel", *["a", "b"] * court.CALLS, "spin_kernel", *["a"] * court.CALLS, "spin_kernel"]
 
     def run(argv, **_):
-        head = [
-            "ID",
-            "Process ID",
-            "Process Name",
-            "Kernel Name",
-            "Context",
-            "Stream",
-            "Block Size",
-            "Grid Size",
-            "Device",
-            "CC",
-        ]
+        head = [*("ID", "Process ID", "Process Name", "Kernel Name", "Context", "Stream"), *("Block Size", "Grid Size")]
+        head += ["Device", "CC"]
         with Path(argv[argv.index("--log-file") + 1]).open("w", newline="") as stream:
             table = csv.writer(stream, quoting=csv.QUOTE_ALL)
             table.writerows([[*head, "gpu__time_duration.sum"], [*[""] * len(head), "ns"]])
