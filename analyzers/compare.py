@@ -13,6 +13,7 @@ import msgspec
 from analyzers.errors import AnalyzeError
 from analyzers.records import number, plain
 from analyzers.verdicts.speedup import FORMULAS, speedup, word
+from analyzers.verdicts.verdict import PACED
 from collectors.caveat import Caveat, unique
 
 NAN = math.nan
@@ -68,7 +69,7 @@ OTHER_TASK = "other-task"
 
 @dataclass(frozen=True)
 class Step:
-    """Measured implementation: row of Analysis.impls, longest kernel, run facts, file hashes."""
+    """Measured implementation: row of Analysis.impls, longest kernel, run facts, file hashes; `run` it is of."""
 
     label: str
     impl: str
@@ -76,6 +77,7 @@ class Step:
     kernel: Mapping[str, Any] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    run: str = ""
 
     @property
     def main(self) -> str:
@@ -88,6 +90,20 @@ class Step:
     def time_beside(self, other: Step) -> float:
         """Seconds of a launch where both are sums over launches of one kernel, else of a call."""
         return self.number("time") / (self.number("kernels") if self.counted_unlike(other) else 1.0)
+
+    def ratio_to(self, other: Step) -> tuple[float, float, float]:
+        """Speed-up over `other` with its interval: to the reference of the same run that run's own, of paired rounds."""
+        if self.judged_against(other):
+            return self.number("speedup"), self.number("speedup_low"), self.number("speedup_high")
+        # Of intervals that ignore that rounds were interleaved: wider, never narrower.
+        low = other.number("time_low") / self.number("time_high")
+        high = other.number("time_high") / self.number("time_low")
+        return speedup(other.time_beside(self), self.time_beside(other)), low, high
+
+    def judged_against(self, other: Step) -> bool:
+        """Whether `other` is the reference over which the run of both has a speed-up."""
+        own = self.run == other.run != "" and self.number("speedup_low") > 0
+        return own and other.row.get("verdict") == "reference" != self.row.get("verdict")
 
     def counted_unlike(self, other: Step) -> bool:
         """Whether both are untimed launches of one kernel in different numbers."""
@@ -109,8 +125,7 @@ class Moved:
 class Rung:
     """Step of a ladder against the one before (`step_*`) and the first (`total`): old / new.
 
-    `low`, `high`: interval of `step` from the intervals of both medians. `kernel`: the longest; `moved` needs the same
-    one.
+    `low`, `high`: interval of `step`. `kernel`: the longest; `moved` needs the same one.
     """
 
     label: str
@@ -177,14 +192,13 @@ def compare(steps: Sequence[Step], threshold: float = 0.01) -> Ladder:
 
 def _rung(step: Step, before: Step | None, first: Step, threshold: float) -> Rung:
     time = step.number("time")
-    ratio = low = high = NAN
+    ratio, low, high = NAN, NAN, NAN
     verdict, changed, moved = "", (), ()  # type: tuple[str, tuple[str, ...], tuple[Moved, ...]]
     if before is not None:
-        ratio = speedup(before.time_beside(step), step.time_beside(before))
-        low = before.number("time_low") / step.number("time_high")
-        high = before.number("time_high") / step.number("time_low")
-        # Of an interval that ignores that rounds were interleaved: wider, never narrower.
-        verdict = OTHER_TASK if _other_task(before, step) else word(low, high, threshold)
+        ratio, low, high = step.ratio_to(before)
+        known = str(step.row.get("verdict", "")) if step.judged_against(before) else ""
+        sure = known if known in (*PACED, "inconclusive") else word(low, high, threshold)
+        verdict = OTHER_TASK if _other_task(before, step) else sure
         changed, moved = _changed(before, step), _moved(before, step)
     return Rung(
         step.label,
@@ -194,7 +208,7 @@ def _rung(step: Step, before: Step | None, first: Step, threshold: float) -> Run
         ratio,
         low,
         high,
-        speedup(first.time_beside(step), step.time_beside(first)),
+        step.ratio_to(first)[0],
         verdict,
         step.number("attainable_fraction"),
         step.number("lower_bound_ratio"),

@@ -11,7 +11,6 @@ import math
 FORMULAS = {"ratio": "old / new", "gain": "old / new - 1"}
 THRESHOLD = 0.01
 """How far from 1 a speed-up has to be, for sure, to be one."""
-_SHOWN = {"ratio": "{:.3g}x", "gain": "{:.1%}"}
 
 
 def speedup(old: float, new: float, convention: str = "ratio") -> float:
@@ -23,7 +22,7 @@ def speedup(old: float, new: float, convention: str = "ratio") -> float:
 
 def shown(value: float, convention: str) -> str:
     """A speed-up as its convention writes it: "1.66x", "157.2%"."""
-    return "-" if math.isnan(value) else _SHOWN[convention].format(value)
+    return "-" if math.isnan(value) else f"{value:.1%}" if convention == "gain" else f"{digits(value)}x"
 
 
 def digits(value: float) -> str:

@@ -31,7 +31,7 @@ from analyzers.timeline.idle import IDLE
 from analyzers.verdicts.speedup import shown
 from profkit.errors import ProfkitError
 from profkit.report.layout import Column, Table, column, terminal_table
-from profkit.report.messages import named, say
+from profkit.report.messages import named, of_roof, say
 from profkit.report.names import short_names
 from profkit.report.sections import answer, caveats
 from profkit.study.study import open_study
@@ -100,7 +100,7 @@ class Compared:
         if isinstance(found, Ladder):
             moves = [f"  {rung.label}: {'; '.join(map(moved, rung.moved))}" for rung in found.rungs if rung.moved]
             blocks = [
-                terminal_table(ladder_table(found), tones=tones),
+                terminal_table(ladder_table(found, self.chosen), tones=tones),
                 *([f"{say('moved')}:", *moves] if moves else []),
             ]
         else:
@@ -240,7 +240,7 @@ def _step(chosen: Chosen, label: str) -> Step:
         "clock_control": manifest.counters.clock_control if manifest.counters.state == "collected" else "",
         "reference": reference.sha256[:12] if reference else "",
     }
-    return Step(label, chosen.impl, row, kernel, facts, {ref.path: ref.sha256 for ref in own})
+    return Step(label, chosen.impl, row, kernel, facts, {ref.path: ref.sha256 for ref in own}, str(study.path))
 
 
 def _taken(study: Study, label: str) -> Taken:
@@ -257,12 +257,11 @@ def _taken(study: Study, label: str) -> Taken:
 # ---- the steps of a ladder
 
 
-def ladder_table(ladder: Ladder, correct: Sequence[str] = (), near: Sequence[str] = ()) -> Table:
+def ladder_table(ladder: Ladder, chosen: Sequence[Chosen], correct: Sequence[str] = ()) -> Table:
     """One row a step, one unit for the times; cells on answers and on the nearest ceilings."""
     rungs = ladder.rungs
     first, *others = [", ".join(rung.changed) for rung in rungs]
     unit, times = units.column([rung.time for rung in rungs], "s")
-    shares = near or [units.percent(rung.attainable_fraction) for rung in rungs]
     return Table.of(
         [
             Column(say("step"), [rung.label for rung in rungs]),
@@ -271,7 +270,7 @@ def ladder_table(ladder: Ladder, correct: Sequence[str] = (), near: Sequence[str
             Column(f"{say('time')} [{unit}]", times),
             Column(say("c_step"), [ratio_text(rung.step, rung) for rung in rungs]),
             Column(say("since"), [shown(rung.total, "ratio") for rung in rungs], 3),
-            Column(say("js_frac" if near else "attainable"), shares, 4),
+            Column(say("js_frac"), [of_roof(one.row) for one in chosen], 4),
             Column(say("x_lower_bound"), [units.digits(rung.lower_bound_ratio) for rung in rungs], 4),
             Column(say("bound_by"), [named(rung.bound_by) or units.MISSING for rung in rungs], 2),
         ]

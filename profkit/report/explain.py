@@ -171,8 +171,10 @@ def gain(one: Finding) -> str:
         return say("hint" if one.severity == HINT else "not_checked")
     of = {"all": "up_to_record", "range": "up_to_passage"}.get(one.params.get("found", ""), "up_to_step")
     key = "up_to_host" if one.severity == HOST else of if "found" in one.params else "up_to"
-    told = {"ratio": units.percent(one.ratio), "recorded": units.percent(one.recorded)}
-    if _whole(one) and one.ratio - one.recorded >= MINOR:
+    longer = _whole(one) and one.ratio - one.recorded >= MINOR
+    told = {"ratio": units.percent(one.recorded if _whole(one) and not longer else one.ratio)}
+    told["recorded"] = units.percent(one.recorded)
+    if longer:
         key += "_recorded"
         told["most"] = say("up_to_unrecorded", **told) if one.ratio < LOOSE * one.recorded else ""
     elif key != "up_to_host" and "found" in one.params and not _whole(one):

@@ -17,7 +17,7 @@ from profkit.errors import ProfkitError
 from profkit.report import waterfall
 from profkit.report.compare import told_apart
 from profkit.report.messages import named, of_figures, say, speaking, spoken
-from profkit.report.names import short_names
+from profkit.report.names import names_of
 from profkit.report.sections import answer, caveats, method
 from profkit.study.study import Study
 from roofline import units
@@ -71,7 +71,9 @@ def _scene(study: Study, theme: str) -> Scene:
     gains = {name: float(study.analysis.impl(name)["speedup"]) for name in whole}
     words = {name: one.word for name, one in study.verdicts.items()}
     arrows = [
-        Arrow(start, end, _ratio(f"{gains[name]:.3g}x", words.get(name, "")) if math.isfinite(gains[name]) else "")
+        Arrow(
+            start, end, _ratio(shown(gains[name], "ratio"), words.get(name, "")) if math.isfinite(gains[name]) else ""
+        )
         for name, end in whole.items()
         if name != study.analysis.reference and start is not None and end is not None and start.placed and end.placed
     ]
@@ -129,8 +131,7 @@ def _kernel_points(study: Study) -> list[Point]:
     several = (kernels.groupby("impl")["kernel"].transform("size") > 1) & kernels["impl"].isin(shown)
     longest = kernels[several].sort_values("time", ascending=False).head(TOP_KERNELS)
     rows = longest.to_dict("records")
-    short = short_names(str(row["kernel"]) for row in rows)
-    return [_point(row, "dram", short[str(row["kernel"])]) for row in rows]
+    return [_point(row, "dram", name) for row, name in zip(rows, names_of(rows), strict=True)]
 
 
 def _point(row: Mapping[Any, Any], level: str, name: str) -> Point:
@@ -273,16 +274,19 @@ def kernels_scene(
     kernels = kernels.reset_index(drop=True)
     shown_ = kernels.sort_values("time", ascending=False, kind="stable").head(top) if len(kernels) else kernels
     rows = shown_.to_dict("records")
-    short = short_names(str(row["kernel"]) for row in rows)
     hidden = len(kernels) - len(rows)
     # A kernel's place follows the tool that counted it, whatever timed the whole.
     clocks = [_clock(study, say("semicolon")) if len(studies) == 1 else "" for study in studies]
-    timed = [method.kernel_times_line(study) + clock for study, clock in zip(studies, clocks, strict=True)]
+    timed = [
+        method.kernel_times_line(one) + clock for one, clock in zip(studies, clocks, strict=True) if len(one.kernels)
+    ]
     captions = dict.fromkeys(filter(None, [*timed, *map(method.counters_line, studies)]))
     captions |= {say("fig_hidden", count=str(hidden)): None} if hidden else {}
     return Scene(
         roofline=roof,
-        points=tuple(_point(row, level, short[str(row["kernel"])]) for row in rows for level in levels),
+        points=tuple(
+            _point(row, level, name) for row, name in zip(rows, names_of(rows), strict=True) for level in levels
+        ),
         order=order_of(studies[0]) if len(studies) == 1 else (),
         title=_title(studies),
         subtitle=_subtitle(studies),
@@ -294,8 +298,11 @@ def kernels_scene(
 
 
 def _labelled(study: Study, label: str, references: bool) -> pd.DataFrame:
-    """Kernels of a run with its label before their implementation or range."""
+    """Kernels of a run, else its calls, with its label before their implementation or range."""
     kernels = study.kernels
+    placed = [name for name in ("achieved_flops", "dram_bandwidth") if name in kernels and kernels[name].notna().any()]
+    if study.manifest.impls and not placed:
+        kernels = study.calls
     if not len(kernels):
         return kernels
     if not references:

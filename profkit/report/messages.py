@@ -109,6 +109,8 @@ def of_figures() -> Mapping[str, str]:
 def bound(row: Mapping[Any, Any]) -> str:
     """What binds a call or kernel, or its largest shares where mixed; "" if unknown."""
     word = str(row.get("bound_by", ""))
+    if word == "latency" and row.get("cause") == "issue":
+        return say("bound_issue")  # A pipe of its own, busy: nothing waits.
     if word != "mixed":
         return "" if word in ("unknown", "nan") else named(word)
     shares = [piece.partition(" ") for piece in str(row["bound_split"]).split(", ")]
@@ -120,7 +122,7 @@ def bound(row: Mapping[Any, Any]) -> str:
 def bound_why(row: Mapping[Any, Any]) -> str:
     """What binds a call or kernel; of waiting its cause as well."""
     why = CAUSES.get(str(row.get("cause", "")))
-    return bound(row) if why is None else say("bound_why", bound=bound(row), why=of_pair(why))
+    return bound(row) if why in (None, CAUSES["issue"]) else say("bound_why", bound=bound(row), why=of_pair(why))
 
 
 def of_roof(row: Mapping[Any, Any]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 from profkit.report.layout import cut
 
@@ -161,3 +162,12 @@ def short_names(kernels: Iterable[str], limit: int = LIMIT) -> Mapping[str, str]
         seen[name] = seen.get(name, 0) + 1
         found[kernel] = name if seen[name] == 1 else f"{name} #{seen[name]}"
     return found
+
+
+def names_of(rows: Sequence[Mapping[Any, Any]]) -> list[str]:
+    """Short names of rows of kernels, numbered within their implementation as on its page."""
+    own: dict[str, list[str]] = {}
+    for row in rows:
+        own.setdefault(str(row["impl"]), []).append(str(row["kernel"]))
+    short = {impl: short_names(kernels) for impl, kernels in own.items()}
+    return [short[str(row["impl"])][str(row["kernel"])] for row in rows]

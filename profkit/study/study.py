@@ -216,6 +216,15 @@ class Study:
         """One row a part: time, speedup, achieved and attainable FLOP/s, ... in SI units."""
         return self.analysis.impls
 
+    @property
+    def calls(self) -> pd.DataFrame:
+        """One row a timed implementation, as if its call were one kernel: what is placed where none was counted."""
+        timed = self.metrics[self.metrics["time"] > 0]
+        named: pd.DataFrame = timed.assign(
+            kernel=timed["impl"], share=1.0, launches=1, intensity_dram=timed["intensity"]
+        )
+        return named
+
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         """Implementations without the skipped ones, or the ranges; in the order of the run."""

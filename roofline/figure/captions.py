@@ -99,7 +99,7 @@ def _wanted(scene: Scene, look: Theme, named: bool) -> Iterator[Key]:
     if any(math.isfinite(p.share) for p in placed) and len(placed) > 1:
         yield Key(told(scene.words, "area: share of time"), look.muted, "o")
     if named and any(math.isfinite(share_of_roof(p, scene.roofline)) for p in placed):
-        yield Key(told(scene.words, "%: of its ceiling"), look.muted)
+        yield Key(told(scene.words, "%: of the roofline"), look.muted)
     if any(p.placed for p in above(scene)):
         yield Key(told(scene.words, "above its ceiling"), look.warning, "o", filled=0.0)
     if placed or scene.lower_bounds or not any(p.copies for p in scene.points):

@@ -31,6 +31,17 @@ def test_a_ladder():
     assert ladder.to_dict()["convention"]["formula"] == "old / new"
 
 
+def test_against_the_reference_of_its_run_a_step_has_that_runs_speed_up():
+    """The medians' quotient was 2.87x where the run's page says 2.86x."""
+    own = {"speedup": 2.86, "speedup_low": 2.855, "speedup_high": 2.88, "verdict": "inconclusive"}
+    reference = replace(step("reference", 462e-6, "reference", verdict="reference"), run="r")
+    candidate = replace(step("cuda", 161e-6, **own), run="r")
+    rung = compare([reference, candidate]).rungs[1]
+    assert (rung.step, rung.low, rung.high, rung.total, rung.verdict) == (2.86, 2.855, 2.88, 2.86, "inconclusive")
+    assert compare([reference, replace(candidate, run="s")]).rungs[1].step == pytest.approx(462 / 161)
+    assert compare([candidate, reference]).rungs[1].step == pytest.approx(161 / 462)
+
+
 def test_launches_are_compared_with_launches():
     """Eight launches of a kernel and one of it were 8.16x apart, of 57.9 and 56.8 ms each."""
     eight, one = (replace(step(str(n), n * 57e-3, kernels=n), kernel={"kernel": "k"}) for n in (8, 1))

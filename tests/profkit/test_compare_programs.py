@@ -87,7 +87,9 @@ def test_a_step_not_the_record_is_compared(said):
     code, text = said("compare", "gpt", "fast")
     assert code == 0
     first = text.out.splitlines()[0]
-    assert first == "fast: a step takes 11.6 ms, gpt's took 23.3 ms: 2x as fast, faster [1.29, 3.09], by 5 and 5 steps"
+    assert (
+        first == "fast: a step takes 11.6 ms, gpt's took 23.3 ms: 2.00x as fast, faster [1.29, 3.09], by 5 and 5 steps"
+    )
     for words in (
         "steady state, 5 steps",
         "20.5 to 25.6 ms",

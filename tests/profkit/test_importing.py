@@ -92,7 +92,7 @@ def test_runs_of_trtexec_in_one_page_are_ranges_that_compare(tmp_path, capsys):
     assert times == pytest.approx({"run 1": 1.5e-3, "run 2": 6e-3})
     run = tmp_path / "run"
     assert invoke(["compare", f"{run}:run 1", f"{run}:run 2"]) == 0
-    assert "0.25x" in capsys.readouterr().out
+    assert "0.250x" in capsys.readouterr().out
 
 
 def test_a_file_is_parsed_once_for_import_and_report(tmp_path, monkeypatch, capsys):

@@ -100,7 +100,7 @@ def test_tensorrt_has_its_sections(run, lang, heads):
         text = inputs_of(run).text()
     places = [re.search(rf"^## \d+ {head}$", text, re.M).start() for head in heads]
     assert places == sorted(places)
-    assert "1.5x" in text
+    assert "1.50x" in text
     if lang == "en":
         assert not re.search(r"[一-鿿]", text)
 

@@ -18,6 +18,7 @@ from nsys_exports import Op, sqlite_export
 from profkit.cli.group import invoke
 from profkit.record.importing import import_files
 from profkit.report.figures import kernels_scene
+from profkit.report.names import names_of
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import Capture, Counters, SampleInfo
 from profkit.study.study import open_study
@@ -47,6 +48,17 @@ def test_every_level_gets_a_point_at_its_own_intensity(run):
     first = run.kernels.sort_values("time", ascending=False).iloc[0]
     assert scene.points[1].intensity == pytest.approx(first["flops"] / first["l2_bytes"])
     assert any("shorter kernels are not drawn" in line for line in scene.caption)
+
+
+def test_where_no_kernel_was_counted_the_calls_are_drawn_as_on_the_page():
+    run = open_study(NCU.parents[3] / "examples" / "transformer_ladder" / "runs" / "batch1")
+    drawn = {point.label: point.flops_per_s for point in kernels_scene([run]).points if point.placed}
+    assert drawn == {name: pytest.approx(row["achieved_flops"]) for name, row in run.analysis.rows.items()}
+
+
+def test_equal_short_names_are_numbered_within_an_implementation():
+    rows = [{"impl": impl, "kernel": f"void scale<{n}>(float *)"} for impl in "ab" for n in (1, 2)]
+    assert names_of(rows) == ["scale", "scale #2"] * 2
 
 
 def test_runs_are_merged_and_told_apart(run, tmp_path):

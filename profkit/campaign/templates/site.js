@@ -11,7 +11,7 @@ const element = (name, attributes = {}, ...children) => {
   made.append(...children);
   return made;
 };
-const digits = (value) => (value === null ? "-" : value >= 1000 ? value.toFixed(0) : Number(value.toPrecision(3)).toString());
+const digits = (value) => (value === null ? "-" : value >= 999.5 ? value.toFixed(0) : value.toPrecision(3));
 const seconds = (value) => {
   if (value === null) return "-";
   const [unit, name] = value >= 1 ? [1, "s"] : value >= 1e-3 ? [1e-3, "ms"] : [1e-6, "us"];

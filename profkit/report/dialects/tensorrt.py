@@ -179,9 +179,9 @@ class WriteUp:
         if ladder is None:
             yield self.gap("no_steps")
             return
-        yield pipe_table(ladder_table(ladder), (0, 1))
+        yield pipe_table(ladder_table(ladder, self.chosen), (0, 1))
         if len(self.studies) == 1:
-            yield "\n" + say("ratios_note", section=say("performance"))
+            yield "\n" + say("c_note")
         if self.figure:
             yield f"\n![{say('figure')}]({self.figure})"
             yield from [f"\n{say('fig_foreign')}"] if self.foreign else []

@@ -10,7 +10,7 @@ from analyzers.verdicts.speedup import shown
 from profkit._version import __version__
 from profkit.report import compare, figures
 from profkit.report.compare import Compared
-from profkit.report.messages import of_roof, say
+from profkit.report.messages import say
 from profkit.report.page.data import Shown, data_of
 from profkit.report.page.frame import render
 from profkit.report.page.run import next_card
@@ -77,10 +77,9 @@ def _ladder(done: Compared, ladder: Ladder, parts: list[Shown], kernels: Kernels
     impls = [next((one for one in each.study.manifest.impls if one.name == each.impl), None) for each in done.chosen]
     last = done.chosen[-1]
     own = dict.fromkeys(said for one in done.chosen for said in caveats.concerning(one.study, one.impl))
-    near = [of_roof(one.row) for one in done.chosen]
     return {
         "lead": _lead(ladder),
-        "table": compare.ladder_table(ladder, list(map(correctness, impls)), near),
+        "table": compare.ladder_table(ladder, done.chosen, list(map(correctness, impls))),
         "cards": [next_card(last.study, last.impl, last.study.findings(), link="")],
         "falls": list(falls_of(known, head, kernels, open_=len(known) - 1)),
         "moved": [(rung.label, list(map(compare.moved, rung.moved))) for rung in ladder.rungs if rung.moved],

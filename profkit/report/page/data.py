@@ -88,11 +88,7 @@ def _kernels(study: Study) -> Mapping[str, list[dict[str, Any]]]:
     """Kernels of each part, in one pass for thousands of ranges; an uncounted call is one row."""
     kernels, first = study.kernels, _named_first(study)
     if not len(kernels) and study.manifest.impls:
-        timed = {str(name): {**one, "kernel": name} for name, one in study.analysis.rows.items() if one["time"] > 0}
-        whole = {"share": 1.0, "launches": 1}
-        return {
-            name: [_kernel({**one, **whole, "intensity_dram": one["intensity"]}, name)] for name, one in timed.items()
-        }
+        kernels = study.calls
     if first:
         step = study.step[study.step["kind"] == "kernel"]
         own = step.groupby(["range", "name"], sort=False, observed=True)[["time", "count"]].sum()

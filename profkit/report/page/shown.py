@@ -111,7 +111,7 @@ def shares_of(mine: Sequence[Block], whole: float) -> list[Values]:
     for one in mine:
         label = one.why() or one.label() if one.of_step else say(f"fall_{one.kind}")
         sums[one.paint, label] = sums.get((one.paint, label), 0.0) + one.seconds
-    return [share(*key, seconds, f"{seconds / whole:.1%}") for key, seconds in sums.items()]
+    return [share(*key, seconds, units.percent(seconds / whole)) for key, seconds in sums.items()]
 
 
 def share(paint: str, label: str, seconds: float, of: str) -> Values:

@@ -81,8 +81,7 @@ def _sentence(part: Part, verdict: Verdict | None) -> str:
 
 def _distance(row: Mapping[str, Any]) -> list[str]:
     ratio, roof = float(row["lower_bound_ratio"]), bound_why(row)
-    shown = f"{ratio:.3g}" if ratio < 1000 else units.digits(ratio)
-    said = [say("times_lower_bound", ratio=shown)] if math.isfinite(ratio) else []
+    said = [say("times_lower_bound", ratio=units.digits(ratio))] if math.isfinite(ratio) else []
     return said + ([say("is_bound_by", roof=roof)] if roof else [])
 
 

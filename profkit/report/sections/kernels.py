@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from analyzers.records import number
 from profkit.report.layout import Column, Table, code, column
 from profkit.report.messages import say
-from profkit.report.names import short_name, short_names
+from profkit.report.names import names_of, short_name
 from profkit.report.sections.answer import many, per
 from profkit.report.sections.method import counted
 from profkit.report.sections.parts import placed_columns
@@ -36,8 +36,7 @@ def kernels_table(study: Study, of: Sequence[str] = (), *, spans: bool = False) 
         stepwise = "step_time" in kernels and not study.filtered
         kernels = (kernels[kernels["step_time"] > 0] if stepwise else kernels).head(TOP_KERNELS)
     rows: _Rows = kernels.to_dict("records")
-    names = short_names(str(row["kernel"]) for row in rows)
-    told = [names[str(row["kernel"])] for row in rows]
+    told = names_of(rows if study.manifest.impls else [{**row, "impl": ""} for row in rows])
     owners = [str(row["impl"]) or say("no_range") for row in rows]
     owner = say("implementation" if study.manifest.impls else "range")
     return Table.of(

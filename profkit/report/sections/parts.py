@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from analyzers.records import number
 from analyzers.verdicts.verdict import PACED
 from profkit.report.layout import Column, Table, column
-from profkit.report.messages import named, say, translated
+from profkit.report.messages import named, of_roof, say, translated
 from profkit.report.sections.answer import many, per
 from profkit.report.sections.method import counters_line
 from roofline import units
@@ -131,13 +131,12 @@ def _declared(study: Study, names: Iterable[str], rows: _Rows) -> Iterator[Colum
 def placed_columns(rows: _Rows) -> list[Column]:
     """Where rows stand under the ceilings; intensity is of DRAM's bytes."""
     own = [{**row, "intensity": row.get("intensity", row.get("intensity_dram", math.nan))} for row in rows]
-    moved = any(math.isfinite(number(row, "dram_bandwidth")) for row in rows)
     return [
         column(say("achieved"), rows, "achieved_flops", "FLOP/s", 4),
         column("DRAM", rows, "dram_bandwidth", "B/s", 5),
-        column(say("of_peak" if moved else "dram_of_peak"), rows, "dram_fraction", "%", 5),
+        column(say("js_dramf"), rows, "dram_fraction", "%", 5),
         column("FLOP/B", own, "intensity", "", 6),
-        column(say("attainable"), rows, "attainable_fraction", "%", 3),
+        Column(say("js_frac"), [of_roof(row) for row in rows], 3),
         Column(say("bound_by"), [named(str(row.get("bound_by", units.MISSING))) for row in rows], 2),
     ]
 

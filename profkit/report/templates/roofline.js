@@ -27,7 +27,7 @@ function home() {
   for (const f of D.lower_bounds) if (!on.alone) { xs.push(f.ai); ys.push(f.flops); }
   for (const c of pipes) {
     ys.push(roof[c].peak * 1.5);
-    for (const n of on.level) if (roof[n]) xs.push(roof[c].peak / roof[n].peak * 3);
+    for (const n of on.level) if (roof[n]) xs.push(roof[c].peak / roof[n].peak / 3, roof[c].peak / roof[n].peak * 3);
   }
   if (!xs.length) xs.push(0.01, 1000);
   if (!ys.length) ys.push(1e9, 1e14);
@@ -107,28 +107,36 @@ function roofs(body, top, shown) {
   const dash = (r) => r.source === "datasheet" ? { "stroke-dasharray": "6 4" } : {};
   const fast = levels.length ? Math.max(...levels.map((n) => roof[n].peak)) : NaN;
   const line = (r, x1, y1, x2, y2, thin) => body.append(el("line", { x1: X(x1), y1: Y(y1), x2: X(x2), y2: Y(y2), class: thin ? "roof thin" : "roof", ...dash(r) }));
+  const dots = [...shown.map((p) => [X(p.x), Y(p.y), radius(p.k)]), ...D.lower_bounds.map((one) => [X(one.ai), Y(one.flops), 8])];
+  const met = (s) => taken.some((b) => !apart(b, s)) || dots.some(([px, py, pr]) => !apart(s, { x: px - pr, y: py - pr, w: 2 * pr, h: 2 * pr }));
   for (const c of pipes) {
     const r = roof[c], text = `${c} ${say(r.peak, "FLOP/s")}`;
     line(r, num(fast) ? r.peak / fast : 10 ** view.x0, r.peak, 10 ** (view.x1 + 1), r.peak);
     const y = Y(r.peak) - 6, w = wide(text, 11.5);
     if (y < T + 8 || y > H - B) continue;
     /* at the right end, or as far left of it as keeps it off marks and other names, but on its ceiling */
-    const dots = [...shown.map((p) => [X(p.x), Y(p.y), radius(p.k)]), ...D.lower_bounds.map((one) => [X(one.ai), Y(one.flops), 8])];
-    const met = (x) => { const s = { x: x - w, y: y - 11, w, h: 13 }; return taken.some((b) => !apart(b, s)) || dots.some(([px, py, pr]) => !apart(s, { x: px - pr, y: py - pr, w: 2 * pr, h: 2 * pr })); };
+    const box = (x) => ({ x: x - w, y: y - 11, w, h: 13 });
     let x = W - R - 6;
-    while (met(x) && x - w > Math.max(L + 8, num(fast) ? X(r.peak / fast) : L)) x -= 8;
-    if (met(x)) x = W - R - 6;
-    taken.push({ x: x - w, y: y - 11, w, h: 13 });
+    while (met(box(x)) && x - w > Math.max(L + 8, num(fast) ? X(r.peak / fast) : L)) x -= 8;
+    if (met(box(x))) x = W - R - 6;
+    taken.push(box(x));
     top.append(el("text", { x, y, "text-anchor": "end", class: "rl" }, text));
   }
   for (const c of pipes) for (const n of levels) body.append(el("circle", { cx: X(roof[c].peak / roof[n].peak), cy: Y(roof[c].peak), r: 3, class: "ridge" }));
   for (const n of [...levels, ...quoted(shown)]) {
     const r = roof[n], x0 = 10 ** (view.x0 - 2), text = `${n.toUpperCase()} ${say(r.peak, "B/s")}`;
     line(r, x0, x0 * r.peak, most / r.peak, most, !on.level.has(n));
-    const lx = Math.max(view.x0 + .08, view.y0 + .2 - Math.log10(r.peak)), x = X(10 ** lx), y = Y(10 ** lx * r.peak) - 6;
     const slope = Math.atan2((H - T - B) / (view.y1 - view.y0), (W - L - R) / (view.x1 - view.x0)), w = wide(text, 11.5);
-    if (y > T + 8 && y < H - B) top.append(el("text", { x, y, class: "rl", transform: `rotate(${-slope * 180 / Math.PI} ${x} ${y})` }, text));
-    for (let s = 0; s < 4; s++) taken.push({ x: x + w * s / 4 * Math.cos(slope), y: y - w * (s + 1) / 4 * Math.sin(slope) - 8, w: w / 4, h: w / 4 * Math.sin(slope) + 12 });
+    /* at the lower end of the line, or as far up it as keeps the name off marks and other names; none where no line is in view */
+    const first = Math.max(X(10 ** view.x0) + 8, X(10 ** (view.y0 + .2) / r.peak)), last = X(most / r.peak) - w * Math.cos(slope);
+    const boxes = (x, y) => [0, 1, 2, 3].map((s) => ({ x: x + w * s / 4 * Math.cos(slope), y: y - w * (s + 1) / 4 * Math.sin(slope) - 8, w: w / 4, h: w / 4 * Math.sin(slope) + 12 }));
+    const up = (x) => Y(most) - 6 + (X(most / r.peak) - x) * Math.tan(slope);
+    let x = first;
+    while (boxes(x, up(x)).some(met) && x < last) x += 8;
+    if (x > last) x = first;
+    if (first > last + w * Math.cos(slope) / 2 || up(x) < T + 8) continue;
+    top.append(el("text", { x, y: up(x), class: "rl", transform: `rotate(${-slope * 180 / Math.PI} ${x} ${up(x)})` }, text));
+    taken.push(...boxes(x, up(x)));
   }
   return taken;
 }

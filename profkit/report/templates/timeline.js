@@ -125,7 +125,7 @@ function spent() {
 function said() {
   const { busy, overlap, kernels, copies, fills } = spent(), room = span[1] - span[0];
   const count = tx("kernels_n", kernels) + (copies ? tx("copies_n", copies) : "") + (fills ? tx("fills_n", fills) : "");
-  $("line-said").textContent = tx("line", say(room * SEC, "s"), pct(busy / room), pct(1 - busy / room), count) + (overlap > 1e-6 * room ? tx("beside", say(overlap * SEC, "s")) : "") + (TL.hidden ? tx("cut", TL.whole - TL.hidden, TL.whole) : "");
+  $("line-said").textContent = tx("line", say(room * SEC, "s"), pct(busy / room), pct(1 - busy / room), count) + (overlap > 1e-5 * room ? tx("beside", say(overlap * SEC, "s")) : "") + (TL.hidden ? tx("cut", TL.whole - TL.hidden, TL.whole) : "");
 }
 function lineAt(e) {
   const r = line.getBoundingClientRect(), t = span[0] + (e.clientX - r.left) / r.width * (span[1] - span[0]), top = 18 + depth() * 18;
