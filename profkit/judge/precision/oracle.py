@@ -67,7 +67,8 @@ _NOISE = 0.5
 class _Leaf:
     """One output at some elements, flat.
 
-    `kinks`: (step, value) of the coarse runs; `smooth`: response to the smooth step; `rounded`: half an ulp.
+    `kinks`: (step, value) of the coarse runs; `smooth`: response to the smooth step; `rounded`: half an ulp; `base`: what
+    the answer's difference from it is compared with.
     """
 
     truth: torch.Tensor
@@ -75,13 +76,15 @@ class _Leaf:
     kinks: list[tuple[float, torch.Tensor]]
     smooth: torch.Tensor
     rounded: float
+    base: torch.Tensor | float = 0.0
 
     def joined(self, other: _Leaf) -> _Leaf:
         truth, response, smooth = (
             torch.cat([getattr(self, name), getattr(other, name)]) for name in ("truth", "response", "smooth")
         )
         kinks = [(size, torch.cat([x, y])) for (size, x), (_, y) in zip(self.kinks, other.kinks, strict=True)]
-        return _Leaf(truth, response, kinks, smooth, self.rounded)
+        both = [one for one in (self.base, other.base) if isinstance(one, torch.Tensor)]
+        return _Leaf(truth, response, kinks, smooth, self.rounded, torch.cat(both) if both else 0.0)
 
 
 class Oracle:
@@ -212,7 +215,7 @@ class Case:
         if one is None or not want.numel():
             return math.inf
         index = slice(None, None, step(want.numel()))
-        return self._ratio(one, flat(want, index), want.dtype, self._base(n, index))
+        return self._ratio(one, flat(want, index), want.dtype)
 
     def _near(self, n: int, have: torch.Tensor) -> bool:
         """Whether the error alone is small enough, so that the reference need not run again."""
@@ -232,16 +235,13 @@ class Case:
         if sample is None:
             return -math.inf, f"{self._far(n, have)}"
         index = slice(None, None, step(want.numel()))
-        bits = self._ratio(sample, flat(have, index), have.dtype, self._base(n, index))
+        bits = self._ratio(sample, flat(have, index), have.dtype)
         if want.numel() > sample.truth.numel():
             worst = self._worst(n, have)
             more = self._evaluated(n, worst)
             if more is not None:
-                one = sample.joined(more)
                 both = torch.cat([flat(have, index), flat(have, worst)])
-                base = self._base(n, index)
-                base = None if base is None else torch.cat([base, flat(self._bases[n], worst)])
-                error, response = self._parts(one, both, have.dtype, base)
+                error, response = self._parts(sample.joined(more), both, have.dtype)
                 bits = min(bits, to_bits(share(float(error.max()), float(response.max()))))
         known = self._oracle.precision
         need = f"{known.type} has {known.required:.1f}"
@@ -270,20 +270,18 @@ class Case:
         every = torch.cat(values).topk(min(_OFFENDERS, want.numel())).indices
         return torch.cat(found)[every]
 
-    def _ratio(self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype, base: torch.Tensor | None = None) -> float:
-        error, response = self._parts(one, have, dtype, base)
+    def _ratio(self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype) -> float:
+        error, response = self._parts(one, have, dtype)
         small = one.truth.abs() < one.truth.abs().median()
         ratios = [over(quantiles(error), quantiles(response))]
         if bool(small.any()):
             ratios.append(over(quantiles(error[small]), quantiles(response[small])))
         return to_bits(max(ratios))
 
-    def _parts(
-        self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype, base: torch.Tensor | None = None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _parts(self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         """(error, response) at the elements of a leaf."""
         y = flat(have)
-        value = y if base is None else y - base
+        value = y - one.base
         half = half_unit(dtype) * y.abs().nan_to_num(0.0, 0.0, 0.0).clamp_min(torch.finfo(dtype).smallest_normal)
         slack = half + one.rounded * one.truth.abs().nan_to_num(0.0, 0.0, 0.0)
         error = ((value - one.truth).abs() - slack).clamp_min(0.0)
@@ -315,9 +313,9 @@ class Case:
         except Exception:
             traceback.print_exc()
             return [None] * len(index)
-        return [self._leaf(n, runs) if at is not None else None for n, at in enumerate(index)]
+        return [self._leaf(n, runs, at) if at is not None else None for n, at in enumerate(index)]
 
-    def _leaf(self, n: int, runs: list[tuple[float, Any]]) -> _Leaf | None:
+    def _leaf(self, n: int, runs: list[tuple[float, Any]], at: Any) -> _Leaf | None:
         want = self._leaves[n][1]
         if not isinstance(want, torch.Tensor):
             return None
@@ -336,11 +334,8 @@ class Case:
         for size, value in kinks:
             response = torch.maximum(response, (value - truth).abs() / size)
         response = torch.maximum(response, truth.abs() * _LEAST)
-        return _Leaf(truth, response, kinks, smooth, half_unit(dtype))
-
-    def _base(self, n: int, index: Any) -> torch.Tensor | None:
-        base = self._bases[n]
-        return None if base is None else flat(base, index)
+        base = 0.0 if self._bases[n] is None else flat(self._bases[n], at)
+        return _Leaf(truth, response, kinks, smooth, half_unit(dtype), base)
 
     # What is exact
 
