@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -64,37 +65,33 @@ class Ahead:
     """A runner under a tool, started before its job: it imports torch and waits for it."""
 
     def __init__(self, logs: Path, stem: str, prefix: Sequence[str], env: Mapping[str, str], memory: int) -> None:
-        self._files, self._prefix, self._memory = Files(logs, stem), prefix, memory
+        self._files = Files(logs, stem)
         self._began, self._waited = time.monotonic(), 0.0
         self._limit: Callable[[float], float] | None = None
-        self._ended: process.Exit | None = None
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, args=(dict(env),), daemon=True)
-        self._thread.start()
+        self._end = Future[process.Exit]()
+        threading.Thread(target=self._run, args=(prefix, dict(env), memory), daemon=True).start()
 
     def take(self, job: Job, follower: Follower) -> process.Exit:
         """Give it its job and wait for its end; `wall` counts from here."""
         self._waited = time.monotonic() - self._began
         write_job(job, self._files.of("job.json"))
         self._limit = follower
-        self._thread.join()
-        if self._ended is None:
-            raise self._error or RuntimeError("it has not run")
-        return replace(self._ended, wall=max(0.0, self._ended.wall - self._waited))
+        ended = self._end.result()
+        return replace(ended, wall=max(0.0, ended.wall - self._waited))
 
     def close(self) -> None:
         """End it where it still runs."""
         self._limit = lambda _: -self._waited
-        self._thread.join()
+        self._end.exception()
 
-    def _run(self, env: dict[str, str]) -> None:
-        argv, log = [*self._prefix, *self._files.argv], self._files.of("log")
+    def _run(self, prefix: Sequence[str], env: dict[str, str], memory: int) -> None:
+        argv, log = [*prefix, *self._files.argv], self._files.of("log")
         try:
             with temporary() as place:
                 told = environment({"TMPDIR": place, protocol.AHEAD: "1", **env})
-                self._ended = process.run(argv, log=log, env=told, limit=self._deadline, memory=self._memory)
+                self._end.set_result(process.run(argv, log=log, env=told, limit=self._deadline, memory=memory))
         except BaseException as error:
-            self._error = error
+            self._end.set_exception(error)
 
     def _deadline(self, elapsed: float) -> float | None:
         return None if self._limit is None else self._waited + self._limit(elapsed - self._waited)
