@@ -156,25 +156,21 @@ class Session(WeightChecks):
 
     def _check(self, candidate: Implementation) -> bool:
         """Compare on every seed until the first failure. True when the candidate may be timed."""
-        name = candidate.subject.name
-        with self.blame(candidate.subject, "error") as failed:
+        right = False
+        with self.blame(candidate.subject, "error"):
             if isinstance(candidate, Remote):
                 candidate.share(self._room)
             self._give(candidate)
             if self._state.tells:
                 candidate.keep(self._state.values)
-        if failed:
-            return False
-        verdict = self.compared(candidate)
-        with self.blame(candidate.subject, "error") as failed:
-            if verdict is not None and verdict.status in ("mismatch", "nan"):
+            verdict = self.compared(candidate)
+            if verdict.status in ("mismatch", "nan"):
                 verdict = self._explained(candidate, verdict) or self.compared(candidate)
-            if verdict is not None and verdict.status == "ok" and self._state.binding:
+            if verdict.status == "ok" and self._state.binding:
                 verdict = self._leaves(candidate, verdict)
-        if failed or verdict is None:
-            return False
-        self.events.send("impl", name, status=verdict.status, reason=verdict.what)
-        return verdict.status == "ok"
+            self.events.send("impl", candidate.subject.name, status=verdict.status, reason=verdict.what)
+            right = verdict.status == "ok"
+        return right
 
     def _leaves(self, candidate: Implementation, verdict: Verdict) -> Verdict:
         """Compare the state left for the next call; send a caveat for names it does not have."""
@@ -205,20 +201,17 @@ class Session(WeightChecks):
             "mismatch", f"leaves other values than the reference does: {found.what.replace('output', 'state', 1)}"
         )
 
-    def compared(self, candidate: Implementation) -> Verdict | None:
-        """The verdict of the trials, the first failure if any; None after an exception."""
+    def compared(self, candidate: Implementation) -> Verdict:
+        """The verdict of the trials, the first failure if any."""
         name = candidate.subject.name
         least, verdict, worst = 0.0, Verdict("ok"), math.inf
         for number, (seed, shape) in enumerate(self._rounds()):
             # The first call is a phase of its own: something may still be compiled in it (Triton).
             self.events.phase("check" if number else "first", name, least=least)
             began = self._company.clock()
-            with self.blame(candidate.subject, "error") as failed:
-                given = self._fresh(seed, shape)
-                verdict = self._trial(candidate, given, self._unlike(seed), exact=not number, drawn=shape is None)
-                facts.settle(self.device)
-            if failed:
-                return None
+            given = self._fresh(seed, shape)
+            verdict = self._trial(candidate, given, self._unlike(seed), exact=not number, drawn=shape is None)
+            facts.settle(self.device)
             least = max(least, PATIENT * (self._company.clock() - began))
             if verdict.what and shape is not None:
                 verdict = replace(verdict, what=f"get_more_inputs()[{shape}]: {verdict.what}")
