@@ -24,6 +24,8 @@ _PAD = 64 << 20
 _NEVER = 2**31 - 1
 _LINE = 64
 _LINES = 1 << 14
+CYCLES = 2.0e9
+"""A second of torch.cuda._sleep."""
 
 
 def choose(wanted: str) -> torch.device:

@@ -19,8 +19,6 @@ from profkit.guest.tensors.compare import Verdict, leaves
 MOST_SETS = 3
 MEMORY = 2 << 30
 """Bytes of all implementations' input sets."""
-_CYCLES = 2.0e9
-"""A second of torch.cuda._sleep."""
 
 
 class ChangedResultError(Exception):
@@ -164,7 +162,7 @@ def batch(call: TimedCall, count: int, hold: float, device: torch.device) -> Non
     call.prepare()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-        torch.cuda._sleep(int(max(hold, 1e-6) * _CYCLES))
+        torch.cuda._sleep(int(max(hold, 1e-6) * facts.CYCLES))
     for _ in range(count - 1):
         call()
     call.turn()
@@ -212,8 +210,3 @@ def _held(model: Any, own: Collection[str]) -> Iterator[torch.Tensor]:
 
 def _storage(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage().data_ptr()) if tensor.layout is torch.strided else 0
-
-
-def set_count(bytes_: int, implementations: int) -> int:
-    """Input sets of `bytes_` that fit into MEMORY for so many implementations; at least one."""
-    return int(max(1, min(MOST_SETS, MEMORY // max(1, bytes_ * implementations))))

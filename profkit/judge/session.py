@@ -156,8 +156,7 @@ class Session(WeightChecks):
 
     def _check(self, candidate: Implementation) -> bool:
         """Compare on every seed until the first failure. True when the candidate may be timed."""
-        right = False
-        with self.blame(candidate.subject, "error"):
+        with self.blame(candidate.subject, "error") as failed:
             if isinstance(candidate, Remote):
                 candidate.share(self._room)
             self._give(candidate)
@@ -169,8 +168,7 @@ class Session(WeightChecks):
             if verdict.status == "ok" and self._state.binding:
                 verdict = self._leaves(candidate, verdict)
             self.events.send("impl", candidate.subject.name, status=verdict.status, reason=verdict.what)
-            right = verdict.status == "ok"
-        return right
+        return not failed and verdict.status == "ok"
 
     def _leaves(self, candidate: Implementation, verdict: Verdict) -> Verdict:
         """Compare the state left for the next call; send a caveat for names it does not have."""

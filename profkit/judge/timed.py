@@ -16,7 +16,7 @@ import torch
 from profkit.guest import backward, facts, settings
 from profkit.guest.build import loading
 from profkit.guest.implementation import Implementation
-from profkit.guest.subject import Data, TimedCall, set_count
+from profkit.guest.subject import MEMORY, MOST_SETS, Data, TimedCall
 from profkit.guest.tensors import inputs, state
 from profkit.guest.tensors.compare import Verdict, leaves, tensors
 from profkit.judge import guests as judge
@@ -267,7 +267,8 @@ class Timed(Task):
     def _calls(self, sound: list[Implementation], turn: Callable[[str], None], plan: Plan) -> dict[str, Any]:
         """Timed calls of every implementation, with input sets of its own."""
         probe = self.probe
-        count = set_count(sum(one.untyped_storage().nbytes() for one in leaves(plan.draw())), len(sound))
+        size = len(sound) * sum(one.untyped_storage().nbytes() for one in leaves(plan.draw()))
+        count = int(max(1, min(MOST_SETS, MEMORY // max(1, size))))
         self.put(frozenset(self.live.live))
         calls: dict[str, Any] = {}
         for one in sound:

@@ -104,25 +104,21 @@ class Spool:
             self._stream = path.open("wb", buffering=0)
         except OSError as error:
             raise unwritable(path, error) from error
-        self._written = 0
-        self._dropped = 0
+        self._count = 0
         self._tail = bytearray()
 
     def feed(self, data: bytes) -> None:
-        room = HEAD_BYTES - self._written
-        if room > 0:
-            with contextlib.suppress(OSError):
-                self._stream.write(data[:room])
-            self._written += min(room, len(data))
-        self._dropped += max(0, len(data) - max(room, 0))
+        with contextlib.suppress(OSError):
+            self._stream.write(data[: max(0, HEAD_BYTES - self._count)])
+        self._count += len(data)
         self._tail += data
         del self._tail[:-TAIL_BYTES]
 
     def close(self) -> None:
         with contextlib.suppress(OSError), self._stream:
-            if self._dropped:
-                kept = bytes(self._tail[-min(self._dropped, TAIL_BYTES) :])
-                note = f"\n[... {self._dropped - len(kept)} bytes not kept ...]\n" if self._dropped > len(kept) else ""
+            if (more := self._count - HEAD_BYTES) > 0:
+                kept = bytes(self._tail[-more:])
+                note = f"\n[... {more - len(kept)} bytes not kept ...]\n" if more > len(kept) else ""
                 self._stream.write(note.encode() + kept)
 
     def last_lines(self, count: int = 12) -> str:

@@ -257,12 +257,7 @@ class Follower:
             with contextlib.suppress(msgspec.DecodeError):
                 yield msgspec.json.decode(line, type=Event)
 
-    @property
-    def where(self) -> tuple[str, str]:
-        """(implementation, phase) the child was in when it was last heard of."""
-        last = next((event for event in reversed(self.events) if event.kind == "phase"), None)
-        return (last.impl, last.phase) if last else ("", "start")
-
-    def phase_of(self, name: str) -> str:
-        """The phase in which an implementation was last heard of."""
-        return next((e.phase for e in reversed(self.events) if e.kind == "phase" and e.impl == name), "start")
+    def last(self, name: str | None = None) -> Event:
+        """The last phase, of any implementation unless named."""
+        told = (event for event in reversed(self.events) if event.kind == "phase" and name in (None, event.impl))
+        return next(told, Event("phase", phase="start"))

@@ -192,7 +192,8 @@ def _noted(argv: list[str], ended: process.Exit, log: Path, follower: Follower, 
 
 def _blame(follower: Follower, ended: process.Exit, job: Job, outcome: Outcome) -> Subject | None:
     """The implementation at work when the runner ended, noted as fallen; None without one."""
-    name, phase = follower.where
+    last = follower.last()
+    name, phase = last.impl, last.phase
     corrupt = next((event for event in follower.events if event.kind == "corrupt"), None)
     # In a candidate's turn the reference is called too.
     name = corrupt.impl if corrupt is not None else name
@@ -313,7 +314,7 @@ class Child(threading.Thread):
 
     def _fate(self, ended: process.Exit) -> tuple[str, str, str]:
         name, follower = self.subject.name, self._follower
-        phase, limit = follower.overdue.get(name, (follower.lost.get(name) or follower.phase_of(name), None))
+        phase, limit = follower.overdue.get(name, (follower.lost.get(name) or follower.last(name).phase, None))
         return _verdict(phase, ended, limit, self._job.memory)
 
     @property

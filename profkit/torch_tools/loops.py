@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from profkit.guest import facts
 from profkit.guest.clocks import cupti
 from profkit.guest.clocks.cupti import recorder
 
@@ -17,7 +18,6 @@ BIG = 256 << 20
 _QUEUE = 800
 """Launches that fit into a queue which is held; the driver blocks at about a thousand."""
 _MOST_HOLD = 0.02
-_CYCLES = 2.0e9
 _RECORDED = 2400
 _TRIES = 8
 
@@ -109,7 +109,7 @@ class Stand:
         self.flush(loop.flush)
         if loop.held:
             seconds = slack * self._hold * (self._replay if graph else loop.each * self.host) + 60e-6
-            torch.cuda._sleep(int(seconds * _CYCLES))
+            torch.cuda._sleep(int(seconds * facts.CYCLES))
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         began = perf_counter()
         if not loop.wall:

@@ -15,8 +15,6 @@ from profkit.vendor.nvidia import nvml
 
 _WARM_SECONDS = {"cuda": 0.03, "cpu": 0.1}
 _MAX_HOLD = 0.02
-_CYCLES = 2.0e9
-"""A second of torch.cuda._sleep."""
 
 
 class CudaClock(Clock):
@@ -64,7 +62,7 @@ class CudaClock(Clock):
             self._reset_persisting()
             self._buffer.max()
         # The spin marks the begin for CUPTI, even where nothing can be held.
-        torch.cuda._sleep(int(self._hold.get(key, 100e-6) * _CYCLES) if held else 1)
+        torch.cuda._sleep(int(self._hold.get(key, 100e-6) * facts.CYCLES) if held else 1)
         began = perf_counter()
         start.record()
         call()
