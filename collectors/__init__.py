@@ -85,7 +85,7 @@ class Role(NamedTuple):
 class Format:
     """One format of exports.
 
-    sniff(head, path): whether a file is one. read(path, *, partial, **companions): its launches frame.
+    sniff(head, path): whether a file is one. read(path, **companions): its launches frame.
     role(frame): the use of the file. companions(heads): which files are read together. says: how its times were taken,
     by language. vendor: a column of counters.Counter.recipes. remedy: what to import beside times to have counters.
     options: of `read` for a run's files.

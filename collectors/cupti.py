@@ -42,7 +42,7 @@ def sniff(head: str, path: Path) -> bool:
     return head.startswith((",".join(_OLD), ",".join(ACTIVITY)))
 
 
-def read(path: str | os.PathLike[str], *, partial: bool = False, **facts: str) -> pd.DataFrame:
+def read(path: str | os.PathLike[str], **facts: str) -> pd.DataFrame:
     """The launches frame: kernels and memory operations with their times [s], no counters.
 
     facts: columns the table has not (device, cc). Raises CollectError for a file damaged since.

@@ -28,16 +28,14 @@ class CollectError(ProfkitError):
 
 def torn(path: Path, what: str) -> CollectError:
     """The error to raise for an export that lacks rows or has some twice."""
-    return CollectError(
-        f"{path}: {what}", fix="export again, or read what is there (--partial; partial=True in Python)"
-    )
+    return CollectError(f"{path}: {what}", fix="export again")
 
 
 def cut(path: Path, line: int) -> CollectError:
     """The error to raise for an export with a last row that does not end in a newline."""
     return CollectError(
         f"{path}, line {line}: the last row does not end in a newline: the file was cut",
-        fix="export again, or read what is whole (--partial; partial=True in Python); if only the newline was lost, add it",
+        fix="export again, or leave the cut row out; if only the newline was lost, add it",
     )
 
 

@@ -34,7 +34,7 @@ def sniff(head: str, path: Path) -> bool:
     return not head.startswith("SQLite format 3") and bool(_HEADER.search(head))
 
 
-def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame:
+def read(path: str | os.PathLike[str]) -> pd.DataFrame:
     """The launches frame: a row a kernel with its `instances`, `time` the mean of one [s].
 
     Of several tables the one with most GPU time is read. Raises CollectError where none has any.

@@ -55,17 +55,16 @@ def _kind(line: str) -> str:
     return "trace" if set(cells) >= _TRACE else ""
 
 
-def read(path: str | Path, *, partial: bool = False) -> pd.DataFrame:
+def read(path: str | Path) -> pd.DataFrame:
     """The launches frame of an nvprof export; API calls are left out.
 
-    partial: leave out a cut last row, with a caveat, instead of refusing it. attrs: "caveats", "report" ("summary"
-    or "trace"). Raises CollectError naming the line that cannot be read, and for an export without kernels.
+    attrs: "caveats", "report" ("summary" or "trace"). Raises CollectError naming the line that cannot be read, and for
+    an export without kernels.
     """
     path = Path(path)
     # The bracket of a memory operation closes the row, so only the newline can be missing after it; calls and pages are not read.
     closes = r"(?:\n|[,\s]\"?\[CUDA mem[^\]\n]*\]\"?\s*|(?:API calls:|== Unified Memory profiling result:)[\s\S]*)\Z"
-    text, caveats = whole_text(path, partial, closes)
-    lines = text.split("\n")
+    lines = whole_text(path, closes).split("\n")
     kind, at = _header(path, lines)
     _one_result(path, lines, at, traced=kind == "trace")
     rows = (_printed if kind == "text summary" else _delimited)(path, lines, at)
@@ -73,7 +72,7 @@ def read(path: str | Path, *, partial: bool = False) -> pd.DataFrame:
         raise CollectError(f"{path}: a header of nvprof and no row after it", fix="export again")
     if (unnamed := rows["name"] == "").any():
         raise CollectError(f"{path}, line {unnamed.idxmax()}: no name", fix="the row is cut; export again")
-    return _trace(path, rows, caveats) if kind == "trace" else _summary(path, rows, caveats, partial)
+    return _trace(path, rows) if kind == "trace" else _summary(path, rows)
 
 
 def _header(path: Path, lines: Sequence[str]) -> tuple[str, int]:
@@ -147,7 +146,7 @@ def _printed(path: Path, lines: Sequence[str], at: int) -> pd.DataFrame:
     return table(rows, ("type", *_SUMMARY))
 
 
-def _summary(path: Path, rows: pd.DataFrame, caveats: list[Caveat], partial: bool) -> pd.DataFrame:
+def _summary(path: Path, rows: pd.DataFrame) -> pd.DataFrame:
     calls = numbers(path, rows["calls"])
     if (wrong := rows.index[~(calls > 0)]).size:
         raise CollectError(f"{path}, line {wrong[0]}: expected a number of calls", fix="export again")
@@ -160,20 +159,20 @@ def _summary(path: Path, rows: pd.DataFrame, caveats: list[Caveat], partial: boo
     if not gpu.any():
         fix = "check that the program runs kernels and that nvprof knows the device"
         raise CollectError(f"{path}: no row of GPU activities", fix=fix)
-    caveats = [*caveats, *added_up(path, float(share[gpu].sum()), 0.001 + 0.0001 * int(gpu.sum()), partial)]
+    caveats = added_up(path, float(share[gpu].sum()), 0.001 + 0.0001 * int(gpu.sum()))
     names = rows["name"][gpu]
     kinds, instances = [memop_kind(name) for name in names], calls[gpu].astype(np.int64)
     columns = {"kernel": names.to_numpy(), "kind": kinds, "instances": instances, "time": mean[gpu]}
     return build(columns, tool="nvprof", caveats=caveats, report="summary")
 
 
-def _trace(path: Path, rows: pd.DataFrame, caveats: list[Caveat]) -> pd.DataFrame:
-    waits = rows["name"].str.match(_WAITS)
+def _trace(path: Path, rows: pd.DataFrame) -> pd.DataFrame:
+    waits, caveats = rows["name"].str.match(_WAITS), []
     if waits.any():
         rows = rows[~waits]
         what = f"{path.name}: {int(waits.sum())} page faults and thrashes of unified memory are left out"
         fix = "prefetch, or look at them in nvvp"
-        caveats = [*caveats, Caveat(what, "their time is part of what waited for them", fix)]
+        caveats = [Caveat(what, "their time is part of what waited for them", fix)]
     empty = pd.Series("", rows.index)
 
     def column(name: str, units: Mapping[str, float] = {"": 1.0}) -> Any:

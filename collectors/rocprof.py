@@ -100,15 +100,15 @@ def sniff(head: str, path: Path) -> bool:
     return "kernel" in names and bool(told) and bool(names & {"launch", "start", "queue"})
 
 
-def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame:
+def read(path: str | os.PathLike[str]) -> pd.DataFrame:
     """The launches frame of an export: times, and the counters that have a counterpart.
 
-    partial: leave out a cut last row, with a caveat. Raises CollectError naming the line that cannot be read.
+    Raises CollectError naming the line that cannot be read.
     """
     path = Path(path)
     if is_sqlite(path):
         return _read_rocpd(path)
-    text, caveats = whole_text(path, partial)
+    text = whole_text(path)
     if text.startswith(("Name,", '"Name",')):
         text = _UNQUOTED.sub(r'"\1"\2', text)
     found = list(records(path, text))
@@ -119,7 +119,7 @@ def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame
         raise CollectError(f"{path}, line 1: two columns {twice}", fix="give the file as the tool wrote it")
     rows = table(found[1:], names)
     if set(names) >= _SUMMARY:
-        return _summary(path, rows, caveats, partial)
+        return _summary(path, rows)
     _check(path, rows)
     if "counter" in rows:
         rows, counted = _by_dispatch(path, rows)
@@ -129,7 +129,6 @@ def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame
         counted = {name: numbers(path, rows[name]) for name in names if name in known}
         counted |= dict.fromkeys(others - known, np.full(len(rows), np.nan))
     frame = _of_dispatches(path, rows, counted)
-    frame.attrs["caveats"] += caveats
     if {"dram_read", "dram_write"} & set(frame.columns):
         frame.attrs["caveats"].append(FABRIC)
     return frame
@@ -214,7 +213,7 @@ def _by_dispatch(path: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str
     return rows.drop_duplicates(key), counted
 
 
-def _summary(path: Path, rows: pd.DataFrame, caveats: list[Caveat], partial: bool) -> pd.DataFrame:
+def _summary(path: Path, rows: pd.DataFrame) -> pd.DataFrame:
     """A summary of kernels or copies: a row each with its `instances`, `time` the mean of one."""
     names = rows["Name"]
     if names.str.match(_CALL).all():
@@ -224,7 +223,7 @@ def _summary(path: Path, rows: pd.DataFrame, caveats: list[Caveat], partial: boo
     if not (count > 0).all() or np.isnan(time).any():
         raise CollectError(f"{path}: a row without its calls or its time", fix="the row is damaged; export again")
     share = float(numbers(path, rows["Percentage"]).sum()) / 100 if "Percentage" in rows else 1.0
-    caveats = [*caveats, *added_up(path, share, 0.001 + 0.0005 * len(rows), partial)]
+    caveats = added_up(path, share, 0.001 + 0.0005 * len(rows))
     columns = {
         "kernel": names.str.replace(_SUFFIX, "", regex=True).to_numpy(),
         "kind": np.select(

@@ -22,21 +22,14 @@ _RULER = re.compile(r"^\s*-{2,}(?: +-{2,})+\s*$")
 _NUMBER = r"^([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)([a-zA-Z%]*)$"
 
 
-def whole_text(path: Path, partial: bool, closes: str = r"\n\Z") -> tuple[str, list[Caveat]]:
-    """Text of a file up to its last whole row; a cut file raises, or is a caveat with `partial`.
-
-    closes: the end of a file that lost nothing.
-    """
+def whole_text(path: Path, closes: str = r"\n\Z") -> str:
+    """Text of a file; raises CollectError for a cut one. closes: the end of a file that lost nothing."""
     text = text_of(path, strict=True)
     if not text.strip():
         raise CollectError(f"{path}: is empty", fix="profile again")
-    end = text.rfind("\n") + 1
-    if not text[end:].strip() or re.search(closes, text):
-        return text, []
-    if not partial:
+    if text[text.rfind("\n") + 1 :].strip() and not re.search(closes, text):
         raise cut(path, text.count("\n") + 1)
-    lost = f"{len(text) - end} characters"
-    return text[:end], [Caveat(f"{path.name} was cut: its last row is left out", lost, "export again")]
+    return text
 
 
 def records(path: Path, text: str, line: int = 1, width: int = 0) -> Iterator[tuple[int, list[str]]]:
@@ -81,12 +74,12 @@ def numbers(path: Path, column: pd.Series[Any], units: Mapping[str, float] = {""
     return values.to_numpy()
 
 
-def added_up(path: Path, shares: float, slack: float, partial: bool) -> list[Caveat]:
-    """Check that a summary's shares add up to 1; else raise, or give a caveat with `partial`."""
+def added_up(path: Path, shares: float, slack: float, *, strict: bool = True) -> list[Caveat]:
+    """Check that a summary's shares add up to 1; else raise, or give a caveat where not `strict`."""
     if abs(shares - 1) <= slack:
         return []
     what = f"the rows add up to {shares:.1%} of the time: rows {'are missing' if shares < 1 else 'stand here twice'}"
-    if not partial:
+    if strict:
         raise torn(path, what)
     return [Caveat(f"{path.name}: {what}", f"{abs(shares - 1):.1%} of the time", "export again")]
 

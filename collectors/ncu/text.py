@@ -105,7 +105,7 @@ class Scan:
         if not self.partial:
             raise CollectError(
                 f"{self.path}, {message}",
-                fix="copy or export the file again; --partial (partial=True in Python) reads the rows before it",
+                fix="copy or export the file again, or leave out what follows the rows before it",
             )
         self.broken = message
 

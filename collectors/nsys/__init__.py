@@ -45,12 +45,11 @@ def sniff(head: str, path: Path) -> bool:
     return any(kind_of(header_of(line, before)[0]) for before, line in pairwise(["", *lines]))
 
 
-def read(path: str | Path, *, partial: bool = False, coded: bool = False) -> pd.DataFrame:
+def read(path: str | Path, *, coded: bool = False) -> pd.DataFrame:
     """The launches frame of an export (of a sqlite export: see sqlite.read_sqlite).
 
-    partial: read a cut file to its last whole row, with a caveat. coded: texts as categories, of one GPU trace.
-    attrs: "caveats", "report", and where found "devices". Raises CollectError when the file is damaged, has an
-    ERROR line, or holds no kernels.
+    coded: texts as categories, of one GPU trace. attrs: "caveats", "report", and where found "devices". Raises
+    CollectError when the file is damaged, or holds no kernels.
     """
     path = Path(path)
     if path.suffix.lower() in _BINARY:
@@ -58,11 +57,11 @@ def read(path: str | Path, *, partial: bool = False, coded: bool = False) -> pd.
     if is_sqlite(path):
         return sqlite.read_sqlite(path)
     export = scan(path, kind_of)
-    caveats = _complaints(export, partial)
+    caveats = _complaints(export)
     tables = [(kind_of(table.header), table) for table in export.tables]
-    reports = [(kind, table_frame(export, table, kind, partial=partial)) for kind, table in tables if kind in REPORTS]
+    reports = [(kind, table_frame(export, table, kind)) for kind, table in tables if kind in REPORTS]
     for _, one in reports:
-        one.attrs["caveats"] += _added_up(path, one, partial)
+        one.attrs["caveats"] += _added_up(path, one)
     chosen = next((found for kinds in _CHOICES if (found := [one for one in reports if one[0] in kinds])), [])
     if not chosen:
         raise _no_launches(export, tables, reports)
@@ -72,14 +71,9 @@ def read(path: str | Path, *, partial: bool = False, coded: bool = False) -> pd.
     return frame
 
 
-def _complaints(export: Export, partial: bool) -> list[Caveat]:
-    if export.errors and not partial:
-        line, text = export.errors[0]
-        raise CollectError(
-            f"{export.path}, line {line}: nsys reported an error: {text}",
-            fix="ask for a report nsys has (`nsys stats --help-reports`), or read the rest (--partial; partial=True in Python)",
-        )
-    found = [Caveat(f"nsys reported: {text}", f"line {line}", "run `nsys stats` again") for line, text in export.errors]
+def _complaints(export: Export) -> list[Caveat]:
+    fix = "ask for a report nsys has (`nsys stats --help-reports`)"
+    found = [Caveat(f"nsys reported: {text}", f"line {line}", fix) for line, text in export.errors]
     lost = "that data is missing, not zero"
     found += [Caveat(f"nsys skipped a report: {one}", lost, "record with -t cuda,nvtx") for one in export.skipped]
     if export.unfinished:
@@ -88,14 +82,14 @@ def _complaints(export: Export, partial: bool) -> list[Caveat]:
     return found
 
 
-def _added_up(path: Path, frame: pd.DataFrame, partial: bool) -> list[Caveat]:
-    """Caveats of a summary with shares that do not add up; raises CollectError unless `partial`."""
+def _added_up(path: Path, frame: pd.DataFrame) -> list[Caveat]:
+    """Caveats of shares that do not add up; raises CollectError for a summary of launches."""
     if "share" not in frame or frame["share"].isna().any():
         return []
     # nsys 2021 cuts to whole percents, others round to tenths.
     cut = len(frame) > 1 and bool((np.abs(frame["share"] * 100 % 1 - 0.5) > 0.499).all())
     slack = 0.001 + (0.01 if cut else 0.0005) * len(frame)
-    return added_up(path, float(frame["share"].sum()), slack, partial or frame.attrs["report"] not in SUMMARIES)
+    return added_up(path, float(frame["share"].sum()), slack, strict=frame.attrs["report"] in SUMMARIES)
 
 
 def _caveats(export: Export, reports: Sequence[_Report], chosen: Sequence[_Report]) -> list[Caveat]:

@@ -22,20 +22,16 @@ NUMERIC = frozenset({"time", "bytes", "rate", "share", "count"})
 NULLS = ("", "None")  # 2022.4 prints None, later versions nothing
 
 
-def table_frame(export: Export, table: Table, kind: str, *, partial: bool = False) -> pd.DataFrame:
+def table_frame(export: Export, table: Table, kind: str) -> pd.DataFrame:
     """The rows of a table as a frame with the columns of reports, SI units, NaN or "" for none.
 
-    Texts are categories. A last row without its newline is refused, or with `partial` left
-    out with a caveat. Raises CollectError naming file, line and column. attrs: "caveats", "report".
+    Texts are categories. Raises CollectError naming file, line and column, as of a last row without its newline.
+    attrs: "caveats", "report".
     """
     columns, unsure = fields(table.header, kind, table.unit)
-    end, caveats = whole_end(export, table), []
-    if end != table.end:
-        if not partial:
-            raise cut(export.path, table.line + export.data[table.start : end].count(b"\n"))
-        what = f"{export.path.name} was cut: its last row is left out"
-        caveats = [Caveat(what, f"{table.end - end} B", "export the report again")]
-    body = export.data[table.start : end]
+    if (end := whole_end(export, table)) != table.end:
+        raise cut(export.path, table.line + export.data[table.start : end].count(b"\n"))
+    body = export.data[table.start : table.end]
     wanted = [at for at, one in enumerate(columns) if one.type]
     found = None if table.ends else _quick(body, columns, wanted)
     if found is None:
@@ -50,7 +46,7 @@ def table_frame(export: Export, table: Table, kind: str, *, partial: bool = Fals
         )
     _check(export, table, kind, frame)
     fix, much = "use nsys 2022.4 or later", "times taken as ns, sizes left out"
-    frame.attrs["caveats"] = [*(Caveat(f"the header gives no unit for {one}", much, fix) for one in unsure), *caveats]
+    frame.attrs["caveats"] = [Caveat(f"the header gives no unit for {one}", much, fix) for one in unsure]
     frame.attrs["report"] = kind
     return frame
 

@@ -47,20 +47,17 @@ def sniff(head: str, path: Path) -> bool:
     return head.lstrip().startswith("[") and any(re.search(mark, head) for mark in _PARTS.values())
 
 
-def read(
-    path: str | Path, layers: str | Path | None = None, *, times: str | Path | None = None, partial: bool = False
-) -> pd.DataFrame:
+def read(path: str | Path, layers: str | Path | None = None, *, times: str | Path | None = None) -> pd.DataFrame:
     """The layers of an engine as a launches frame: time is the mean of one inference [s].
 
     path: --exportProfile, printed output, or --exportLayerInfo alone (times NaN). layers, times: the other exports.
-    partial: read the cut table of a log as far as it goes, with a caveat. attrs: "caveats", "report". The names of
-    several runs stand in `range`. Raises CollectError naming the file and the line.
+    attrs: "caveats", "report". The names of several runs stand in `range`. Raises CollectError naming file and line.
     """
     path = Path(path)
     info = None if layers is None else _layers(Path(layers), _load(Path(layers)))
     latency = math.nan if times is None else _median_latency(Path(times))
     if is_log(head_of(path)):
-        runs = read_logs(path, partial=partial)
+        runs = read_logs(path)
         if len(runs) == 1:
             return _of_run(runs[0], info, latency)
         if info is not None or times is not None:
@@ -141,7 +138,7 @@ def _layers(path: Path, content: Any) -> list[Layer]:
 def _of_run(run: Run, info: Sequence[Layer] | None = None, latency: float = math.nan) -> pd.DataFrame:
     """The layers of one run of a log, or one row for the whole network where it lists none."""
     if run.names:
-        frame = _frame(run.names, np.array(run.means), info, run.caveats)
+        frame = _frame(run.names, np.array(run.means), info, [])
         printed = run.seconds("Latency").get("median", math.nan)
         frame = _against(frame, printed if math.isnan(latency) else latency)
     else:
@@ -152,7 +149,7 @@ def _of_run(run: Run, info: Sequence[Layer] | None = None, latency: float = math
             "run trtexec with --dumpProfile --separateProfileRun",
         )
         whole = Caveat(what, "GPU compute time" if compute else "latency, copies included", fix)
-        frame = _frame(["whole network"], np.array(mean), None, [*run.caveats, whole])
+        frame = _frame(["whole network"], np.array(mean), None, [whole])
     frame.attrs["report"] = "log"
     for name, fact in (("device", "Selected Device"), ("cc", "Compute Capability")):
         frame[name] = pd.Series([run.facts.get(fact, "")] * len(frame), dtype=frame[name].dtype)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from collectors import text_of
-from collectors.caveat import Caveat
 from collectors.errors import CollectError
 
 _PREFIX = re.compile(r"^(?:[ \t]+(?=\[))?(?:\[[A-Z]{4,}\] ?)?(?:\[[\d/:. -]+\] ?)?(?:\[(?P<level>[A-Z])\] ?)?")
@@ -39,7 +38,6 @@ class Run:
     means: list[float] = field(default_factory=list)
     count: int = 0
     facts: dict[str, str] = field(default_factory=dict)
-    caveats: list[Caveat] = field(default_factory=list)
 
     def seconds(self, name: str) -> dict[str, float]:
         """Mean and median of a line of the summary [s]."""
@@ -51,11 +49,10 @@ def is_log(head: str) -> bool:
     return bool(_MARK.search(head))
 
 
-def read_logs(path: Path, *, partial: bool = False) -> list[Run]:
+def read_logs(path: Path) -> list[Run]:
     """Runs of a log with times; one begins at `&&&& RUNNING`, or a second table or summary.
 
-    partial: a table without its Total row is read as far as it goes. Raises CollectError for a cut table, and where no
-    run told a time.
+    Raises CollectError for a cut table, and where no run told a time.
     """
     parts: list[list[tuple[int, str]]] = [[]]
     for number, text in _lines(path):
@@ -63,7 +60,7 @@ def read_logs(path: Path, *, partial: bool = False) -> list[Run]:
         if begun and parts[-1] and (begun[0].startswith("&") or any(one.startswith(begun[0]) for _, one in parts[-1])):
             parts.append([])
         parts[-1].append((number, text))
-    runs = [_run(path, part, partial) for part in parts if part]
+    runs = [_run(path, part) for part in parts if part]
     found = [one for one in runs if one.names or one.seconds("GPU Compute Time") or one.seconds("Latency")]
     if not found:
         raise CollectError(
@@ -83,7 +80,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, rest.lstrip() if rest.lstrip().startswith(("=", "&")) else rest
 
 
-def _run(path: Path, lines: Sequence[tuple[int, str]], partial: bool) -> Run:
+def _run(path: Path, lines: Sequence[tuple[int, str]]) -> Run:
     run = Run(lines[0][0])
     for at, (number, text) in enumerate(lines):
         name, _, rest = text.strip().partition(": ")
@@ -96,11 +93,11 @@ def _run(path: Path, lines: Sequence[tuple[int, str]], partial: bool) -> Run:
             run.facts[name] = rest.strip()
         elif heading:
             run.count = int(heading[1])
-            _layers(path, run, lines[at + 1 :], partial)
+            _layers(path, run, lines[at + 1 :])
     return run
 
 
-def _layers(path: Path, run: Run, lines: Sequence[tuple[int, str]], partial: bool) -> None:
+def _layers(path: Path, run: Run, lines: Sequence[tuple[int, str]]) -> None:
     """Take the rows after a heading, up to Total or to the first line that is none."""
     number, header = lines[0] if lines else (0, "")
     if not _COLUMNS.match(header):
@@ -126,12 +123,9 @@ def _layers(path: Path, run: Run, lines: Sequence[tuple[int, str]], partial: boo
         what = f"{path}, line {number}: a layer profile and no layer after its columns"
         raise CollectError(what, fix="print it again")
     summed = sum(run.means) * run.count * 1e3
-    # Every row is rounded to hundredths of a millisecond.
-    if abs(total - summed) <= 1e-2 * (len(run.names) + 1) + 1e-3 * total:
-        return
-    what = f"{path}: the layers add up to {summed:.4g} of {total:.4g} ms"
     if math.isnan(total):
-        what = f"{path}: the layer profile has no Total row: the log was cut"
-    if not partial:
-        raise CollectError(what, fix="print it again, or read what is there (--partial; partial=True in Python)")
-    run.caveats.append(Caveat(what, f"{len(run.names)} layers read", "print it again"))
+        raise CollectError(f"{path}: the layer profile has no Total row: the log was cut", fix="print it again")
+    # Every row is rounded to hundredths of a millisecond.
+    if abs(total - summed) > 1e-2 * (len(run.names) + 1) + 1e-3 * total:
+        what = f"{path}: the layers add up to {summed:.4g} of {total:.4g} ms"
+        raise CollectError(what, fix="print it again")

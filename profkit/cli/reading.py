@@ -25,7 +25,6 @@ LINES = "record them: profkit profile SAMPLE --lines"
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, type=shared.PATH, metavar="FILE...")
 @shared.output("The run directory to make.", metavar="RUN")
-@click.option("--partial", is_flag=True, help="Read a file that breaks off up to its last whole row, with a caveat.")
 @click.option("--device", default="", metavar="NAME", help="The GPU, where the exports do not name it.")
 @click.option("--scrub", is_flag=True, help="Copy nsys's sqlite exports without environment, host names and paths.")
 @shared.json_
@@ -33,7 +32,6 @@ LINES = "record them: profkit profile SAMPLE --lines"
 def import_(
     files: tuple[Path, ...],
     output: Path | None,
-    partial: bool,
     device: str,
     scrub: bool,
     as_json: bool,
@@ -54,7 +52,7 @@ def import_(
     from profkit.study.study import Study
 
     with progress(quiet) as now:
-        found = import_files(files, output, partial=partial, device=device, scrub=scrub, progress=now)
+        found = import_files(files, output, device=device, scrub=scrub, progress=now)
         now("analysing")
         study = Study(found.run, found.frames)
         # Of times alone a picture tells no more than the report's table, and takes longer than reading 100 MB.

@@ -75,16 +75,14 @@ def import_files(
     files: Sequence[str | os.PathLike[str]],
     output: str | os.PathLike[str] | None = None,
     *,
-    partial: bool = False,
     device: str = "",
     scrub: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Imported:
     """Read `files` (formats found by content, see collectors.READERS) into a new run directory.
 
-    output: the directory, which must not be there or be empty; by default one below profkit-runs. partial: read
-    cut files to their last whole row, with a caveat. device: the GPU, where the exports do not say. Files are
-    copied as they are; with scrub nsys's sqlite exports without environment, host names and paths. Raises the first
+    output: the directory, which must not be there or be empty; by default one below profkit-runs. device: the
+    GPU, where the exports do not say. Files are copied as they are; with scrub nsys's sqlite exports without environment, host names and paths. Raises the first
     file's error when none can be read; see Imported for the others.
     """
     target = Path(output) if output is not None else None
@@ -95,7 +93,7 @@ def import_files(
     for path, kind, companions in _grouped([Path(os.path.abspath(file)) for file in files], failures):
         progress(f"reading {path.name} ({path.stat().st_size / 1e6:.3g} MB)")
         try:
-            one = _look(path, kind, companions, partial)
+            one = _look(path, kind, companions)
             _same_device([*found, one], device)
             found.append(one)
         except ProfkitError as error:
@@ -110,7 +108,7 @@ def import_files(
     with contextlib.ExitStack() as undo:
         # The same command is to work once there is room.
         undo.callback(shutil.rmtree, run.path, ignore_errors=True)
-        frames = _copied(run, found, partial, scrub)
+        frames = _copied(run, found, scrub)
         manifest = run.manifest
         manifest.device = _device(found, device)
         manifest.counters = _counters(
@@ -140,10 +138,10 @@ def _grouped(files: Sequence[Path], failures: list[ProfkitError]) -> list[tuple[
     return [(path, *groups[path]) for path in dict.fromkeys(files) if path in groups]
 
 
-def _look(path: Path, kind: Format, companions: Mapping[str, Path], partial: bool) -> _Found:
+def _look(path: Path, kind: Format, companions: Mapping[str, Path]) -> _Found:
     """Read a file, once for the import and the report. Raises CollectError."""
     try:
-        frame = kind.read(path, partial=partial, **kind.options, **companions)
+        frame = kind.read(path, **kind.options, **companions)
     except NoLaunchesError as error:
         if not error.rows:
             raise
@@ -183,7 +181,7 @@ def _made(target: Path | None, name: str) -> Run:
     return run
 
 
-def _copied(run: Run, found: list[_Found], partial: bool, scrub: bool) -> dict[str, pd.DataFrame]:
+def _copied(run: Run, found: list[_Found], scrub: bool) -> dict[str, pd.DataFrame]:
     """Copy the files into the run and list them there; the frames by file."""
     captures, files = run.manifest.captures, run.manifest.sample.files
     frames: dict[str, pd.DataFrame] = {}
@@ -199,7 +197,7 @@ def _copied(run: Run, found: list[_Found], partial: bool, scrub: bool) -> dict[s
         told = one.role.name == "times" and one.role.detail != best
         role = one.role.otherwise if told else one.role.name
         digest = files[file].sha256
-        captures.append(Capture(file, one.format.name, role, one.path.name, digest, one.rows, copied, partial=partial))
+        captures.append(Capture(file, one.format.name, role, one.path.name, digest, one.rows, copied))
     return frames
 
 

@@ -88,7 +88,8 @@ def read_capture(run: Run, capture: Capture) -> pd.DataFrame:
     options |= format_of(capture.tool).options
     if capture.tool == "cupti" and run.manifest.impls:
         options |= {name: str(run.manifest.device.get(key, "")) for name, key in (("device", "name"), ("cc", "cc"))}
-    frame: pd.DataFrame = read(run.path / capture.file, capture.tool, partial=capture.partial, **options)
+    options |= {"partial": True} if capture.partial else {}
+    frame: pd.DataFrame = read(run.path / capture.file, capture.tool, **options)
     if capture.ended:
         frame.attrs["caveats"] = [one for one in frame.attrs.get("caveats", ()) if one.code != TARGET_FAILED]
     return frame

@@ -91,23 +91,22 @@ ODD = {
 }
 
 
-def _told(path, partial=False):
+def _told(path):
     """What comes of a file: its frame with all it carries, or why there is none."""
     try:
-        frame = nsys.FORMAT.read(path, partial=partial)
+        frame = nsys.FORMAT.read(path)
     except CollectError as error:
         return str(error)
     return frame.to_dict("list"), [str(kind) for kind in frame.dtypes], repr(frame.attrs)
 
 
-@pytest.mark.parametrize("partial", [False, True])
 @pytest.mark.parametrize("odd", ODD)
-def test_a_parser_tells_of_odd_tables_what_reading_row_by_row_does(tmp_path, monkeypatch, odd, partial):
+def test_a_parser_tells_of_odd_tables_what_reading_row_by_row_does(tmp_path, monkeypatch, odd):
     path = tmp_path / "t.csv"
     path.write_bytes(ODD[odd](gpu_trace(OPS)).encode(errors="surrogateescape"))
-    quickly = _told(path, partial)
+    quickly = _told(path)
     monkeypatch.setattr(frames, "_quick", lambda *_: None)
-    np.testing.assert_equal(quickly, _told(path, partial))
+    np.testing.assert_equal(quickly, _told(path))
 
 
 def test_streams_of_two_devices_stay_apart(tmp_path):
@@ -185,12 +184,10 @@ def test_all_skipped_is_an_error_with_the_reason(tmp_path):
         nsys.read(write(tmp_path / "out.txt", text))
 
 
-def test_error_line_refuses_unless_partial(tmp_path):
+def test_an_error_line_is_a_caveat(tmp_path):
     text = stdout(("cuda_gpu_trace", gpu_trace(OPS)), ("x", "ERROR: Report 'gpukernsums' could not be found.\n"))
     path = write(tmp_path / "out.txt", text)
-    with pytest.raises(CollectError, match="gpukernsums"):
-        nsys.read(path)
-    assert any("gpukernsums" in one.what for one in nsys.read(path, partial=True).attrs["caveats"])
+    assert any("gpukernsums" in one.what for one in nsys.read(path).attrs["caveats"])
 
 
 def test_report_without_kernels_is_refused_with_what_it_holds(tmp_path):
@@ -274,23 +271,22 @@ def test_missing_shares_are_noticed(tmp_path):
     path = write(tmp_path / "k.csv", lost)
     with pytest.raises(CollectError, match=r"60\.0%"):
         nsys.read(path)
-    assert nsys.read(path, partial=True).attrs["caveats"]
 
 
 # ---- cut anywhere ------------------------------------------------------------------------------------------------
 
 
-def outcome(path: Path, **options: bool):
+def outcome(path: Path):
     try:
-        return nsys.read(path, **options)
+        return nsys.read(path)
     except CollectError:
         return None
 
 
-def check_cut(path: Path, data: bytes, at: int, whole, partial: bool) -> None:
+def check_cut(path: Path, data: bytes, at: int, whole) -> None:
     """A cut export is refused, or its rows are the first rows of the whole one."""
     path.write_bytes(data[:at])
-    frame = outcome(path, partial=partial)
+    frame = outcome(path)
     if frame is None:
         return
     same = whole.iloc[: len(frame)]
@@ -317,23 +313,14 @@ EXPORTS = {
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-@pytest.mark.parametrize(
-    ("partial", "step"),
-    [
-        (False, 11),
-        (True, 7),
-        pytest.param(False, 5, marks=pytest.mark.slow),
-        pytest.param(True, 2, marks=pytest.mark.slow),
-    ],
-)
-def test_cut_anywhere(tmp_path, name, partial, step):
+@pytest.mark.parametrize("step", [11, pytest.param(2, marks=pytest.mark.slow)])
+def test_cut_anywhere(tmp_path, name, step):
     data = EXPORTS[name].encode()
     path = tmp_path / "cut.csv"
     path.write_bytes(data)
     whole = nsys.read(path)
-    # Partial reading accepts more; the bytes between are left to it.
     for at in range(0, len(data), step):
-        check_cut(path, data, at, whole, partial)
+        check_cut(path, data, at, whole)
 
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1).filter(
@@ -444,4 +431,3 @@ def test_a_row_that_stands_twice_makes_more_than_the_whole(tmp_path):
     path = write(tmp_path / "k.csv", "".join([*rows, rows[-1]]))
     with pytest.raises(CollectError, match="stand here twice"):
         nsys.read(path)
-    assert any("stand here twice" in one.what for one in nsys.read(path, partial=True).attrs["caveats"])

@@ -124,23 +124,22 @@ def test_damage_names_the_line(tmp_path, old, new, match):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SUMMARIES)
-@pytest.mark.parametrize("partial", [False, True])
-def test_cut_anywhere(tmp_path, name, partial):
+def test_cut_anywhere(tmp_path, name):
     data = SUMMARIES[name].encode()
     path = tmp_path / "cut.csv"
     path.write_bytes(data)
     whole = nvprof.read(path)
-    for at in range(0, len(data), 2 if partial else 3):
+    for at in range(0, len(data), 2):
         path.write_bytes(data[:at])
         try:
-            frame = nvprof.read(path, partial=partial)
+            frame = nvprof.read(path)
         except CollectError:
             continue
         same = whole.iloc[: len(frame)]
         assert frame["kernel"].tolist() == same["kernel"].tolist()
         assert np.array_equal(frame["time"], same["time"])
         assert np.array_equal(frame["instances"], same["instances"])
-        assert partial or len(frame) == len(whole)
+        assert len(frame) == len(whole)
 
 
 def test_trace_cut_anywhere(tmp_path):
@@ -150,13 +149,12 @@ def test_trace_cut_anywhere(tmp_path):
     whole = nvprof.read(path)
     for at in range(0, len(data), 3):
         path.write_bytes(data[:at])
-        for partial in (False, True):
-            try:
-                frame = nvprof.read(path, partial=partial)
-            except CollectError:
-                continue
-            assert frame["kernel"].tolist() == whole["kernel"].tolist()[: len(frame)]
-            assert np.array_equal(frame["time"], whole["time"].iloc[: len(frame)])
+        try:
+            frame = nvprof.read(path)
+        except CollectError:
+            continue
+        assert frame["kernel"].tolist() == whole["kernel"].tolist()[: len(frame)]
+        assert np.array_equal(frame["time"], whole["time"].iloc[: len(frame)])
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="recorded exports are not here")

@@ -143,13 +143,10 @@ def test_a_cut_log_is_refused_or_whole(write, style):
         assert frame["time"].tolist() == pytest.approx([mean * 1e-3 for _, mean in ROWS], rel=2e-3)
 
 
-def test_partial_reads_the_rows_there_are_with_a_caveat(write):
+def test_a_table_without_its_total_was_cut(write):
     path = write(log(heading(), table(10, total=False)[:3]))
     with pytest.raises(CollectError, match="no Total row"):
         collectors.read(path)
-    frame = collectors.read(path, partial=True)
-    assert len(frame) == 2
-    assert any("was cut" in caveat.what for caveat in frame.attrs["caveats"])
 
 
 def test_a_lost_row_is_noticed(write):

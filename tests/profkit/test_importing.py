@@ -273,15 +273,6 @@ def test_when_nothing_can_be_read_nothing_is_made(tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
-def test_partial_reads_to_the_last_whole_row_with_a_caveat(tmp_path):
-    (tmp_path / "cut.csv").write_text(NCU.read_text()[:-40])
-    with pytest.raises(CollectError):
-        import_files([tmp_path / "cut.csv"], tmp_path / "refused")
-    run = Study(import_files([tmp_path / "cut.csv"], tmp_path / "run", partial=True).run)
-    assert len(run.captured.launches) == 8
-    assert any("breaks off" in caveat.what for caveat in run.analysis.caveats)
-
-
 def test_devices_do_not_mix(tmp_path, ops):
     other = sqlite_export(tmp_path / "t4.sqlite", ops, [], Base(devices=("Tesla T4",)))
     found = import_files([NCU, other], tmp_path / "run")
