@@ -66,21 +66,18 @@ def base_name(kernel: str) -> str:
 
     "void ns::(anonymous namespace)::scale<float, 4>(float*)" gives "scale".
     """
-    name = kernel.replace("(anonymous namespace)", "").replace("<unnamed>", "")
-    name = _cut_brackets(name).strip()
-    name = name.split("::")[-1].strip()
+    name = kernel.replace("(anonymous namespace)", "").replace("<unnamed>", "").replace("->", "\0")
+    name = _without(name, "<>").partition("(")[0].replace(">", "").replace("\0", "->").split("::")[-1].strip()
     return name.split(" ")[-1] if name else kernel
 
 
-def _cut_brackets(name: str) -> str:
-    """The text in front of the argument list, without anything between angle brackets."""
-    kept, depth = "", 0
-    for mark in re.findall(r"->|.", name, re.DOTALL):
-        if mark == "(" and depth == 0:
-            break
-        kept += mark if depth == 0 and mark not in "<>" else ""
-        depth = max(0, depth + {"<": 1, ">": -1}.get(mark, 0))
-    return kept
+def _without(text: str, brackets: str) -> str:
+    """The text without anything between brackets; one that is not closed takes the rest."""
+    left, right = map(re.escape, brackets)
+    inner = re.compile(f"{left}[^{left}{right}]*{right}")
+    while (shorter := inner.sub("", text)) != text:
+        text = shorter
+    return text.partition(brackets[0])[0]
 
 
 _LAMBDA = re.compile(r"\[?\{?lambda\(((?:[^()]|\([^()]*\))*)\) ?(?:\(instance |#)(\d+)[)}]\]?")
@@ -119,21 +116,11 @@ def one_spelling(kernel: str) -> str:
     text = re.sub(r"\b(?:const|void(?= [\w:^(])|false|true)\b", _word, text)
     text = re.sub(r"\b(\d+)[uUlL]+\b", r"\1", re.sub(r"\w*::", "", text))
     call = text[text.rindex("(") :] if "<" not in text and text.endswith(")") else ""
-    return re.sub(r"\s", "", _without_calls(text) + call)
+    return re.sub(r"\s", "", _without(text, "()") + call)
 
 
 def _word(found: re.Match[str]) -> str:
     return {"false": "0", "true": "1"}.get(found[0], "")
-
-
-def _without_calls(text: str) -> str:
-    """The text without anything between parentheses."""
-    kept, depth = "", 0
-    for character in text:
-        depth += character == "("
-        kept += character if depth == 0 else ""
-        depth -= character == ")" and depth > 0
-    return kept
 
 
 def is_authored(kernel: str, names: Iterable[str]) -> bool:

@@ -12,7 +12,7 @@ import functools
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -29,6 +29,8 @@ LOADS = {
 }
 """Reasons that are blamed on the producer -> the instructions that make others wait so."""
 _PREDICATE = re.compile(r"^@!?U?P\w+\s+")
+_STORES = ("ST", "RED", "BRA", "ISETP", "FSETP")
+"""Instructions whose first operand is read, or is no register."""
 _REGISTER = re.compile(r"\bU?R(\d+)\b(?:\.(64|128))?")
 
 
@@ -154,8 +156,13 @@ def _producer(instructions: Sequence[Instruction], at: int, reason: str = "long_
 
 @functools.lru_cache(1 << 16)
 def _used(sass: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Registers that an instruction reads, and the ones that it writes."""
-    return frozenset(_read(sass)), frozenset(_written(sass))
+    """Registers that an instruction reads, and those it writes: its first operand, wider by its suffix."""
+    name, _, rest = _bare(sass).partition(" ")
+    operands = [word.strip() for word in re.split(r",\s*(?![^\[]*\])", rest)]
+    wide = 4 if ".128" in name else 2 if ".64" in name or ".WIDE" in name else 1
+    written = [] if name.startswith((*_STORES, "EXIT", "BAR", "NOP", "RET")) else _registers(operands[0], wide)
+    sources = operands if name.startswith(_STORES) else operands[1:]
+    return frozenset(one for operand in sources for one in _registers(operand)), frozenset(written)
 
 
 def _bare(sass: str) -> str:
@@ -163,31 +170,10 @@ def _bare(sass: str) -> str:
     return _PREDICATE.sub("", sass)
 
 
-def _operands(sass: str) -> list[str]:
-    words = _bare(sass).partition(" ")[2]
-    return [word.strip() for word in re.split(r",\s*(?![^\[]*\])", words)]
-
-
-def _registers(operand: str, wide: int = 1) -> Iterator[str]:
+def _registers(operand: str, wide: int = 1) -> list[str]:
+    found = []
     for match in _REGISTER.finditer(operand):
-        kind = "U" if match[0].startswith("U") else ""
+        kind = "UR" if match[0].startswith("U") else "R"
         span = max(wide, {"64": 2, "128": 4}.get(match[2] or "", 1))
-        yield from (f"{kind}R{int(match[1]) + step}" for step in range(span))
-
-
-def _written(sass: str) -> Iterator[str]:
-    """Registers an instruction writes: its first operand, wider by its suffix."""
-    name = _bare(sass).partition(" ")[0]
-    operands = _operands(sass)
-    if not operands or name.startswith(("ST", "BRA", "EXIT", "BAR", "RED", "NOP", "RET", "ISETP", "FSETP")):
-        return
-    wide = 4 if ".128" in name else 2 if ".64" in name or ".WIDE" in name else 1
-    yield from _registers(operands[0], wide)
-
-
-def _read(sass: str) -> Iterator[str]:
-    name = _bare(sass).partition(" ")[0]
-    operands = _operands(sass)
-    sources = operands if name.startswith(("ST", "RED", "BRA", "ISETP", "FSETP")) else operands[1:]
-    for operand in sources:
-        yield from _registers(operand)
+        found += [f"{kind}{int(match[1]) + step}" for step in range(span)]
+    return found

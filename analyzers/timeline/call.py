@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -89,42 +90,29 @@ def each_in_call(counted: Times, recorded: Times, total: float) -> Times:
     return weights * (total / whole) if whole > 0 else np.full(len(weights), NAN)
 
 
-def splits(kernels: pd.DataFrame, times: Mapping[str, tuple[float, float]]) -> dict[str, dict[str, float]]:
-    """Part -> what holds its time (ceiling, latency, unknown, gaps) -> share, largest first.
+def splits(kernels: pd.DataFrame, times: Mapping[str, tuple[float, float]]) -> dict[str, tuple[dict[str, float], str]]:
+    """Part -> shares of its time by what holds it (ceiling, latency, unknown, gaps), and why most of it waits.
 
     kernels: placed, those of inner ranges included, scaled to their seconds in the call. times: of a call, and of its
-    kernels in it as recorded (NaN unknown); the rest are gaps. A part without kernel times is left out.
+    kernels in it as recorded (NaN unknown); the rest are gaps. A part without kernel times is left out. The shares are
+    the largest first, the cause is of CAUSES, "" where nothing waits.
     """
     if "bound_by" not in kernels:
         return {}
-    seconds, of_call, bounds = column(kernels, "time"), column(kernels, "call_time"), kernels["bound_by"].tolist()
-    found = {}
+    seconds, of_call = column(kernels, "time"), column(kernels, "call_time")
+    bounds, causes, found = kernels["bound_by"].tolist(), kernels["cause"].tolist(), {}
     for name, rows in inside(kernels).items():
         busy, (span, recorded) = float(seconds[rows].sum()), times.get(name, (math.nan, math.nan))
         if not (busy > 0 and span > 0):
             continue
         total = in_call(span, busy, recorded)
-        shares: dict[str, float] = {}
-        for row, took in zip(rows, each_in_call(seconds[rows], of_call[rows], total), strict=True):
-            shares[bounds[row]] = shares.get(bounds[row], 0.0) + float(took) / span
+        shares, waits = defaultdict[str, float](float), defaultdict[str, float](float)
+        for row, took in zip(rows, each_in_call(seconds[rows], of_call[rows], total).tolist(), strict=True):
+            shares[bounds[row]] += took / span
+            waits[causes[row]] += took if causes[row] else 0.0
         shares[GAPS] = max(0.0, 1.0 - total / span)
-        found[name] = dict(sorted(shares.items(), key=lambda one: -one[1]))
-    return found
-
-
-def reasons(kernels: pd.DataFrame) -> dict[str, str]:
-    """Part -> cause (CAUSES) of most of its kernels' waiting; left out where nothing waits."""
-    if "cause" not in kernels:
-        return {}
-    causes, found = kernels["cause"].tolist(), {}
-    counted, of_call = column(kernels, "time"), column(kernels, "call_time")
-    for name, rows in inside(kernels).items():
-        sums: dict[str, float] = {}
-        for row, took in zip(rows, each_in_call(counted[rows], of_call[rows], 1.0), strict=True):
-            if causes[row]:
-                sums[causes[row]] = sums.get(causes[row], 0.0) + float(took)
-        if sums:
-            found[name] = max(sums, key=lambda one: sums[one])
+        ranked = dict(sorted(shares.items(), key=lambda one: -one[1]))
+        found[name] = ranked, max(waits, key=lambda one: waits[one])
     return found
 
 

@@ -16,7 +16,7 @@ from analyzers.errors import AnalyzeError
 from analyzers.lower_bound import Work
 from analyzers.placement import LAUNCH_LOWER_BOUND, over_roofs, place
 from analyzers.records import to_frame, to_records
-from analyzers.timeline.call import Recorded, held, reasons, splits
+from analyzers.timeline.call import Recorded, held, splits
 from analyzers.verdicts import timing
 from analyzers.verdicts.implementation import (
     IMPL_COLUMNS,
@@ -290,11 +290,11 @@ class _Rows:
         least = self._lower_bounds(parts, reference)
         kernels = self._in_calls(launches, {one.row["impl"]: one.row["kernel_time"] for one in parts})
         shares = splits(kernels, {one.row["impl"]: (one.row["time"], one.row["kernel_time"]) for one in parts})
-        why, rows = reasons(kernels), []
+        rows = []
         seen = placed([*map(as_counted, parts, least)], self.counts.impls, self.roofline)
         for one, row, lower_bound in zip(parts, seen, least, strict=True):
             name = one.row["impl"]
-            binds = held(row, shares.get(name, {}), why.get(name, ""))
+            binds = held(row, *shares.get(name, ({}, "")))
             rows.append({**one.row, **row, **binds, **lower_bound_row(one, lower_bound)})
         return rows, kernels, [caveat for one in parts for caveat in one.caveats]
 

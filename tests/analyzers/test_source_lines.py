@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzers.kernels.source_lines import _producer, _read, _written, hot_lines
+from analyzers.kernels.source_lines import _producer, _used, hot_lines
 from collectors.errors import CollectError
 from collectors.ncu.source import Instruction, read
 
@@ -46,11 +46,11 @@ def test_a_wait_is_charged_to_the_load_and_not_to_who_needs_it():
 
 
 def test_registers_read_and_written():
-    assert set(_written("LDG.E.128 R12, desc[UR4][R4.64]")) == {"R12", "R13", "R14", "R15"}
-    assert set(_read("LDG.E.128 R12, desc[UR4][R4.64]")) == {"UR4", "R4", "R5"}
-    assert set(_written("STG.E desc[UR4][R8.64], R11")) == set()
-    assert {"R8", "R9", "R11"} <= set(_read("STG.E desc[UR4][R8.64], R11"))
-    assert set(_written("IMAD.WIDE R6, R5, 0x4, R6")) == {"R6", "R7"}
+    assert _used("LDG.E.128 R12, desc[UR4][R4.64]")[1] == {"R12", "R13", "R14", "R15"}
+    assert _used("LDG.E.128 R12, desc[UR4][R4.64]")[0] == {"UR4", "R4", "R5"}
+    assert _used("STG.E desc[UR4][R8.64], R11")[1] == set()
+    assert {"R8", "R9", "R11"} <= _used("STG.E desc[UR4][R8.64], R11")[0]
+    assert _used("IMAD.WIDE R6, R5, 0x4, R6")[1] == {"R6", "R7"}
 
 
 def test_a_cut_page_is_refused(tmp_path):

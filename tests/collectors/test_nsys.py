@@ -348,7 +348,7 @@ def test_read_of_write_is_the_same_and_no_cut_misreads(tmp_path_factory, ops, ve
     assert whole["grid"].tolist() == [",".join(map(str, op.grid)) for op in ops]
     for _ in range(5):
         at = data.draw(st.integers(0, len(text)))
-        check_cut(path, text, at, whole, data.draw(st.booleans()))
+        check_cut(path, text, at, whole)
 
 
 # ---- recorded exports --------------------------------------------------------------------------------------------
