@@ -40,7 +40,8 @@ class Campaign:
         and when it cannot go on: what is done stays, and the same command goes on.
         """
         device = self.request.device if self.dask else expected_device(self.request)
-        ledger = Ledger(self.request.runs, self._key(), self.name, len(self.items))
+        key = hashlib.sha256(encoded((self.name, os.getcwd(), self.request))).hexdigest()[:16]
+        ledger = Ledger(self.request.runs, key, self.name, len(self.items))
         with self._engine(ledger, device) as engine, ledger:
             there = ledger.delivered(self.items)
             for item in self.items:
@@ -50,7 +51,12 @@ class Campaign:
             count = Count(len(self.items), len(todo))
             ledger.note(count.done, 0)
             say(count.head())
-            with closing(follow(engine, todo, self._tasks(ledger))) as ended:
+            wanted = replace(self.request, runs=self.request.runs.resolve())
+
+            def task(what: str, item: WorkItem) -> Task:
+                return Task(what, item, wanted, str(ledger.work(item).resolve()), ledger.state.id)
+
+            with closing(follow(engine, todo, task)) as ended:
                 for item, answer in ended:
                     count.hear(answer)
                     if answer.full:
@@ -63,19 +69,11 @@ class Campaign:
                     yield item, answer
             ledger.remove()
 
-    def _key(self) -> str:
-        asked = encoded((self.name, os.getcwd(), self.request))
-        return hashlib.sha256(asked).hexdigest()[:16]
-
     def _engine(self, ledger: Ledger, device: str) -> Local | Dask:
         if self.dask:
             return Dask(self.dask, device)
         gpus = len(gpu.visible()) if device == "cuda" else 0
         return Local(places(device), pool(self.jobs, gpus), ledger.folder / "workers.log")
-
-    def _tasks(self, ledger: Ledger) -> Callable[[str, WorkItem], Task]:
-        wanted = replace(self.request, runs=self.request.runs.resolve())
-        return lambda what, item: Task(what, item, wanted, str(ledger.work(item).resolve()), ledger.state.id)
 
 
 _FEWEST, _MOST = 3, 12

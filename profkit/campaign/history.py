@@ -101,7 +101,10 @@ def histories(index: Index, *, sample: str = "", device: str = "", since: str = 
             continue
         if row.sample not in facts:
             facts[row.sample] = index.facts(row.sample)
-        known = _known(row, facts[row.sample].get((row.path, row.impl), {}))
+        own = {"source": row.source[:12], "GPU": row.uuid, "driver": row.driver, "profkit": row.profkit}
+        # All that may explain a change, the first named first.
+        known = {name: value for name, value in {**own, "method": row.method}.items() if value}
+        known |= facts[row.sample].get((row.path, row.impl), {})
         point = _Point(row, known, references.get(row.path, NAN))
         series.setdefault((row.sample, row.impl, row.device), []).append(point)
     return [_judged(series[key], since) for key in sorted(series)]
@@ -187,12 +190,6 @@ def _level(rows: Sequence[Row], first: int, end: int) -> Level:
     return Level(
         first, len(part), part[0].created, median(r.time for r in part), median(lower_bounds) if lower_bounds else NAN
     )
-
-
-def _known(row: Row, facts: Facts) -> Facts:
-    """All that may explain a change, the first named first."""
-    own = {"GPU": row.uuid, "driver": row.driver, "profkit": row.profkit, "method": row.method}
-    return {name: value for name, value in {"source": row.source[:12], **own}.items() if value} | dict(facts)
 
 
 def _change(points: Sequence[_Point], low: int, at: int, high: int) -> Change:

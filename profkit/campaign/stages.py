@@ -180,12 +180,6 @@ def _quiet(device: str, *, shared: bool = False) -> contextlib.AbstractContextMa
     return alone(f"{CPU}-{socket.gethostname()}", shared=shared) if device == "cpu" else contextlib.nullcontext()
 
 
-def _memory(device: str, *, shared: bool) -> contextlib.AbstractContextManager[None]:
-    """Share a GPU's memory, or wait until the campaign's other measurements have ended."""
-    here = f"{gpu.identity().get('uuid', '')}.memory"
-    return alone(here, shared=shared) if device == "cuda" else contextlib.nullcontext()
-
-
 def _build(task: Task, device: str) -> Answer:
     """Build ahead; a failure is reported by the measurement."""
     extra = {**sharing(), "CUDA_VISIBLE_DEVICES": "", "MAX_JOBS": os.environ.get("MAX_JOBS", _JOBS)}
@@ -226,25 +220,22 @@ def _build(task: Task, device: str) -> Answer:
 
 def _measure(task: Task, device: str) -> Answer:
     answer = _once(task, device, company=True)
-    if answer.run and device == "cuda" and _cramped(Path(answer.run)):
+    # Where memory ran out others may have used it.
+    if device == "cuda" and answer.run and _SHORT.search(Path(answer.run, "run.json").read_text("utf-8", "replace")):
         answer = _once(task, device)
     return _delivered(task, device, answer) if answer.run else answer
 
 
-def _cramped(run: Path) -> bool:
-    """Whether memory ran out in a run: others may have used it."""
-    return _SHORT.search((run / "run.json").read_text("utf-8", "replace")) is not None
-
-
 def _once(task: Task, device: str, *, company: bool = False) -> Answer:
-    """Measure; company: others may use the GPU, and its memory, while nothing is timed."""
+    """Measure; company: others may use the GPU, and its memory, while nothing is timed; else it waits until they ended."""
     folder = Path(task.folder)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     answer = Answer()
     wanted = replace(task.request, runs=folder, campaign=f"{task.campaign}/{task.item.key}", company=company)
     try:
-        with _quiet(device), _memory(device, shared=company):
+        card = f"{gpu.identity().get('uuid', '')}.memory"
+        with _quiet(device), alone(card, shared=company) if device == "cuda" else contextlib.nullcontext():
             task.item.measure(wanted)
     except ProfkitError as error:
         answer = Answer.failed(error)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from profkit.contests.definitions import Dialect, solutions_in, task
-from profkit.contests.json_files import Json, read_object, read_rows
+from profkit.contests.json_files import read_object, read_rows
 from profkit.contests.sources import Sources
 from profkit.errors import ProfkitError
 
@@ -47,16 +47,10 @@ def read(file: Path, device: str) -> Sources:
         raise ProfkitError(f"{file}: not below {DEFINITIONS}/", fix="give a definition of a trace set")
     definition = read_object(file)
     name = str(definition.get("name", ""))
-    rows = [row for kind in ("workloads", "traces") for row in _rows(root / kind, name)]
-    workloads = {
-        str(row["workload"].get("uuid")): row["workload"] for row in rows if isinstance(row.get("workload"), dict)
-    }
+    found = [file for kind in ("workloads", "traces") for file in sorted((root / kind).rglob("*.jsonl"))]
+    rows = [row for file in found for row in read_rows(file) if row.get("definition") == name]
+    known = [row["workload"] for row in rows if isinstance(row.get("workload"), dict)]
+    workloads = {str(one.get("uuid")): one for one in known}
     dialect = Dialect(_PROMISED, "empty", root, "flashinfer_bench")
     solutions = solutions_in([root / "solutions"], name)
     return task(definition, list(workloads.values()), solutions, dialect, file).on(device)
-
-
-def _rows(folder: Path, definition: str) -> list[Json]:
-    """The traces of a definition below a folder."""
-    rows = [row for file in sorted(folder.rglob("*.jsonl")) for row in read_rows(file)]
-    return [row for row in rows if row.get("definition") == definition]

@@ -19,6 +19,7 @@ _SLOWED = {
     0x40: "thermal limit (hardware)",
     0x80: "power brake",
 }
+_DEVICES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/proc/driver/nvidia/version")
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ def survey() -> Machine:
         version = text(_ask("", nvml.nvmlSystemGetDriverVersion))
         number = int(_ask(0, nvml.nvmlSystemGetCudaDriverVersion_v2))
     except RuntimeError as error:
-        return Machine(trouble=str(error), hardware=_hardware(), place=place)
+        # Device files may be there although the driver does not answer.
+        return Machine(trouble=str(error), hardware=any(Path(name).exists() for name in _DEVICES), place=place)
     trouble = f"CUDA_VISIBLE_DEVICES={hidden!r} hides every GPU" if everything else "the driver reports no GPU"
     trouble = "" if gpus else trouble
     return Machine(gpus, version, (number // 1000, number % 1000 // 10), trouble, bool(gpus), place)
@@ -98,13 +100,6 @@ def _ask(otherwise: Any, question: Callable[..., Any], *about: Any) -> Any:
 
 def _hertz(megahertz: int | None) -> float | None:
     return None if megahertz is None else megahertz * 1e6
-
-
-def _hardware() -> bool:
-    """Whether NVIDIA device files exist although the driver does not answer."""
-    return any(
-        Path(name).exists() for name in ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/proc/driver/nvidia/version")
-    )
 
 
 def check_driver(machine: Machine) -> Iterator[Finding]:

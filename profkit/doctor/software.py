@@ -75,7 +75,7 @@ def check_torch(facts: Facts, machine: Machine) -> Iterator[Finding]:
         yield Finding("torch", "fail", what, "pip install torch (2.4 or newer; on a GPU machine a CUDA build)")
         return
     version = str(facts["version"])
-    if _numbers(version) < (2, 4):
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < (2, 4):
         yield Finding("torch", "fail", f"{version} is older than 2.4", "pip install --upgrade torch")
     else:
         yield Finding("torch", "ok", f"{version}, {facts['threads']} CPU threads")
@@ -136,7 +136,9 @@ def check_compiler(machine: Machine) -> Finding:
 
 def check_nvcc(facts: Facts, machine: Machine) -> Finding:
     """The CUDA compiler as torch would find it, and whether its CUDA is torch's."""
-    nvcc = _nvcc()
+    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    places = [Path(home, "bin/nvcc")] if home else [Path(shutil.which("nvcc") or ""), Path("/usr/local/cuda/bin/nvcc")]
+    nvcc = next((str(path) for path in places if path.is_file() and os.access(path, os.X_OK)), None)
     if nvcc is None and not machine.hardware:
         return Finding("nvcc", "ok", "none; it needs a GPU anyway")
     if nvcc is None:
@@ -153,12 +155,6 @@ def check_nvcc(facts: Facts, machine: Machine) -> Finding:
     return Finding("nvcc", "ok", mine)
 
 
-def _nvcc() -> str | None:
-    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
-    places = [Path(home, "bin/nvcc")] if home else [Path(shutil.which("nvcc") or ""), Path("/usr/local/cuda/bin/nvcc")]
-    return next((str(path) for path in places if path.is_file() and os.access(path, os.X_OK)), None)
-
-
 def _ran(argv: list[str], given: str = "") -> subprocess.CompletedProcess[str]:
     """A child process that has ended. Raises OSError, TimeoutExpired."""
     return subprocess.run(
@@ -173,7 +169,3 @@ def _output(argv: list[str]) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3])

@@ -109,16 +109,16 @@ def open_run(path: str | os.PathLike[str]) -> Run:
         folder = folder.parent
     file = folder / "run.json"
     if not file.is_file():
-        newest = max(find_runs(folder), key=_age, default=None)
+        # Those of one second differ by the number at the end of their names.
+        newest = max(
+            find_runs(folder),
+            key=lambda run: (run.manifest.created, len(run.path.name), run.path.name),
+            default=None,
+        )
         if newest is not None:
             return newest
         raise ProfkitError(f"{folder}: no run.json here or below", fix="give a directory that `profkit profile` made")
     return Run(folder, read_manifest(file))
-
-
-def _age(run: Run) -> tuple[str, int, str]:
-    """Sorts runs, the newest last; those of one second by the number at the end of their names."""
-    return run.manifest.created, len(run.path.name), run.path.name
 
 
 def find_runs(root: Path) -> Iterator[Run]:

@@ -271,8 +271,13 @@ class Study:
         `share` is of its whole; with a step's figures where they are known, of the program where only some were counted.
         """
         every = self.analysis.hottest
-        if self.manifest.impls or "time" not in every:
-            return self._by_rank(self.kernels) if self.manifest.impls else every
+        if self.manifest.impls:
+            at = {part.name: place for place, part in enumerate(self.ranked)}
+            order = self.kernels["impl"].map(at).fillna(len(at)).argsort(kind="stable")
+            ordered: pd.DataFrame = self.kernels.iloc[order].reset_index(drop=True)
+            return ordered
+        if "time" not in every:
+            return every
         if self.stepwise:
             told = in_step(every, self.step, sum(one.step for one in self.budgets.values()))
             frame = self.captured.timeline
@@ -286,12 +291,6 @@ class Study:
     def overlapping(self) -> bool:
         """Whether the ranges of an export count what lies in several of them several times."""
         return any(caveat.code == RANGES_OVERLAP for caveat in self.analysis.caveats)
-
-    def _by_rank(self, kernels: pd.DataFrame) -> pd.DataFrame:
-        at = {part.name: place for place, part in enumerate(self.ranked)}
-        order = kernels["impl"].map(at).fillna(len(at)).argsort(kind="stable")
-        ordered: pd.DataFrame = kernels.iloc[order].reset_index(drop=True)
-        return ordered
 
     @cached_property
     def step(self) -> pd.DataFrame:

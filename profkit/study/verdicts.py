@@ -40,7 +40,9 @@ def _evidence(study: Study, impl: Impl, rows: Mapping[str, Mapping[Any, Any]], f
     manifest, row = study.manifest, rows.get(impl.name, {})
     reference = manifest.reference.name if manifest.reference is not None else ""
     sides = row, rows.get(reference, {})
-    busy = _waits(manifest.timing.slower, min(number(one, "time") for one in sides))
+    busy, time = manifest.timing.slower, min(number(one, "time") for one in sides)
+    # The largest factor by which waits for a core can lengthen a call of so many seconds.
+    busy *= 1 + _SLICE / time if busy > 1 and time > 0 else 1
     whose = study.whose.get(impl.name)
     hard, counted = number(row, "lower_bound_hard"), number(row, "counted_hard")
     if str(row.get("lower_bound_bound_by", "")) in ("fp32", "fp64") and _type_of(manifest) in ("fp16", "bf16", "fp8"):
@@ -77,11 +79,6 @@ def _evidence(study: Study, impl: Impl, rows: Mapping[str, Mapping[Any, Any]], f
         fragile=tuple(impl.fragile),
         still=tuple(manifest.probe.get("still", ())),
     )
-
-
-def _waits(slower: float, time: float) -> float:
-    """Largest factor by which waits for a core can lengthen calls of `time` seconds."""
-    return slower * (1 + _SLICE / time) if slower > 1 and time > 0 else slower
 
 
 def _gaps(row: Mapping[Any, Any]) -> float:

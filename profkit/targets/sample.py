@@ -49,7 +49,11 @@ def resolve(path: Path) -> Sample:
     names = {file: _names(file) for file in sorted(path.glob("*.py"))}
     reference = _reference(path, names)
     candidates = tuple(
-        Part(_candidate_name(file), file, backends.detect(file.read_text("utf-8", "replace")))
+        Part(
+            _PLAIN.get(file.stem, re.sub(r"^(example_|cudacode_)|(_?code)$", "", file.stem) or file.stem),
+            file,
+            backends.detect(file.read_text("utf-8", "replace")),
+        )
         for file, defined in names.items()
         if "ModelNew" in defined
     )
@@ -121,11 +125,6 @@ def _reference(path: Path, names: dict[Path, set[str]]) -> Path:
             )
         return hinted[0]
     return pure[0]
-
-
-def _candidate_name(file: Path) -> str:
-    stem = file.stem
-    return _PLAIN.get(stem, re.sub(r"^(example_|cudacode_)|(_?code)$", "", stem) or stem)
 
 
 def _unique(candidates: tuple[Part, ...]) -> tuple[Part, ...]:

@@ -117,8 +117,10 @@ def create(wish: Wish) -> list[Path]:
         (_WHOLE_FORMS, _whole(wish, whole)) if whole in WHOLE else (_FORMS, _element_wise(wish, understand(wish.op)))
     )
     wish.path.mkdir(parents=True, exist_ok=True)
+    templates = files("profkit.contests.gpucodeforces") / "templates"
     for name, form in forms.items():
-        write_atomic(wish.path / name, _filled(form, values).encode())
+        text = Template((templates / f"{form}.tmpl").read_text("utf-8")).substitute(values)
+        write_atomic(wish.path / name, text.encode())
     write_atomic(wish.path / "prompt.txt", compose(resolve(wish.path)).encode())
     return sorted(wish.path / name for name in [*forms, "prompt.txt"])
 
@@ -175,11 +177,6 @@ def _unknown(text: str) -> ProfkitError:
         fix=f"{', '.join(WHOLE)}; an element-wise expression of {', '.join(FUNCTIONS)}; any other "
         "sample is a folder with a reference and a candidate",
     )
-
-
-def _filled(form: str, values: dict[str, str]) -> str:
-    text = (files("profkit.contests.gpucodeforces") / "templates" / f"{form}.tmpl").read_text("utf-8")
-    return Template(text).substitute(values)
 
 
 def _common(wish: Wish, op: str) -> dict[str, str]:

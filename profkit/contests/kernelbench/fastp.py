@@ -105,7 +105,10 @@ def pass_at_k(results: Results, ks: Sequence[int] = (1,)) -> dict[str, Any]:
     by_problem: dict[str, dict[str, Any]] = {}
     for pid, rows in results.items():
         n, c = len(rows), sum(1 for row in rows if row["correctness"] and row["compiled"])
-        scores = {f"pass@{k}": _pass(n, c, k) for k in (min(k, n) for k in ks)}
+        scores = {
+            f"pass@{k}": 1.0 if n - c < k else float(1.0 - np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
+            for k in (min(k, n) for k in ks)
+        }
         by_problem[pid] = {"total_samples": n, "correct_samples": c, **scores}
     rows_ = list(by_problem.values())
     keys = [f"pass@{k}" for k in ks]
@@ -118,12 +121,6 @@ def pass_at_k(results: Results, ks: Sequence[int] = (1,)) -> dict[str, Any]:
         **{f"{key}_count": sum(key in row for row in rows_) for key in keys},
     }
     return {"averages": averages, "metadata": metadata, "problems": by_problem}
-
-
-def _pass(n: int, c: int, k: int) -> float:
-    if n - c < k:
-        return 1.0
-    return float(1.0 - np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
 
 
 def rated(results: Results, baseline: Baseline, problems: Iterable[Problem], level: int) -> list[Rated]:
