@@ -49,13 +49,16 @@ UNIFIED = """
 "TITAN Xp (0)",158,40.860352KB,4.000000KB,600.000000KB,6.304688MB,0.000000,"Host To Device"
 Total CPU Page faults: 49
 """
+API = "==97== API calls:\nTime(%),Time,Calls,Avg,Min,Max,Name\n100.00%,9.0ms,3,3.0ms,3.0ms,3.0ms,cudaLaunch\n"
 SUMMARIES = {"unified memory": NEW + UNIFIED, "old": OLD, "new": NEW, "text": TEXT}
+ROUND = {"in a fence": f"# Notes\n\n```\n$ nvprof ./a.out\n{TEXT}```\n\nThat was all.\n", "API apart": f"{OLD}\n{API}"}
+METRICS = '"Device","Kernel","Invocations","Metric Name","Metric Description","Min","Max","Avg"\n'
 
 
-@pytest.mark.parametrize("name", SUMMARIES)
+@pytest.mark.parametrize("name", [*SUMMARIES, *ROUND])
 def test_summaries_of_all_ages_are_one_frame(tmp_path, name):
     path = tmp_path / "any.txt"
-    path.write_text(SUMMARIES[name])
+    path.write_text((SUMMARIES | ROUND)[name])
     frame = validate(collectors.read(path))
     assert frame["kernel"].tolist() == ["axpy(float*, float*, int)", "[CUDA memcpy HtoD]"]
     assert frame["kind"].tolist() == ["kernel", "memcpy"]
@@ -86,23 +89,14 @@ def test_two_programs_in_one_file_are_refused(tmp_path, name):
     assert "%p" in caught.value.fix
 
 
-def test_a_fence_ends_the_table(tmp_path):
-    path = tmp_path / "notes.md"
-    path.write_text(f"# Notes\n\n```\n$ nvprof ./a.out\n{TEXT}```\n\nThat was all.\n")
-    assert collectors.read(path)["instances"].tolist() == [3, 2]
-
-
-def test_api_calls_in_a_table_of_their_own_are_no_kernels(tmp_path):
-    path = tmp_path / "a.csv"
-    api = "==97== API calls:\nTime(%),Time,Calls,Avg,Min,Max,Name\n100.00%,9.0ms,3,3.0ms,3.0ms,3.0ms,cudaLaunch\n"
-    path.write_text(OLD + "\n" + api)
-    assert collectors.read(path)["instances"].tolist() == [3, 2]
-
-
-def test_nothing_profiled_says_so(tmp_path):
+@pytest.mark.parametrize(
+    ("said", "match"), [("No kernels were profiled.\n", "No kernels were profiled"), (METRICS, "metrics or events")]
+)
+def test_what_has_no_times_is_refused_by_name(tmp_path, said, match):
     path = tmp_path / "n.txt"
-    path.write_text("==9== NVPROF is profiling process 9\n==9== Profiling result:\nNo kernels were profiled.\n")
-    with pytest.raises(CollectError, match="No kernels were profiled"):
+    result = "Metric" if said == METRICS else "Profiling"
+    path.write_text(f"==9== NVPROF is profiling process 9, command: ./mm\n==9== {result} result:\n{said}")
+    with pytest.raises(CollectError, match=match):
         collectors.read(path)
 
 
@@ -122,10 +116,9 @@ def test_damage_names_the_line(tmp_path, old, new, match):
         nvprof.read(path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SUMMARIES)
+@pytest.mark.parametrize("name", ["trace", *(pytest.param(one, marks=pytest.mark.slow) for one in SUMMARIES)])
 def test_cut_anywhere(tmp_path, name):
-    data = SUMMARIES[name].encode()
+    data = (SUMMARIES | {"trace": TRACE})[name].encode()
     path = tmp_path / "cut.csv"
     path.write_bytes(data)
     whole = nvprof.read(path)
@@ -138,23 +131,9 @@ def test_cut_anywhere(tmp_path, name):
         same = whole.iloc[: len(frame)]
         assert frame["kernel"].tolist() == same["kernel"].tolist()
         assert np.array_equal(frame["time"], same["time"])
-        assert np.array_equal(frame["instances"], same["instances"])
-        assert len(frame) == len(whole)
-
-
-def test_trace_cut_anywhere(tmp_path):
-    data = TRACE.encode()
-    path = tmp_path / "cut.csv"
-    path.write_bytes(data)
-    whole = nvprof.read(path)
-    for at in range(0, len(data), 3):
-        path.write_bytes(data[:at])
-        try:
-            frame = nvprof.read(path)
-        except CollectError:
-            continue
-        assert frame["kernel"].tolist() == whole["kernel"].tolist()[: len(frame)]
-        assert np.array_equal(frame["time"], whole["time"].iloc[: len(frame)])
+        if name != "trace":
+            assert np.array_equal(frame["instances"], same["instances"])
+            assert len(frame) == len(whole)
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="recorded exports are not here")
@@ -163,15 +142,6 @@ def test_recorded_summary():
     assert frame["instances"].tolist() == [45, 150, 150, 10]
     assert frame["time"][0] == pytest.approx(12.052e-3)
     assert (frame["time"] * frame["instances"]).sum() == pytest.approx(1134.77e-3, rel=1e-3)
-
-
-def test_metrics_are_refused_by_name(tmp_path):
-    header = '"Device","Kernel","Invocations","Metric Name","Metric Description","Min","Max","Avg"\n'
-    (tmp_path / "m.csv").write_text(
-        f"==7== NVPROF is profiling process 7, command: ./mm\n==7== Metric result:\n{header}"
-    )
-    with pytest.raises(CollectError, match="metrics or events of nvprof"):
-        collectors.read(tmp_path / "m.csv")
 
 
 def test_a_row_without_a_type_is_of_the_section_above_it(tmp_path):

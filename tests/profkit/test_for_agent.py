@@ -160,7 +160,16 @@ def test_a_wrong_candidate_is_mended_first(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ["explain nowhere", "explain", "profile nowhere", "profile --frobnicate", "report nowhere", "report"]
+    "line",
+    [
+        "explain nowhere",
+        "explain",
+        "profile nowhere",
+        "profile --frobnicate",
+        "report nowhere",
+        "report",
+        "explain examples/h200/ICJTRP --json",
+    ],
 )
 def test_failures_have_the_same_shape(line, capsys):
     code = invoke([*line.split(), "--for", "agent"])
@@ -176,11 +185,6 @@ def test_prose_failures_stay_prose(capsys):
     assert capsys.readouterr().out == ""
     assert invoke(["profile", "nowhere", "--", "x", "--for", "agent"]) == 2
     assert capsys.readouterr().out == ""
-
-
-def test_json_and_agent_exclude_each_other(capsys):
-    assert invoke(["explain", "examples/h200/ICJTRP", "--json", "--for", "agent"]) == 2
-    assert checked(capsys.readouterr().out.strip())["ok"] is False
 
 
 @settings(max_examples=12)

@@ -52,14 +52,8 @@ class GateNew(nn.Module):
 
 
 def row(**changes):
-    return {
-        "uuid": 7,
-        "entry_point": "Gate",
-        "python_code": PYTHON,
-        "triton_code": NEW,
-        "licenses": ["MIT"],
-        "stars": 1,
-    } | changes
+    known = {"uuid": 7, "entry_point": "Gate", "python_code": PYTHON, "triton_code": NEW}
+    return known | {"licenses": ["MIT"], "stars": 1} | changes
 
 
 def test_names_change_where_they_stand_for_the_class():

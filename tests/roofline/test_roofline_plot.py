@@ -134,9 +134,6 @@ def test_saving_refuses_what_it_cannot(tmp_path):
     with pytest.raises(RooflineError) as error:
         save(figure, tmp_path / "missing" / "a.png")
     assert "folder" in error.value.fix
-
-
-def test_an_unknown_theme_is_refused():
     with pytest.raises(RooflineError, match="sepia"):
         draw(replace(SCENES["single"], theme="sepia"))
 
@@ -161,31 +158,10 @@ def test_roofs_carry_their_value_and_the_slopes_their_angle():
     assert found["FP32  62.1 TFLOP/s"].angle == 0
 
 
-def test_equal_roofs_are_one_line():
-    words = words_of(SCENES["every ceiling"])
-    assert "BF16 / FP16 tensor  989 TFLOP/s" in words
-    assert "FP8 / INT8 tensor  1980 TOP/s" in words
-
-
-def test_names_gains_and_percents_are_written():
-    words = words_of(SCENES["three"])
-    assert "softmax  2.9x  88.0%" in words
-    assert "reference" in words
-    assert "candidate" in words
-    assert "lower bound of the task" in words
-
-
 def test_crowded_figures_number_their_kernels_in_a_table():
     words = words_of(SCENES["forty"]).split("\n")
     assert {str(n) for n in range(1, 21)} <= set(words)
     assert "of ceiling" in words
-
-
-@pytest.mark.slow
-def test_two_thousand_points():
-    points = many(2000)
-    words = words_of(points)
-    assert "1980 more kernels without a number" in words
 
 
 def test_a_point_above_its_roof_is_flagged_and_not_moved():
@@ -205,25 +181,23 @@ def test_copies_get_bars_and_no_place_on_the_log_axes():
     assert len(draw(Scene(MEASURED, COPIES)).axes) == 1
 
 
-def test_many_copies_are_cut_and_counted():
-    points = tuple(replace(COPIES[0], label=f"copy {i}") for i in range(20))
-    assert "(12 more not shown)" in words_of(Scene(MEASURED, points))
-
-
-def test_unknown_hardware_says_so():
-    words = words_of(SCENES["unknown hardware"])
-    assert "No ceiling known for NVIDIA H20-3e" in words
-    assert "Measure the ceilings" in words
-
-
-def test_missing_numbers_are_counted_not_drawn():
-    assert "3 of 4 points not shown" in words_of(SCENES["nan"])
-
-
-def test_the_caption_names_the_source_of_every_roof():
-    words = words_of(SCENES["ten"]).replace("\n", " ")
-    assert "Ceilings: FP32, BF16 tensor, DRAM measured." in words
-    assert "NVIDIA H200 datasheet" in words_of(SCENES["single"])
+@pytest.mark.parametrize(
+    ("scene", "said"),
+    [
+        (SCENES["every ceiling"], ["BF16 / FP16 tensor  989 TFLOP/s", "FP8 / INT8 tensor  1980 TOP/s"]),
+        (SCENES["three"], ["softmax  2.9x  88.0%", "reference", "candidate", "lower bound of the task"]),
+        (SCENES["unknown hardware"], ["No ceiling known for NVIDIA H20-3e", "Measure the ceilings"]),
+        (SCENES["nan"], ["3 of 4 points not shown"]),
+        (Scene(MEASURED, tuple(replace(COPIES[0], label=f"copy {i}") for i in range(20))), ["(12 more not shown)"]),
+        (SCENES["ten"], ["Ceilings: FP32, BF16 tensor, DRAM measured."]),
+        (SCENES["single"], ["NVIDIA H200 datasheet"]),
+        pytest.param(many(2000), ["1980 more kernels without a number"], marks=pytest.mark.slow),
+    ],
+    ids=["equal roofs", "names and gains", "unknown hardware", "nan", "copies", "measured", "datasheet", "2000"],
+)
+def test_what_a_figure_says(scene, said):
+    words = words_of(scene).replace("\n", " ")
+    assert all(one in words for one in said)
 
 
 def test_chinese_without_a_font_becomes_numbers(monkeypatch, tmp_path):
@@ -247,13 +221,11 @@ def test_chinese_with_a_font_is_drawn(tmp_path):
     assert "矩阵乘法" in "\n".join(assert_tidy(figure))
 
 
-def test_levels_of_one_kernel_share_one_name():
-    assert [p.label for p in ranked(levels())] == ["softmax", "reduce"]
-
-
 def test_names_are_unique():
     points = [Point(f"{'a' * 40}<{i}>", 1, 1) for i in range(5)]
     assert len(set(names(points).values())) == 5
+    assert [p.label for p in ranked(levels())] == ["softmax", "reduce"], "levels of one kernel share one name"
+    assert len(ranked(operators(10))) == 10
 
 
 def test_the_share_is_of_the_points_own_roofs():
@@ -261,10 +233,6 @@ def test_the_share_is_of_the_points_own_roofs():
     assert share_of_roof(memory, SHEET) == pytest.approx(0.5)
     assert share_of_roof(tensor, SHEET) == pytest.approx(0.5)
     assert math.isnan(share_of_roof(replace(memory, compute="tensor_fp4"), SHEET))
-
-
-def test_ten_operators_show_ten_candidates():
-    assert len(ranked(operators(10))) == 10
 
 
 def test_the_winner_is_labelled_first_and_lies_in_front():
