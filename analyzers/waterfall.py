@@ -78,9 +78,14 @@ def least(task: float, own: float) -> float:
 
 
 def _at_roof(row: Mapping[Any, Any]) -> float:
-    """Least seconds of a kernel at the ceiling of its row, caches included; NaN inconclusive."""
-    share = float(row.get("roof_share", math.nan))
-    return max(float(row.get("roof_time", math.nan)), 0.0 if math.isnan(share) else share * row["time"])
+    """Least seconds of a kernel at the ceiling of its row, caches included; NaN inconclusive.
+
+    Where a pipe was not counted, what is known is enough for a kernel that is bound by a ceiling.
+    """
+    at, near = float(row.get("roof_time", math.nan)), float(row.get("roof_share", math.nan)) * row["time"]
+    if math.isnan(at):
+        return near if row["bound_by"] == row.get("roof") else math.nan
+    return at if math.isnan(near) else max(at, near)
 
 
 def _waterfall(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,19 +81,23 @@ class Compared:
         return click.unstyle(self.text())
 
     @property
-    def caveats(self) -> list[caveats.Said]:
-        """Caveats of the comparison; of programs then those of each."""
-        told = [caveats.Said.of(one) for one in self.ladder.caveats]
-        if isinstance(self.ladder, Ladder):
-            return told
-        own = [caveats.concerning(study, "") for study in self.studies]
+    def own_caveats(self) -> list[caveats.Said]:
+        """Caveats of each step's run: those of all once, the others with the step's name."""
+        steps = [(one.study, one.impl) for one in self.chosen] or [(study, "") for study in self.studies]
+        own, labels = [caveats.concerning(*step) for step in steps], [rung.label for rung in self.ladder.rungs]
         shared = [one for one in own[0] if all(one in mine for mine in own)]
-        return [*told, *shared] + [
-            replace(one, what=rung.label + say("colon") + one.what)
-            for rung, mine in zip(self.ladder.rungs, own, strict=True)
+        return shared + [
+            replace(one, what=label + say("colon") + one.what)
+            for label, mine in zip(labels, own, strict=True)
             for one in mine
             if one not in shared
         ]
+
+    @property
+    def caveats(self) -> list[caveats.Said]:
+        """Caveats of the comparison; of programs then those of each."""
+        told = [caveats.Said.of(one) for one in self.ladder.caveats]
+        return told if isinstance(self.ladder, Ladder) else [*told, *self.own_caveats]
 
     def text(self) -> str:
         """The comparison for the terminal: tables, what moved, the convention and the caveats."""
@@ -183,7 +188,11 @@ def told_apart(studies: Sequence[Study], short: Sequence[str]) -> list[str]:
     """The shortest labels that tell them apart: each name, else with its run."""
     if len(set(short)) == len(short):
         return list(short)
-    stamps = [f"{name} @ {study.path.name}" for name, study in zip(short, studies, strict=True)]
+    paths = [study.path.name for study in studies]
+    clocks = [f"{path[9:11]}:{path[11:13]}:{path[13:15]}" for path in paths if re.fullmatch(r"\d{8}T\d{6}Z", path)]
+    # Of runs of one day the time alone.
+    own = clocks if len(clocks) == len(paths) and len({path[:8] for path in paths}) == 1 else paths
+    stamps = [f"{name} @ {stamp}" for name, stamp in zip(short, own, strict=True)]
     return stamps if len(set(stamps)) == len(stamps) else [f"{n}. {name}" for n, name in enumerate(short, 1)]
 
 

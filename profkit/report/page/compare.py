@@ -15,7 +15,7 @@ from profkit.report.page.data import Shown, data_of
 from profkit.report.page.frame import render
 from profkit.report.page.run import next_card
 from profkit.report.page.shown import Kernels, falls_of, wall_of
-from profkit.report.sections import answer, caveats
+from profkit.report.sections import answer
 from profkit.report.sections.parts import correctness
 from roofline import units
 from roofline.figure.style import places
@@ -34,12 +34,13 @@ def page_of(done: Compared, limit: float | None = None) -> str:
     def make() -> dict[str, Any]:
         own = _ladder(done, found, parts, data["kernels"]) if isinstance(found, Ladder) else _programs(found)
         verdict = found.rungs[-1].verdict if isinstance(found, Ladder) else found.rungs[-1].since.verdict
-        runs = dict.fromkeys(say("comma").join([answer.what(one), one.manifest.created]) for one in done.studies)
+        made = dict.fromkeys((answer.what(one), one.manifest.created) for one in done.studies)
+        whats = {what: " → ".join(when for other, when in made if other == what) for what, _ in made}
         names = list(dict.fromkeys(one.manifest.sample.id for one in done.studies))
         said, mood = done.gate(limit)
         return {
             "title": say("colon").join([*names[: len(names) == 1], " → ".join(rung.label for rung in found.rungs)]),
-            "subtitle": "; ".join(runs),
+            "subtitle": "; ".join(map(say("comma").join, whats.items())),
             "mood": verdict if verdict in ("faster", "slower") else "",
             "gate": said,
             "gate_mood": mood,
@@ -76,14 +77,13 @@ def _ladder(done: Compared, ladder: Ladder, parts: list[Shown], kernels: Kernels
     head = say("p_now" if done.studies[0].manifest.impls else "p_now_gpu")
     impls = [next((one for one in each.study.manifest.impls if one.name == each.impl), None) for each in done.chosen]
     last = done.chosen[-1]
-    own = dict.fromkeys(said for one in done.chosen for said in caveats.concerning(one.study, one.impl))
     return {
         "lead": _lead(ladder),
         "table": compare.ladder_table(ladder, done.chosen, list(map(correctness, impls))),
         "cards": [next_card(last.study, last.impl, last.study.findings(), link="")],
         "falls": list(falls_of(known, head, kernels, open_=len(known) - 1)),
         "moved": [(rung.label, list(map(compare.moved, rung.moved))) for rung in ladder.rungs if rung.moved],
-        "caveats": [*done.caveats, *own],
+        "caveats": [*done.caveats, *done.own_caveats],
     }
 
 
