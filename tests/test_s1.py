@@ -97,13 +97,7 @@ def test_run_code(sample):
         if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)
     }
     assert len(ast.literal_eval(constants["SEEDS"])) >= 2
-    for needed in (
-        "torch.manual_seed(seed)",
-        "@torch.no_grad()",
-        "WARMUP",
-        "elapsed_time",
-        "scratch.zero_()",
-    ):
+    for needed in ("torch.manual_seed(seed)", "@torch.no_grad()", "WARMUP", "elapsed_time", "scratch.zero_()"):
         assert needed in text
     named = re.findall(r'(?:from |")(example_\w+|cudacode_\w+)(?: import|":)', text)
     assert all((sample / f"{name}.py").is_file() for name in named)
@@ -140,13 +134,9 @@ def test_declared_work_is_sane(sample):
     assert all(isinstance(v, int) and v > 0 for v in [*work["flops"].values(), work["bytes"]])
 
 
-def test_icvxkh_work_is_the_contest_s():
-    work = load_reference(S1 / "ICVXKH").get_work()
-    assert work == {"flops": {"fp32": 67_141_632}, "bytes": 8_585_216}
-
-
 def test_declared_bytes_follow_from_the_tensors():
     """The smallest sample, run for real: bytes of inputs, parameters and output are what get_work says."""
+    assert load_reference(S1 / "ICVXKH").get_work()["flops"] == {"fp32": 67_141_632}, "the contest's own figure"
     for name in ("ICVXKH", "ICMTNY"):
         reference = load_reference(S1 / name)
         model = reference.Model(*reference.get_init_inputs()).eval()
@@ -170,13 +160,8 @@ def test_icvxkh_run_code_prints_the_contest_s_lines(tmp_path, monkeypatch, reque
         monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(place))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8")
-    done = subprocess.run(
-        [sys.executable, str(S1 / "ICVXKH" / "run_code.py")],
-        capture_output=True,
-        encoding="utf-8",
-        cwd=tmp_path,
-        check=False,
-    )
+    argv = [sys.executable, str(S1 / "ICVXKH" / "run_code.py")]
+    done = subprocess.run(argv, capture_output=True, encoding="utf-8", cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
     dashes = "-" * 20
     lines = [

@@ -18,9 +18,6 @@ def test_a_format_says_all_that_is_asked_of_it(name):
     assert set(found.says) == {"en", "zh"}
     assert all(found.vendor in counter.recipes for counter in COUNTERS.values())
     assert name in TOOLS
-
-
-def test_no_other_name_is_a_format():
     with pytest.raises(CollectError, match="no format"):
         format_of("frame")
 
@@ -34,16 +31,8 @@ def test_files_of_one_format_stand_alone_unless_they_say_otherwise(tmp_path):
 
 def test_a_profile_takes_the_companions_that_are_named_as_it_is(tmp_path):
     layers, times, profile = '{"Layers": []}', '[{"latencyMs": 1}]', '[{"count": 3}]'
-    heads = {
-        tmp_path / name: head
-        for name, head in (
-            ("b.graph.json", layers),
-            ("a.profile.json", profile),
-            ("b.profile.json", profile),
-            ("a.timing.json", times),
-            ("a.graph.json", layers),
-        )
-    }
+    heads = {"b.graph": layers, "a.profile": profile, "b.profile": profile, "a.timing": times, "a.graph": layers}
+    heads = {tmp_path / f"{name}.json": head for name, head in heads.items()}
     assert format_of("trtexec").companions(heads) == {
         tmp_path / "a.profile.json": {"times": tmp_path / "a.timing.json", "layers": tmp_path / "a.graph.json"},
         tmp_path / "b.profile.json": {"layers": tmp_path / "b.graph.json"},
@@ -88,6 +77,10 @@ def test_what_is_not_read_is_named_with_what_to_export(tmp_path, name, head, wha
     with pytest.raises(CollectError, match=what) as caught:
         read(tmp_path / name)
     assert fix in caught.value.fix
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(CollectError, match="leads nowhere"):
+        read(tmp_path / "a")
 
 
 @pytest.mark.parametrize(
@@ -105,10 +98,3 @@ def test_what_is_no_export_is_refused(tmp_path, data, what, fix):
     with pytest.raises(CollectError, match=what) as caught:
         read(tmp_path / "x.csv")
     assert fix in caught.value.fix
-
-
-def test_a_link_that_leads_nowhere(tmp_path):
-    (tmp_path / "a").symlink_to(tmp_path / "b")
-    (tmp_path / "b").symlink_to(tmp_path / "a")
-    with pytest.raises(CollectError, match="leads nowhere"):
-        read(tmp_path / "a")

@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from frames import validate
 
 from collectors import CollectError
 from collectors.caveat import Caveat
@@ -21,12 +20,7 @@ def test_build_fills_keys_orders_columns_and_keeps_caveats():
     assert frame["impl"].tolist() == ["", ""]
     assert frame["time"].dtype == np.float64
     assert frame.attrs["caveats"] == [Caveat("x", "y", "z")]
-
-
-def test_integers_become_floats_and_none_becomes_nan():
-    frame = build({"time": [1, None]}, tool="ncu")
-    assert frame["time"].dtype == np.float64
-    assert np.isnan(frame["time"][1])
+    assert np.isnan(build({"time": [1, None]}, tool="ncu")["time"][1])
 
 
 @pytest.mark.parametrize(
@@ -42,25 +36,8 @@ def test_integers_become_floats_and_none_becomes_nan():
 def test_build_refuses(columns, message):
     with pytest.raises(CollectError, match=message):
         build(columns, tool="ncu")
-
-
-def test_unknown_tool_is_refused():
     with pytest.raises(CollectError, match="vtune"):
         build({"kernel": ["a"]}, tool="vtune")
-
-
-def test_validate_refuses_what_others_made():
-    frame = build({"kernel": ["a"], "time": [1.0]}, tool="ncu")
-    with pytest.raises(CollectError, match="'cc' is missing"):
-        validate(frame.drop(columns="cc"))
-    with pytest.raises(CollectError, match="order"):
-        validate(frame[["time", *KEYS]])
-    with pytest.raises(CollectError, match="int64"):
-        validate(frame.assign(launch=1.5))
-    with pytest.raises(CollectError, match="float64"):
-        validate(frame.assign(time=1))
-    with pytest.raises(CollectError, match="missing value"):
-        validate(frame.assign(kernel=np.array([None], dtype=object)))
 
 
 def test_uncollected_names_what_was_asked_for_and_did_not_come():

@@ -111,6 +111,7 @@ def test_a_sum_of_times_is_not_called_launch_bound(tmp_path, capsys):
         (("profile", "a", "--budget", "-3"), "-3.0 is not in the range"),
         (("profile", "a", "--budget", "nan"), "'nan' is not finite"),
         (("profile", "a", "--time-limit", "0"), "0.0 is not in the range"),
+        *((("mcp", "--seconds", one), "--seconds") for one in ("nan", "inf", "0.5")),
     ],
 )
 def test_what_cannot_be_meant_is_refused(arguments, said, capsys):

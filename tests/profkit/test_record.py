@@ -103,10 +103,6 @@ SAMPLE_ONLY = [
     ("--memory", "1GiB"),
     ("--sanitize", "all"),
 ]
-PROGRAM_ONLY = [
-    ("--hot", "3"),
-    ("-k", "gemm"),
-]
 
 
 @pytest.mark.parametrize("words", SAMPLE_ONLY, ids=" ".join)
@@ -118,7 +114,7 @@ def test_what_is_for_samples_is_refused_for_a_command(words, capsys, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("words", PROGRAM_ONLY, ids=" ".join)
+@pytest.mark.parametrize("words", [("--hot", "3"), ("-k", "gemm")], ids=" ".join)
 def test_what_is_for_commands_is_refused_for_a_sample(words, capsys, tmp_path):
     folder = write_sample(tmp_path, "honest")
     assert invoke(["profile", str(folder), *words, "--runs", str(tmp_path / "runs")]) == 2
@@ -138,12 +134,6 @@ def test_what_is_for_commands_is_refused_for_a_sample(words, capsys, tmp_path):
 def test_what_cannot_go_together_is_refused(words, why, capsys):
     assert invoke(["profile", *words, "--", *OK]) == 2
     assert why in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("seconds", ["nan", "inf", "0.5"])
-def test_a_limit_that_is_none_is_refused(seconds, capsys):
-    assert invoke(["mcp", "--seconds", seconds]) == 2
-    assert "--seconds" in capsys.readouterr().err
 
 
 def test_the_library_refuses_as_the_command_does(tmp_path):

@@ -157,12 +157,8 @@ def test_ends_are_told(start, code, exit_code):
 
 def test_last_words_are_kept(start, tmp_path):
     ended = start("import os; print('out'); print('err', file=sys.stderr); os.system('echo shell'); 1 / 0")
-    assert (tmp_path / "log").read_text().splitlines()[:4] == [
-        "out",
-        "err",
-        "shell",
-        "Traceback (most recent call last):",
-    ]
+    head = ["out", "err", "shell", "Traceback (most recent call last):"]
+    assert (tmp_path / "log").read_text().splitlines()[:4] == head
     assert ended.tail.endswith("ZeroDivisionError: division by zero")
 
 
@@ -197,24 +193,13 @@ def test_too_much_memory_ends_it(start):
     assert start(code, limit=60, memory=200 << 20).memory > 200 << 20
 
 
-def test_nobody_shares_chance(warm, place, tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(place))
-    monkeypatch.setattr(process, "start", warm)
-    drawn = set()
-    for number in range(2):
-        argv = [*BARE, "ran", "import random; print(random.random())"]
-        process.run(argv, log=tmp_path / f"{number}", env=dict(os.environ))
-        drawn.add((tmp_path / f"{number}").read_text())
-    assert len(drawn) == 2
-
-
 def test_many_at_once(warm, place, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(place))
     monkeypatch.setattr(process, "start", warm)
     ends = {}
 
     def one(number):
-        argv = [*BARE, "ran", f"import kept; print(kept.pid); sys.exit({number})"]
+        argv = [*BARE, "ran", f"import kept, random; print(kept.pid, random.random()); sys.exit({number})"]
         ends[number] = process.run(argv, log=tmp_path / str(number), env=dict(os.environ)).code
 
     threads = [threading.Thread(target=one, args=(number,)) for number in range(12)]
@@ -223,8 +208,9 @@ def test_many_at_once(warm, place, tmp_path, monkeypatch):
     for thread in threads:
         thread.join()
     assert ends == {number: number for number in range(12)}
-    servers = {(tmp_path / str(number)).read_text() for number in range(12)}
-    assert len(servers) == 1
+    said = [(tmp_path / str(number)).read_text().split() for number in range(12)]
+    assert len({server for server, _ in said}) == 1
+    assert len({drawn for _, drawn in said}) == 12, "nobody shares chance"
 
 
 def test_what_is_read_early_gets_a_server_of_its_own(place, tmp_path, monkeypatch):
@@ -257,12 +243,17 @@ def test_after_a_killed_server_children_have_starts_of_their_own(place, tmp_path
         assert process.run(argv, log=tmp_path / "log", env=dict(os.environ)).tail == "False"
 
 
-def test_a_server_that_was_begun_before_is_the_one_that_serves(place, tmp_path, monkeypatch):
+@pytest.fixture
+def begun(place, monkeypatch):
+    """The servers that were started."""
     monkeypatch.setenv("PYTHONPATH", str(place))
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    begun = []
-    start = _Server.start
+    begun, start = [], _Server.start
     monkeypatch.setattr(_Server, "start", lambda *given: begun.append(start(*given)) or begun[-1])
+    return begun
+
+
+def test_a_server_that_was_begun_before_is_the_one_that_serves(begun, tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     with closing(Warm(["kept"], {"ran"})) as servers:
         servers.prepare(environment(sharing()))
         monkeypatch.setattr(process, "start", servers)
@@ -275,12 +266,8 @@ def test_a_server_that_was_begun_before_is_the_one_that_serves(place, tmp_path, 
     assert len(begun) == 1
 
 
-def test_what_begins_before_it_is_known_who_asks_serves_who_does(place, tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(place))
+def test_what_begins_before_it_is_known_who_asks_serves_who_does(begun, monkeypatch):
     monkeypatch.setattr(process, "start", process.guarded)
-    begun = []
-    start = _Server.start
-    monkeypatch.setattr(_Server, "start", lambda *given: begun.append(start(*given)) or begun[-1])
     with warming.runners(environment(sharing())):
         assert len(begun) == 1
         with warming.runners(), warming.runners() as servers:
