@@ -86,8 +86,8 @@ class Format:
     """One format of exports.
 
     sniff(head, path): whether a file is one. read(path, **companions): its launches frame.
-    role(frame): the use of the file. companions(heads): which files are read together. says: how its times were taken,
-    by language. vendor: a column of counters.Counter.recipes. remedy: what to import beside times to have counters.
+    role(frame): the use of the file. companions(heads): which files are read together. vendor: a column of
+    counters.Counter.recipes. remedy: what to import beside times to have counters.
     options: of `read` for a run's files.
     """
 
@@ -95,7 +95,6 @@ class Format:
     sniff: Callable[[str, Path], bool]
     read: Callable[..., pd.DataFrame]
     role: Callable[[pd.DataFrame], Role]
-    says: Mapping[str, str]
     companions: Callable[[Mapping[Path, str]], Groups] = lambda heads: {path: {} for path in heads}
     vendor: str = "nvidia"
     remedy: str = "import an ncu export of the same program beside them"

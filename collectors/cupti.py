@@ -99,13 +99,4 @@ def _table(file: Path) -> pd.DataFrame:
     return found
 
 
-FORMAT = Format(
-    "cupti",
-    sniff,
-    read,
-    role_of,
-    says={
-        "en": "times: CUPTI's, as the program ran under torch's profiler",
-        "zh": "时间：CUPTI 所记，程序在 torch profiler 下运行",
-    },
-)
+FORMAT = Format("cupti", sniff, read, role_of)

@@ -111,13 +111,4 @@ def _tables(path: Path, lines: list[str]) -> Iterator[tuple[int, pd.DataFrame]]:
         yield at + 1, pd.DataFrame(made, index=found.index)
 
 
-FORMAT = Format(
-    "key_averages",
-    sniff,
-    read,
-    role_of,
-    says={
-        "en": "times: torch.profiler's, means of all calls of a kernel",
-        "zh": "时间：torch.profiler 所测，为同一 kernel 各次调用的平均",
-    },
-)
+FORMAT = Format("key_averages", sniff, read, role_of)

@@ -267,13 +267,4 @@ def _caveats(events: Sequence[dict[str, Any]]) -> list[Caveat]:
     return [RAN_ALONG, Caveat(ONE_PROCESS, "", fix, "one-process")]
 
 
-FORMAT = Format(
-    "kineto",
-    sniff,
-    read,
-    role_of,
-    says={
-        "en": "times: torch.profiler's, as the program ran under it",
-        "zh": "时间：torch.profiler 所记，程序在其下运行",
-    },
-)
+FORMAT = Format("kineto", sniff, read, role_of)

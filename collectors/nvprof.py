@@ -205,13 +205,4 @@ def _trace(path: Path, rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-FORMAT = Format(
-    "nvprof",
-    sniff,
-    read,
-    role_of,
-    says={
-        "en": "times: nvprof's, as the program ran; of a summary the mean of all launches of a kernel",
-        "zh": "时间：nvprof 所测，程序原样运行；汇总表为同一 kernel 各次启动的平均",
-    },
-)
+FORMAT = Format("nvprof", sniff, read, role_of)

@@ -319,10 +319,6 @@ FORMAT = Format(
     sniff,
     read,
     role_of,
-    says={
-        "en": "times: rocprof's, dispatch by dispatch; where counters were collected, kernels one at a time",
-        "zh": "时间：rocprof 逐次派发所测；采集计数器时每次只运行一个 kernel",
-    },
     vendor="amd",
     remedy="import a counter_collection.csv of `rocprofv3 --pmc FETCH_SIZE WRITE_SIZE` of the same program",
 )

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import msgspec
 from msgspec.structs import force_setattr, replace
 
-from roofline.device import DeviceSpec, clock_of, derived_peaks
+from roofline.device import DeviceSpec, clock_of
 from roofline.errors import RooflineError
 
 COMPUTE = (
@@ -31,16 +31,13 @@ LAUNCH_NOTE = "of no sheet: as CUPTI saw additions of one element on a device of
 TRUST = get_args(Source)
 """Sources, the most trusted first."""
 
-L1_BYTES_PER_CLOCK = 128.0
-"""Load bandwidth of one SM's L1, on every chip since 7.0."""
-
 NAN = math.nan
 
 
 class Ceiling(msgspec.Struct, frozen=True, omit_defaults=True):
     """One ceiling: a compute peak [FLOP/s], a bandwidth [B/s] or a least time [s].
 
-    Times: `launch` (an empty kernel), `gap` (end of a kernel to begin of the next in its stream, both queued).
+    Times: `launch` (an empty kernel).
     Optional: SM clock [Hz], power [W], kernel variant, relative spread of the repeats, time of measuring (ISO 8601).
     Raises RooflineError when the peak is not a number above 0.
     """
@@ -124,19 +121,6 @@ def datasheet_ceilings(spec: DeviceSpec) -> tuple[Ceiling, ...]:
     ]
     times = [] if math.isnan(spec.launch) else [Ceiling("launch", "time", spec.launch, "datasheet", note=LAUNCH_NOTE)]
     return (*compute, Ceiling("dram", "bandwidth", spec.bandwidth, "datasheet", note=note), *times)
-
-
-def derived_ceilings(spec: DeviceSpec, clock: float) -> tuple[Ceiling, ...]:
-    """Ceilings at an SM clock [Hz]: SMs x rate x clock; L1 128 B per clock and SM."""
-    if spec.sms is None:
-        return ()
-    note = f"derived: {spec.sms} SMs x rate x {clock / 1e6:.0f} MHz"
-    compute = [
-        Ceiling(name, "compute", peak, "datasheet", note=note, clock=clock)
-        for name, peak in derived_peaks(spec, clock=clock).items()
-    ]
-    l1 = Ceiling("l1", "bandwidth", spec.sms * L1_BYTES_PER_CLOCK * clock, "datasheet", note=note, clock=clock)
-    return (*compute, l1)
 
 
 def ncu_ceilings(peaks: Mapping[str, float], clock: float = NAN) -> tuple[Ceiling, ...]:

@@ -141,6 +141,10 @@ def clock_of(spec: DeviceSpec, compute: str) -> float:
     return spec.tensor_clock if compute in TENSOR_CLOCKED else spec.vector_clock
 
 
+L1_BYTES_PER_CLOCK = 128.0
+"""Load bandwidth of one SM's L1, on every chip since 7.0."""
+
+
 def derived_peaks(spec: DeviceSpec, *, clock: float | None = None) -> dict[str, float]:
     """Peaks [FLOP/s]: SMs x FMA rate x 2 x clock, the sheet's or given [Hz]; {} without SMs."""
     if spec.sms is None:

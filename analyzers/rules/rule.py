@@ -9,7 +9,7 @@ module, by rule and variant: title, next step, expectation; places in braces are
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -29,15 +29,6 @@ TIME, HOST, HINT, COLLECT = "time", "host", "hint", "collect"
 
 Words: TypeAlias = "tuple[str, str, str]"
 """Title, next step and expectation in one language."""
-
-SPOKEN: dict[str, dict[str, tuple[tuple[str, str], ...]]] = {
-    "range": {"en": (("a step", "a passage"),), "zh": (("每步", "每次经过"),)},
-    "all": {
-        "en": (("of a step", "of the record"), (" a step", "")),
-        "zh": (("每步有", "整段记录中有"), ("占每步的", "占整段记录的"), ("每步 ", ""), ("每步", "")),
-    },
-}
-"""What a program's window is made of (Steady.found) -> language -> what its rules say instead of their words about a step."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +198,7 @@ class Finding:
 
     def words(self, lang: str = "en") -> Words:
         """Title, next step and expectation; of a library's kernel what its callers can do."""
-        spoken = SPOKEN.get(self.params.get("found", ""), {}).get(lang, ())
+        spoken = catalogue("rule")["spoken"].get(self.params.get("found", ""), {}).get(lang, {})
         library = self.params.get("library", "")
         if self.severity == COLLECT:
             texts = _in(lang, catalogue("rule")["inconclusive"])
@@ -235,7 +226,7 @@ class Finding:
         return plain(known | dict(zip(("title", "next_step", "expect"), self.words(), strict=True)))
 
 
-def _instead(text: str, spoken: Sequence[tuple[str, str]]) -> str:
-    for words, other in spoken:
+def _instead(text: str, spoken: Mapping[str, str]) -> str:
+    for words, other in spoken.items():
         text = text.replace(words, other)
     return text

@@ -45,7 +45,6 @@ MIN_ROUNDS = 6
 _MATTERS = 0.005
 """Relative change from which a drift is worth a word: half of the threshold of a verdict."""
 _NORMAL_SD = 1.4826
-_FAR = 3.0
 _CHUNK = 4_000_000
 _ENOUGH = 1000
 """Resamples for a variance; the edges of an interval take more."""
@@ -73,7 +72,6 @@ class Spread:
     `rel`: 1.4826 MAD / median, the relative spread of one value. `low`, `high`: distribution-free 95 % interval of the
     median, over medians of rounds where rounds were given, Student's over `processes` where there were several; NaN
     below six values. `within`: relative half-width that one process's values, or the rounds of several, explain alone.
-    `outliers`: values more than three interquartile ranges outside the quartiles (Tukey's far out), counted and kept.
     """
 
     n: int = 0
@@ -81,7 +79,6 @@ class Spread:
     rel: float = NAN
     low: float = NAN
     high: float = NAN
-    outliers: int = 0
     drift: Drift = Drift()
     processes: int = 1
     within: float = NAN
@@ -116,7 +113,7 @@ def summary(samples: ArrayLike, rounds: ArrayLike | None = None, processes: Arra
         if over is not None:
             count, within, low, high = over.count, over.within, math.exp(over.low), math.exp(over.high)
     rel = _NORMAL_SD * mad / median if median else NAN
-    return Spread(x.size, median, rel, min(low, median), max(high, median), outliers(x), drift(x), count, within)
+    return Spread(x.size, median, rel, min(low, median), max(high, median), drift(x), count, within)
 
 
 def median_interval(samples: ArrayLike) -> tuple[float, float]:
@@ -135,16 +132,6 @@ def _order_rank(n: int) -> int:
         return int(n / 2 - NormalDist().inv_cdf(1 - tail) * math.sqrt(n) / 2)
     chances = np.cumsum([math.comb(n, k) / 2**n for k in range(n + 1)])
     return int(np.count_nonzero(chances <= tail))
-
-
-def outliers(samples: ArrayLike) -> int:
-    """Count outliers: beyond three interquartile ranges (at least 1 % of the median)."""
-    x = _finite(samples, "samples")
-    if x.size < 4:
-        return 0
-    q1, median, q3 = np.quantile(x, [0.25, 0.5, 0.75])
-    reach = _FAR * max(q3 - q1, abs(median) * 0.01 / _FAR)
-    return int(np.count_nonzero((x < q1 - reach) | (x > q3 + reach)))
 
 
 def drift(samples: ArrayLike) -> Drift:

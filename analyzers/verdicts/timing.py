@@ -263,9 +263,6 @@ def _of_samples(t: Timed) -> Iterator[Caveat]:
     s, total = t.spread, t.spread.n + t.dropped
     if t.dropped > _MANY * total:
         yield Caveat(f"{t.impl}: unsound samples were left out", f"{t.dropped} of {total}", "see kept in timings.csv")
-    if s.outliers > _MANY * s.n:
-        fix = "look for other work on the device"
-        yield Caveat(f"{t.impl}: many outliers (kept)", f"{s.outliers} of {s.n}", fix)
     if s.drift.present:
         much = f"{s.drift.change:+.2%} from the first to the last third"
         fix = "warm up longer; interleaving keeps most of it out of the speed-up"

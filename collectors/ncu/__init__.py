@@ -130,13 +130,4 @@ def _caveats(scan: Scan, log: list[Message], rows: int) -> list[Caveat]:
     return found
 
 
-FORMAT = Format(
-    "ncu",
-    sniff,
-    read,
-    role_of,
-    says={
-        "en": "times: Nsight Compute's, launch by launch, kernels one at a time",
-        "zh": "时间：Nsight Compute 逐次启动所测，每次只运行一个 kernel",
-    },
-)
+FORMAT = Format("ncu", sniff, read, role_of)

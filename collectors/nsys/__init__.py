@@ -127,11 +127,4 @@ def _role(frame: pd.DataFrame) -> Role:
     return Role("times", detail, "timeline" if report in _DETAIL[:2] else "summary")
 
 
-FORMAT = Format(
-    "nsys",
-    sniff,
-    read,
-    _role,
-    says={"en": "times: Nsight Systems', as the program ran", "zh": "时间：Nsight Systems 所记，程序原样运行"},
-    options={"coded": True},
-)
+FORMAT = Format("nsys", sniff, read, _role, options={"coded": True})

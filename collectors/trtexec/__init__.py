@@ -252,14 +252,4 @@ def _alike(a: str, b: str) -> int:
     return next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-FORMAT = Format(
-    "trtexec",
-    sniff,
-    read,
-    lambda frame: Role("layers"),
-    says={
-        "en": "times: trtexec's, mean of one inference; FLOP and bytes are modelled from the layers' shapes",
-        "zh": "时间：trtexec 所测，为单次推理的平均；FLOP 与字节由各层形状推得",
-    },
-    companions=_companions,
-)
+FORMAT = Format("trtexec", sniff, read, lambda frame: Role("layers"), companions=_companions)

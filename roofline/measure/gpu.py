@@ -6,8 +6,8 @@ import ctypes
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from roofline.ceilings import Ceiling, derived_ceilings
-from roofline.device import Device, bandwidth_from_clocks, find_spec
+from roofline.ceilings import Ceiling
+from roofline.device import L1_BYTES_PER_CLOCK, Device, bandwidth_from_clocks, derived_peaks, find_spec
 from roofline.errors import RooflineError
 from roofline.measure import cuda_source, products
 from roofline.measure.cuda_module import Module, compile_cubin
@@ -55,7 +55,8 @@ def limits_of(device: Device) -> Callable[[Ceiling], dict[str, float]]:
         at = ceiling.clock if ceiling.clock == ceiling.clock else device.max_sm_clock
         if spec is None:
             return {}
-        found = {c.name: c.peak for c in derived_ceilings(spec, at)} if at == at else {}
+        found = derived_peaks(spec, clock=at) if at == at else {}
+        found |= {"l1": spec.sms * L1_BYTES_PER_CLOCK * at} if found and spec.sms else {}
         if device.bus_bits:
             dram = bandwidth_from_clocks(device.max_mem_clock, device.bus_bits)
             found |= dict.fromkeys(("dram", "dram_read", "dram_write", "dram_copy", "dram_triad"), dram)

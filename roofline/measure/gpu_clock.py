@@ -6,7 +6,6 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
-from itertools import pairwise
 from typing import Any
 
 from roofline.ceilings import Ceiling
@@ -116,14 +115,14 @@ class GpuTimer:
 
 
 def launch_ceilings(torch: Any) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
-    """Medians of `launch` [s] and `gap` [s] between kernels queued on one stream, or reasons."""
+    """Median of `launch` [s], of kernels queued on one stream, or the reason against it."""
     try:
         spans = _spans(torch)
     except Exception as error:  # a profiler that is held by another tool, or missing
-        return (), (f"launch, gap: {type(error).__name__}: {error}",)
+        return (), (f"launch: {type(error).__name__}: {error}",)
     if len(spans) < WARM + 50:
-        return (), (f"launch, gap: the profiler saw {len(spans)} of {CALLS} launches",)
-    return _medians(spans[WARM:], datetime.now(timezone.utc).isoformat(timespec="seconds")), ()
+        return (), (f"launch: the profiler saw {len(spans)} of {CALLS} launches",)
+    return (_launch(spans[WARM:]),), ()
 
 
 def _spans(torch: Any) -> list[tuple[int, int]]:
@@ -141,20 +140,15 @@ def _spans(torch: Any) -> list[tuple[int, int]]:
     return sorted((e.start_ns(), e.start_ns() + e.duration_ns()) for e in adds)
 
 
-def _medians(spans: Sequence[tuple[int, int]], stamp: str) -> tuple[Ceiling, ...]:
-    lengths = [(end - begin) * 1e-9 for begin, end in spans]
-    gaps = [(after - end) * 1e-9 for (_, end), (after, _) in pairwise(spans)]
-    found = []
-    for name, values, variant in (
-        ("launch", lengths, "an addition of one element"),
-        ("gap", [gap for gap in gaps if gap > 0], "between queued kernels of a stream"),
-    ):
-        if not values:
-            continue
-        low, middle, high = statistics.quantiles(values, n=4)
-        note = f"CUPTI, median of {len(values)}"
-        spread = (high - low) / middle
-        found.append(
-            Ceiling(name, "time", middle, "measured", note=note, variant=variant, spread=spread, measured_at=stamp)
-        )
-    return tuple(found)
+def _launch(spans: Sequence[tuple[int, int]]) -> Ceiling:
+    low, middle, high = statistics.quantiles([(end - begin) * 1e-9 for begin, end in spans], n=4)
+    return Ceiling(
+        "launch",
+        "time",
+        middle,
+        "measured",
+        note=f"CUPTI, median of {len(spans)}",
+        variant="an addition of one element",
+        spread=(high - low) / middle,
+        measured_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    )

@@ -14,7 +14,6 @@ from analyzers.verdicts.statistics import (
     Spread,
     drift,
     median_interval,
-    outliers,
     precision_caveat,
     ratio,
     summary,
@@ -27,7 +26,7 @@ times = st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=60)
 
 def test_summary_by_hand():
     s = summary([1.0, 2.0, 3.0, 4.0, 100.0])
-    assert (s.n, s.median, s.outliers) == (5, 3.0, 1)
+    assert (s.n, s.median) == (5, 3.0)
     assert s.rel == pytest.approx(1.4826 / 3)
     assert math.isnan(s.low)
     assert not s.reached(0.5)
@@ -85,13 +84,6 @@ def test_precision_is_reached_or_given_a_caveat():
     caveat = precision_caveat({"a": s}, 1e-4)
     assert "a " in caveat.how_much
     assert precision_caveat({"a": s}, 0.02) is None
-
-
-def test_outliers_are_counted_not_removed():
-    values = np.concatenate([np.full(50, 1.0), [5.0, 6.0]])
-    assert outliers(values) == 2
-    assert summary(values).n == 52
-    assert outliers(1 + 0.001 * np.arange(50)) == 0
 
 
 def test_drift_is_seen_and_noise_is_not():

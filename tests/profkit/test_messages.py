@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from synthetic_runs import kernel, make_run
 
+from collectors import READERS
 from profkit.report.compare import Chosen, Compared, ladder_of
 from profkit.report.dialects import DIALECTS, tensorrt
 from profkit.report.dialects.paddle import Case, report
@@ -73,6 +74,10 @@ def test_every_key_has_both_languages():
     for key, (english, chinese) in catalogue().say.items():
         assert english, key
         assert chinese, key
+
+
+def test_every_format_says_how_its_times_were_taken():
+    assert {f"times_{name}" for name in READERS} <= set(catalogue().say)
 
 
 def test_every_place_of_the_page_is_filled():

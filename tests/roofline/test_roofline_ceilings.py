@@ -14,7 +14,6 @@ from roofline.ceilings import (
     Ceiling,
     Roofline,
     datasheet_ceilings,
-    derived_ceilings,
     ncu_ceilings,
 )
 from roofline.device import find_spec
@@ -146,14 +145,6 @@ def test_datasheet_ceilings_carry_source_and_caveat():
     assert found["tensor_bf16"].clock == 1.83e9
     assert "H200 datasheet" in found["fp32"].note
     assert {c.source for c in found.values()} == {"datasheet"}
-
-
-def test_derived_ceilings_follow_the_clock():
-    found = {c.name: c for c in derived_ceilings(H200, 1.57e9)}
-    assert found["tensor_bf16"].peak == pytest.approx(132 * 4096 * 1.57e9)
-    assert found["l1"].peak == pytest.approx(132 * 128 * 1.57e9)
-    assert "dram" not in found
-    assert derived_ceilings(find_spec("NVIDIA GB200"), 1e9) == ()
 
 
 def test_ncu_ceilings_take_what_is_known():

@@ -204,16 +204,14 @@ def test_the_gpu_table_has_every_pipe_once_named(monkeypatch):
     assert "tensor_int8" in turing
 
 
-def test_launch_and_gap_are_the_medians_of_what_cupti_saw():
-    from roofline.measure.gpu_clock import _medians
+def test_launch_is_the_median_of_what_cupti_saw():
+    from roofline.measure.gpu_clock import _launch
 
-    spans = [(3000 * n, 3000 * n + (1200 if n % 10 else 5000)) for n in range(200)]
-    launch, gap = _medians([span for span in spans if span[1] - span[0] == 1200], "")
+    launch = _launch([(3000 * n, 3000 * n + (1200 if n % 10 else 5000)) for n in range(200)])
     assert (launch.name, launch.peak) == ("launch", pytest.approx(1.2e-6))
-    assert gap.peak == pytest.approx(1.8e-6)
 
 
-def test_without_a_profiler_launch_and_gap_are_refused_with_the_reason():
+def test_without_a_profiler_launch_is_refused_with_the_reason():
     from roofline.measure.gpu_clock import launch_ceilings
 
     found, why = launch_ceilings(SimpleNamespace(zeros=lambda *_, **__: 1 / 0))
@@ -315,5 +313,5 @@ def test_gpu_ceilings_are_believable():
     from roofline.measure import measure_gpu
 
     device, measured, refused = measure_gpu(rounds=2, budget=30.0)
-    assert {"dram", "fp32", "l2", "l1", "launch", "gap"} <= {c.name for c in measured}, refused
+    assert {"dram", "fp32", "l2", "l1", "launch"} <= {c.name for c in measured}, refused
     assert device.sms

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
 from analyzers.verdicts.verdict import PACED
-from collectors import READERS, format_of
-from profkit.report.messages import language, named, say, translated
+from collectors import READERS
+from profkit.report.messages import named, say, translated
 from profkit.report.sections.answer import tool
 from roofline import units
 from roofline.ceilings import BANDWIDTH
@@ -143,7 +143,7 @@ def _processes(study: Study) -> str:
 def kernel_times_line(study: Study) -> str:
     """How the times of single kernels were taken."""
     name = tool(study)
-    return format_of(name).says[language()] if name in READERS else say("cap_other")
+    return say(f"times_{name}") if name in READERS else say("cap_other")
 
 
 def placed(study: Study) -> bool:
