@@ -119,7 +119,6 @@ INSIDE: dict[str, int] = {
     "profkit.cli": 3,
     "profkit.cli.machine": 1,
     "profkit.cli.terminal": 2,
-    "profkit.cli.watch": 1,
     "profkit.cli.profile": 2,
     "profkit.cli.reading": 3,
     "profkit.torch_tools.bench": 4,

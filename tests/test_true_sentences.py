@@ -27,7 +27,7 @@ from profkit.report.explain import text as explained
 from profkit.report.messages import in_each, speaking
 from profkit.report.page.data import shown_of
 from profkit.report.page.run import page
-from profkit.report.sections import answer, caveats, kernels, method, parts
+from profkit.report.sections import answer, caveats, method, tables
 from profkit.report.waterfall import wall_blocks
 from profkit.report.writers import terminal
 from profkit.report.writers.markdown import report
@@ -213,12 +213,12 @@ def test_a_programs_times_are_of_one_step_and_its_shares_of_one_whole(resnet):
     step, one = resnet.step, next(iter(resnet.budgets.values()))
     ran = step[step["kind"] == "kernel"]
     assert ran["time"].sum() == pytest.approx(one.computing / one.parts, rel=0.01)
-    (name, count, time, share) = parts.parts_table(resnet).rows[0]
+    (name, count, time, share) = tables.parts_table(resnet).rows[0]
     assert (name, count, time, share) == ("step", "719", "18.9", "100%")
     hot = resnet.hottest.iloc[0]
     assert hot["share"] == pytest.approx(hot["step_time"] / ran["time"].sum())
     assert hot["wall_share"] == pytest.approx(hot["step_time"] / one.step)
-    first = kernels.kernels_table(resnet)
+    first = tables.kernels_table(resnet)
     cells = dict(zip(first.head, first.rows[0], strict=True))
     assert (cells["launches per step"], cells["of kernel time"], cells["of a step"]) == ("11", "10.8%", "2.59%")
     # explain's text and the data for programs too.
@@ -242,12 +242,12 @@ def test_a_reader_of_a_programs_page_finds_each_answer(resnet):
             text = page(resnet)
         top = text[text.index('<dl class="answer">') : text.index("</dl>")]
         assert all(one in top for one in asked), lang
-    (table,) = kernels.holes_tables(resnet)
+    (table,) = tables.holes_tables(resnet)
     assert table.rows[0][0] == "the host did something else"
     assert table.rows[0][1:4] == ["40.7", "51.9%", "1"]
     assert table.rows[1][-1] == "step"
     assert sum(float(row[1]) for row in table.rows) < 57.3
-    assert all(tables[0].head[0] in page(resnet) for tables in in_each(lambda: kernels.holes_tables(resnet)))
+    assert all(each[0].head[0] in page(resnet) for each in in_each(lambda: tables.holes_tables(resnet)))
 
 
 def test_what_tma_moves_is_no_traffic_of_the_l1_and_libraries_are_not_told_to_use_what_they_use():
@@ -319,8 +319,8 @@ def test_implementations_stand_in_one_order_everywhere():
     study = opened(ROOT / "examples/h200/ICJTRP")
     ranked = ["cuda", "reference", "ori"]
     assert [part.name for part in study.ranked] == ranked
-    assert [row[0] for row in parts.parts_table(study).rows] == ranked
-    assert [row[1] for row in kernels.kernels_table(study).rows] == ranked
+    assert [row[0] for row in tables.parts_table(study).rows] == ranked
+    assert [row[1] for row in tables.kernels_table(study).rows] == ranked
     assert in_order(study) == [part.impl for part in shown_of(study)] == ranked
     assert [line.partition(":")[0] for line in answer.first_lines(study)] == ["cuda", "ori"]
     # Colours are those of the run's pictures, whatever the order.

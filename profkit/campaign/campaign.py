@@ -14,7 +14,7 @@ from profkit.campaign.ledger import Ledger
 from profkit.campaign.stages import Answer, Task, WorkItem, encoded
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import gpu
-from profkit.record.prepare import expected_device
+from profkit.record.profile import expected_device
 from profkit.record.request import Request
 from profkit.rundir import harmless
 

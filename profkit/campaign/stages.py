@@ -28,7 +28,7 @@ from profkit.launch.alone import CPU, alone
 from profkit.launch.environment import environment, sharing
 from profkit.launch.protocol import LIMITS, Job, Subject, command, write_job
 from profkit.launch.warm import Warm
-from profkit.record.prepare import expected_device
+from profkit.record.profile import expected_device
 from profkit.record.request import Request
 from profkit.report import derived
 from profkit.rundir.directory import Run, open_run, places

@@ -47,6 +47,7 @@ VERBS = {
 }
 ALL = {**VERBS, **contests.VERBS}
 _TOGETHER = {
+    "profile": ("watch",),
     "compare": ("gate",),
     "programs": ("ledger", "tasks", "verify"),
     "reading": ("import", "explain", "roofline", "report"),
@@ -116,7 +117,7 @@ def _invoke(arguments: Sequence[str]) -> int:
         return _interrupted(143 if isinstance(error.__context__, Terminated) else 130, arguments)
     except click.ClickException as error:
         path = getattr(getattr(error, "ctx", None), "command_path", "profkit")
-        complain(_in_our_style(error.format_message()), f"see {path} --help", _reader(arguments), error.exit_code)
+        complain(error.format_message(), f"see {path} --help", _reader(arguments), error.exit_code)
         return error.exit_code
     except BrokenPipeError:
         # The reader of our output has gone (`| head`); silence the flush at exit as well.
@@ -132,15 +133,6 @@ def _invoke(arguments: Sequence[str]) -> int:
             complain(what, "is there room, may it be written, is the working directory still there?")
         return ProfkitError.exit_code
     return int(result) if isinstance(result, int) else 0
-
-
-def _in_our_style(said: str) -> str:
-    """A sentence of click's as profkit writes its own: neither a capital letter nor a full stop."""
-    first = said.partition(" ")[0]
-    return (said[:1].lower() + said[1:] if first in _CLICKS else said).removesuffix(".")
-
-
-_CLICKS = ("No", "Missing", "Invalid", "Got", "Option", "Could", "Error")
 
 
 def complain(what: str, fix: str = "", reader: str = "", exit_code: int = 1) -> None:

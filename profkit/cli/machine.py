@@ -14,8 +14,7 @@ import msgspec
 
 from profkit.cli import options as shared
 from profkit.cli.terminal import show
-from profkit.errors import CannotProfileError, ProfkitError
-from profkit.launch.gpu import identity
+from profkit.errors import ProfkitError
 from profkit.record import ceilings
 from profkit.record.ceilings import Measured
 from profkit.report.layout import Column, Table, terminal_table
@@ -71,42 +70,20 @@ def _report(findings: Sequence[Finding], can: dict[str, bool]) -> str:
 
 @click.command("ceilings")
 @click.option("--device", "kind", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
-@click.option("--list", "only_list", is_flag=True, help="Show what is known; measure nothing.")
 @shared.json_
-def ceilings_(kind: str, only_list: bool, as_json: bool) -> int:
+def ceilings_(kind: str, as_json: bool) -> int:
     """Measure DRAM, cache and arithmetic ceilings of this device and keep them for later runs.
 
     \b
     profkit ceilings                 again; the first run on an idle device keeps its own
-    profkit ceilings --list          what is kept of this one
     profkit ceilings --device cpu    of the CPU
 
     The table shows measured, derived (SMs x rate x the clock of the measurement) and datasheet side by side.
     """
-    if only_list:
-        found = _known(kind)
-        if found is None:
-            click.echo("no measured ceilings for this device; `profkit ceilings` measures them", err=True)
-            return 1
-    else:
-        click.echo(f"  measuring; given up where it takes longer than {ceilings.LIMIT:g} s", err=True)
-        found = ceilings.measure(kind)
-    if as_json:
-        click.echo(msgspec.json.encode(found).decode())
-    else:
-        click.echo(_table(found))
+    click.echo(f"  measuring; given up where it takes longer than {ceilings.LIMIT:g} s", err=True)
+    found = ceilings.measure(kind)
+    click.echo(msgspec.json.encode(found).decode() if as_json else _table(found))
     return 0
-
-
-def _known(kind: str) -> Measured | None:
-    device = identity()
-    if kind == "cpu" or not device:
-        none = "" if device else "no NVIDIA GPU here; "
-        raise CannotProfileError(
-            f"{none}a CPU's ceilings stand in the runs that they were measured for",
-            fix="`profkit ceilings --device cpu` measures and keeps them",
-        )
-    return ceilings.known(device)
 
 
 def _table(found: Measured) -> str:
@@ -172,8 +149,7 @@ def timers_(target: str, part: str, output: Path | None, as_json: bool, force: b
     from roofline.figure.plot import save
 
     if output is not None:
-        shared.vacant(output, force)
-        shared.ends(output, *shared.FIGURES)
+        shared.vacant(output, force, *shared.FIGURES)
     document = timers.measure([target], part, lambda what: click.echo(f"  {what}", err=True))
     if output is not None:
         save(figure(document), output)

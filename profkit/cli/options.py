@@ -341,12 +341,6 @@ def one_form(as_json: bool, reader: str | None) -> None:
         raise click.UsageError("--json holds everything, --for agent what matters: one of them")
 
 
-def ends(output: Path, *endings: str) -> None:
-    """Raises click.UsageError for an output of another ending."""
-    if output.suffix.lower() not in endings:
-        raise click.UsageError(f"{output}: name a file that ends in {', '.join(endings)}")
-
-
 def deliver(text: str, output: Path, force: bool) -> None:
     """Write text to stdout ("-") or a file. Raises click.UsageError for an existing file."""
     if str(output) == "-":
@@ -356,8 +350,10 @@ def deliver(text: str, output: Path, force: bool) -> None:
     write_atomic(output, text.encode())
 
 
-def vacant(output: Path, force: bool) -> None:
-    """Raises click.UsageError for an output that is there already, unless it may be overwritten."""
+def vacant(output: Path, force: bool, *endings: str) -> None:
+    """Raises click.UsageError for an output that is there, unless it may be overwritten, or of another ending."""
+    if endings and output.suffix.lower() not in endings:
+        raise click.UsageError(f"{output}: name a file that ends in {', '.join(endings)}")
     if output.exists() and not force:
         raise click.UsageError(f"{output} exists, will not overwrite it without --force")
 

@@ -34,8 +34,7 @@ def ledger_(source: Path, output: Path | None, as_json: bool, force: bool) -> in
     from profkit.study.ledger import open_ledger
 
     if output is not None:
-        shared.ends(output, ".html", ".json")
-        shared.vacant(output, force)
+        shared.vacant(output, force, ".html", ".json")
     found = open_ledger(source)
     if output is not None:
         output.write_text(found.data if output.suffix == ".json" else report.page(found, source), encoding="utf-8")

@@ -137,8 +137,7 @@ def roofline_(runs: tuple[Path, ...], output: Path, force: bool, **options: Any)
     from profkit.study.study import open_study
     from roofline.figure.plot import draw, save
 
-    shared.vacant(output, force)
-    shared.ends(output, *shared.FIGURES)
+    shared.vacant(output, force, *shared.FIGURES)
     scene = kernels_scene([open_study(run) for run in runs], **options)
     if not any(point.placed or point.copies for point in scene.points):
         raise ProfkitError(

@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
+from analyzers.kernels.provenance import authored_names
 from collectors.caveat import Caveat
 from profkit.errors import CannotProfileError, ProfkitError
-from profkit.launch import cache, gpu, warm
+from profkit.launch import cache, gpu, tools, warm
 from profkit.launch.alone import alone
+from profkit.launch.process import demand_linux
 from profkit.record import ceilings
 from profkit.record.ceilings import cpu, device_of
-from profkit.record.measure import InProcess, Measure
-from profkit.record.prepare import prepare
-from profkit.record.request import Request
-from profkit.record.session import Session
-from profkit.record.tools.ncu import Ncu
-from profkit.record.tools.sanitizer import Sanitizer
-from profkit.rundir.directory import Run, now
+from profkit.record.job import portable
+from profkit.record.measure import InProcess, Measure, Perturb
+from profkit.record.request import Request, refuse
+from profkit.record.session import Recorder, Session
+from profkit.record.tools import ncu, sanitizer
+from profkit.record.tools.timeline import Nsys, Ranking, Traced, tracer_of
+from profkit.rundir.directory import Run, create_run, now
+from profkit.rundir.files import sha256
+from profkit.rundir.manifest import Counters, FileRef, Impl, SampleInfo
+from profkit.targets import backends
 from profkit.targets.program import Program
 from profkit.targets.sample import Sample, resolve
-from profkit.targets.target import Call, Target
+from profkit.targets.source import Source
+from profkit.targets.target import REFERENCE, Call, Part, Target
 
 Progress = Callable[[str], None]
 Answer = Callable[[Run], None]
+NO_DEVICE = "there is no CUDA device here: no NVIDIA driver answers, or CUDA_VISIBLE_DEVICES hides every GPU"
 
 
 def profile(
@@ -96,13 +105,13 @@ def _record(session: Session) -> dict[str, ProfkitError]:
     with ExitStack() as ahead:
         if isinstance(session.target, Sample):
             for one in session.recorders:
-                if isinstance(one, Ncu):
+                if isinstance(one, ncu.Ncu):
                     ahead.enter_context(one.ahead(session))
         for one in session.recorders:
             try:
                 one.record(session)
             except ProfkitError as error:
-                if isinstance(one, (Measure, InProcess, Sanitizer)):
+                if isinstance(one, (Measure, InProcess, sanitizer.Sanitizer)):
                     raise
                 trouble[one.name] = error
                 if session.request.hot:
@@ -134,3 +143,167 @@ def _close(session: Session, trouble: dict[str, ProfkitError]) -> None:
         # Why there are no counters stands with the counters.
         if name != "ncu":
             manifest.caveats.append(Caveat(f"no timeline: {error}", "that part is missing", error.fix))
+
+
+# ---- before the first process: candidates, tools, the manifest as it begins
+
+
+def prepare(target: Target, wanted: Request, progress: Progress = lambda _: None) -> Session:
+    """The session of a new run, with everything in the manifest that is known beforehand.
+
+    Its directory is made once it is known that the target can be measured. Raises ProfkitError for what cannot apply,
+    CannotProfileError for what was insisted on and cannot be had here.
+    """
+    refuse(target.kind, wanted)
+    if not isinstance(target, Call):
+        demand_linux()
+    if not isinstance(target, Program):
+        _demand_torch()
+    device = expected_device(wanted) if isinstance(target, Sample) else wanted.device
+    device = _device_of(target, wanted) if isinstance(target, Program) else device
+    counters = ncu.planned(target, wanted, device)
+    if isinstance(target, Sample) and wanted.insists and counters.state != "planned":
+        raise CannotProfileError(f"no counters: {counters.why}", fix=counters.fix)
+    steps = recorders(target, wanted, device, counters)
+    chosen = choose(target, wanted, device) if isinstance(target, Sample) else ()
+    run = create_run(info(target), wanted.runs)
+    manifest = run.manifest
+    manifest.counters, manifest.precision = counters, wanted.precision
+    manifest.allowed, manifest.campaign = list(wanted.allow), wanted.campaign
+    if isinstance(target, Sample):
+        manifest.isolated = not wanted.trust
+        manifest.impls = _implementations(target, chosen)
+    elif isinstance(target, Program):
+        manifest.program = portable(target.argv, run)
+    elif isinstance(target, Call) and target.reference is not None:
+        # The two as those of a sample.
+        roles = {name: "reference" if name == REFERENCE else "candidate" for name in target.functions}
+        manifest.impls = [Impl(name, role, "") for name, role in roles.items()]
+    else:
+        manifest.impls = [Impl(target.id, "callable", "", status="ok")]
+    return Session(target, wanted, run, device, progress, chosen, steps)
+
+
+def _demand_torch() -> None:
+    """Raise CannotProfileError without torch: samples and callables are run with it."""
+    with contextlib.suppress(ImportError):
+        if importlib.util.find_spec("torch") is not None:
+            return
+    raise CannotProfileError(
+        "nothing is measured without torch, and it is not installed",
+        fix="pip install torch ninja; runs are read, explained, compared and drawn without",
+    )
+
+
+def expected_device(wanted: Request) -> str:
+    """The device that a sample is expected to run on; for "auto" the runner has the last word.
+
+    Raises CannotProfileError.
+    """
+    if wanted.device == "cuda" and not gpu.gpu_present():
+        raise CannotProfileError(NO_DEVICE, fix="use --device cpu; `profkit doctor` says what is missing")
+    if wanted.device == "auto":
+        return "cuda" if gpu.gpu_present() else "cpu"
+    return wanted.device
+
+
+def _device_of(program: Program, wanted: Request) -> str:
+    """The device to record. Raises CannotProfileError before anything runs."""
+    if gpu.gpu_present():
+        return "cuda"
+    asked = ", ".join(wanted.given.keys() & {"counters", "hot", "nsys", "deep", "lines", "kernel"})
+    if asked or not program.python:
+        raise CannotProfileError(
+            NO_DEVICE,
+            fix="`profkit doctor` says what is missing; without a GPU the operators of a Python program are timed: "
+            "profkit profile -- python train.py",
+        )
+    return "cpu"
+
+
+def recorders(target: Target, wanted: Request, device: str, counters: Counters) -> tuple[Recorder, ...]:
+    """The steps, in order. Raises CannotProfileError for what was asked and cannot be."""
+    counted: tuple[Recorder, ...] = (ncu.Ncu(),) if counters.state == "planned" else ()
+    if isinstance(target, Call):
+        return (InProcess(),)
+    if isinstance(target, Program):
+        if device == "cpu":
+            return (Traced(device),)
+        return (*_traced(target, wanted, counters), *counted)
+    if wanted.nsys and device == "cpu":
+        raise CannotProfileError("a timeline is of the GPU, and this runs on the CPU", fix="leave --nsys out")
+    if wanted.sanitize:
+        sanitizer.check(device)
+    checked = (sanitizer.Sanitizer(),) if wanted.sanitize else ()
+    tried = (Perturb(),) if wanted.perturb else ()
+    if wanted.nsys and tools.find(tools.NSYS) is None:
+        raise CannotProfileError(tools.NSYS.missing, fix=tools.NSYS.fix)
+    timeline = (Nsys(),) if wanted.nsys else ()
+    return (Measure(), *tried, *timeline, *counted, *checked)
+
+
+def _traced(program: Program, wanted: Request, counters: Counters) -> tuple[Recorder, ...]:
+    """Recorder of a program's times: as asked for, or instead of counters that are unavailable."""
+    missing = counters.state != "planned"
+    if missing and (wanted.hot or wanted.counters == "ncu"):
+        raise CannotProfileError(counters.why, fix=counters.fix)
+    if not (wanted.nsys or wanted.hot or missing):
+        return ()
+    tracer = tracer_of(program)
+    if tracer is None:
+        raise CannotProfileError(
+            f"{tools.NSYS.missing}, and this is no Python program to trace without it", fix=tools.NSYS.fix
+        )
+    second = Traced("cuda") if isinstance(tracer, Nsys) and program.python else None
+    return (Ranking(tracer, second) if wanted.hot else tracer,)
+
+
+def choose(sample: Sample, wanted: Request, device: str) -> tuple[Part, ...]:
+    """The candidates to run: those named, or all that can run on the device."""
+    names = {candidate.name for candidate in sample.candidates}
+    strange = sorted(set(wanted.only) - names)
+    if strange:
+        raise ProfkitError(
+            f"{sample.path}: no candidate {strange[0]!r}", fix=f"candidates here: {', '.join(sorted(names))}"
+        )
+    if wanted.only:
+        return tuple(candidate for candidate in sample.candidates if candidate.name in wanted.only)
+    able = tuple(c for c in sample.candidates if c.runs_on(device) and not backends.missing(c.backend))
+    if not able:
+        absent = next(filter(None, (backends.missing(c.backend) for c in sample.candidates)), "")
+        if absent and device != "cpu":
+            raise CannotProfileError(f"{sample.path}: {absent}", fix="install it, or name another candidate")
+        listed = ", ".join(f"{c.name} ({c.backend})" for c in sample.candidates)
+        where = "the CPU" if device == "cpu" else "a GPU"
+        raise CannotProfileError(
+            f"{sample.path}: no candidate runs on {where}: {listed}",
+            fix="run on an NVIDIA GPU" if device == "cpu" else "name one with --candidate, or use --device cpu",
+        )
+    return able
+
+
+def info(target: Target) -> SampleInfo:
+    if not isinstance(target, Sample):
+        return SampleInfo(id=target.id, path="", kind=target.kind)
+    roles = {part.name: part.path for part in target.parts}
+    if target.prompt is not None:
+        roles["prompt"] = target.prompt
+    files = {role: FileRef(file.name, sha256(file)) for role, file in roles.items()}
+    # As typed when relative; an absolute path relative to here if it lies below.
+    real, here = target.path.resolve(), Path.cwd()
+    path = real.relative_to(here) if real.is_relative_to(here) else target.path
+    return SampleInfo(target.id, str(path), target.kind, files, Source.read(target.reference).task)
+
+
+def _implementations(sample: Sample, chosen: Sequence[Part]) -> list[Impl]:
+    rows = [Impl("reference", "reference", sample.reference.name, backend="torch")]
+    for candidate in sample.candidates:
+        source = candidate.path.read_text("utf-8", "replace")
+        row = Impl(candidate.name, "candidate", candidate.path.name, backend=candidate.backend)
+        row.kernels = sorted(authored_names(source))
+        if candidate not in chosen:
+            row.reason = backends.missing(candidate.backend) or (
+                f"not run: a {candidate.backend} candidate does not run on this device, or was not asked for"
+            )
+        rows.append(row)
+    return rows

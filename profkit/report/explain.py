@@ -81,6 +81,12 @@ def unexplained(findings: Sequence[Finding]) -> str:
     return say("p_no_reason_blind", count=str(blind), every=str(every))
 
 
+def unchecked(findings: Iterable[Finding], study: Study) -> tuple[list[str], str]:
+    """Rules without their counters, and the command that collects them; "" for none."""
+    missing = [one for one in findings if one.severity == COLLECT]
+    return list(dict.fromkeys(one.rule for one in missing)), runnable(missing[0].next_step, study) if missing else ""
+
+
 def _whole(one: Finding) -> bool:
     """Whether it is about a program, not about a part of it."""
     return one.rule in RULES and RULES[one.rule].level == PROGRAM
@@ -134,9 +140,9 @@ def _impl(study: Study, findings: Sequence[Finding]) -> list[str]:
     lines = [line for number, one in enumerate(large, 1) for line in _finding(study, number, one)]
     if hidden := len(told) - len(large):
         lines.append(f"  {say('ex_hidden' if hidden > 1 else 'ex_hidden_one', count=str(hidden))}")
-    if missing := {one.rule: one.next_step for one in findings if one.severity == COLLECT}:
-        lines.append(f"  {say('ex_missing', rules=', '.join(missing))}")
-        lines.append(f"    {say('ex_collect', command=runnable(next(iter(missing.values())), study))}")
+    rules, command = unchecked(findings, study)
+    if rules:
+        lines += [f"  {say('ex_missing', rules=', '.join(rules))}", f"    {say('ex_collect', command=command)}"]
     return lines
 
 
@@ -189,24 +195,20 @@ def gain(one: Finding) -> str:
 
 def proof(one: Proof) -> str:
     """ "dram_fraction = 78.7% (> 60.0%)"."""
-    counter, shown = translated(one.counter), _seconds if one.counter in _TIMES else _number
-    if one.counter.endswith(_SHARES):
-        shown = units.percent
+
+    def shown(value: float) -> str:
+        if one.counter.endswith(_SHARES):
+            return units.percent(value)
+        if one.counter in _TIMES:
+            return units.text(value, "s")
+        return f"{value:.3g}" if 1e-4 <= abs(value) < 1000 else units.digits(value)  # without an exponent
+
+    counter, limit, value = translated(one.counter), shown(one.threshold), shown(one.value)
     if math.isnan(one.threshold):
-        return f"{counter} = {shown(one.value)}"
-    limit, value = shown(one.threshold), shown(one.value)
+        return f"{counter} = {value}"
     # What is on its limit, or so near that three digits do not show the difference.
     sign = (">" if one.side == "above" else "<") + ("=" if value == limit else "")
     return f"{counter} = {value}" + (f"（{sign} {limit}）" if language() == "zh" else f" ({sign} {limit})")
-
-
-def _number(value: float) -> str:
-    """A number without an exponent."""
-    return f"{value:.3g}" if 1e-4 <= abs(value) < 1000 else units.digits(value)
-
-
-def _seconds(value: float) -> str:
-    return units.text(value, "s")
 
 
 # ---- the source lines that kernels wait for
@@ -234,15 +236,11 @@ def sentence(one: Line) -> str:
         parts.append(say("line_sectors", times=f"{one.excess:.3g}"))
     if one.bound == one.bound:
         parts.append(say("line_bound", time=units.text(one.bound, "s")))
-    return say("colon").join([_where(one), say("comma").join(parts), cut(one.text.strip(), 100)])
+    place = f"{PurePath(one.file).name} {say('line', number=str(one.number))}".strip()
+    where = place if one.number else say("line_instruction")
+    return say("colon").join([where, say("comma").join(parts), cut(one.text.strip(), 100)])
 
 
 def shown_of(found: Sequence[Line]) -> list[Line]:
     """Lines of a kernel that are shown."""
     return [one for one in found if one.share >= MINOR][:SHOWN_LINES]
-
-
-def _where(one: Line) -> str:
-    if not one.number:
-        return say("line_instruction")
-    return f"{PurePath(one.file).name} {say('line', number=str(one.number))}".strip()

@@ -15,7 +15,7 @@ from profkit.judge.precision.bits import Precision
 from profkit.judge.timed import Slopes
 from profkit.report.derived import document
 from profkit.report.messages import speaking
-from profkit.report.sections.parts import passes_table
+from profkit.report.sections.tables import passes_table
 from profkit.report.writers.terminal import summary
 
 REFERENCE = """

@@ -37,7 +37,7 @@ from profkit.launch import cache, process, warm
 from profkit.launch.alone import alone
 from profkit.launch.protocol import Job, Subject
 from profkit.record import profile
-from profkit.record.prepare import info
+from profkit.record.profile import info
 from profkit.record.request import Request
 from profkit.record.session import Session
 from profkit.rundir.directory import Run, create_run, find_runs, open_run

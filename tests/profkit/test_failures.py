@@ -24,7 +24,7 @@ from profkit.launch import alone as locks
 from profkit.launch import gpu, runner, tools
 from profkit.launch.process import Spool
 from profkit.launch.protocol import Job, Subject
-from profkit.record import measure, prepare
+from profkit.record import measure, profile
 from profkit.rundir import files
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import SampleInfo
@@ -263,7 +263,7 @@ def fake_measure(step, session):
 @pytest.fixture
 def on_gpu(monkeypatch):
     """As if there were a GPU: the measuring step is faked, and the device says cuda."""
-    monkeypatch.setattr(prepare, "expected_device", lambda wanted: "cuda")
+    monkeypatch.setattr(profile, "expected_device", lambda wanted: "cuda")
     monkeypatch.setattr(measure.Measure, "record", fake_measure)
     monkeypatch.setattr(ncu, "counters_restricted", lambda: False)
 

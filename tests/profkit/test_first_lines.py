@@ -13,7 +13,7 @@ from profkit.cli.group import invoke
 from profkit.record.importing import import_files
 from profkit.report.layout import column
 from profkit.report.messages import in_each
-from profkit.report.sections import answer, method, parts
+from profkit.report.sections import answer, method, tables
 from profkit.report.writers import markdown
 from profkit.rundir.directory import open_run
 from profkit.study.study import Study
@@ -46,7 +46,7 @@ def test_a_kernel_counted_under_every_range_round_it_is_not_added_up(nested):
     (chinese,) = in_each(lambda: answer.first_lines(nested))[1]
     assert "2 个 kernel 共执行 45 次" in chinese
     assert "GPU 时间至少 4.10 us" in chinese
-    told = {row[0]: row[-1] for row in parts.parts_table(nested).rows}
+    told = {row[0]: row[-1] for row in tables.parts_table(nested).rows}
     assert told == {"loop": "97.6%", "one": "73.2%", "two": "26.8%"}
     # Where the time goes is that of the longest range, which it says.
     assert "| loop: GPU time of all launches | 4.00 | 100% |" in markdown.report(nested)

@@ -7,7 +7,7 @@ import pytest
 from profkit.api import profile
 from profkit.report.derived import document
 from profkit.report.messages import speaking
-from profkit.report.sections.parts import shapes_table
+from profkit.report.sections.tables import shapes_table
 from profkit.report.writers.terminal import summary
 
 REFERENCE = """

@@ -22,11 +22,11 @@ from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
 from profkit.record.hot import hottest
-from profkit.record.prepare import prepare
+from profkit.record.profile import prepare
 from profkit.record.request import Request
 from profkit.report import explain
 from profkit.report.page.run import page
-from profkit.report.sections import answer, kernels, method
+from profkit.report.sections import answer, method, tables
 from profkit.study.study import open_study
 from profkit.targets.program import Program, bootstrapped, name_of
 
@@ -300,7 +300,7 @@ def test_without_a_gpu_the_operators_of_a_python_program_are_timed_as_torch_time
     ends = again["start"] + again["time"]
     assert (again["start"].to_numpy()[1:] > ends.to_numpy()[:-1] - 1e-9).all()
     assert "operators" in answer.first_lines(run)[0]
-    assert any(line.startswith("thread") for line in kernels.timeline_lines(run))
+    assert any(line.startswith("thread") for line in tables.timeline_lines(run))
     with pytest.raises(CannotProfileError, match="no CUDA device") as caught:
         profile_program(["true"], runs=runs / "none")
     assert "python train.py" in caught.value.fix
@@ -491,7 +491,7 @@ def test_shares_are_of_the_whole_program_after_hot(with_nsys, with_ncu, runs):
     said = "\n".join(answer.first_lines(run))
     assert "counted: " in said
     assert "of the program's 6.00 us" in said
-    assert "of wall time" in kernels.kernels_table(run).head
+    assert "of wall time" in tables.kernels_table(run).head
     text = html.unescape(page(run))
     top = text[text.index('<dl class="answer">') : text.index("</dl>")]
     assert "of the program's GPU time" in top

@@ -16,7 +16,7 @@ from collectors.cupti import HOST, TRACE, host_file, rank_file
 from collectors.frame import build, host_of
 from profkit.api import profile
 from profkit.record.hot import hottest
-from profkit.record.prepare import prepare
+from profkit.record.profile import prepare
 from profkit.record.request import Request
 from profkit.record.tools.timeline import CLOCK, FILE, _ranks_together
 from profkit.report.sections import answer

@@ -14,8 +14,7 @@ from profkit.errors import ProfkitError
 from profkit.launch import cache, gpu, protocol, runner
 from profkit.launch.process import Exit
 from profkit.record.measure import Measure
-from profkit.record.prepare import info
-from profkit.record.profile import profile
+from profkit.record.profile import info, profile
 from profkit.record.request import Request, refuse
 from profkit.record.session import Session
 from profkit.record.tools.ncu import Ncu

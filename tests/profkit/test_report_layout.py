@@ -10,7 +10,7 @@ from collectors.caveat import Caveat
 from profkit.cli.group import cli
 from profkit.report.layout import Column, Table, terminal_table
 from profkit.report.names import short_name, short_names
-from profkit.report.sections import caveats, parts
+from profkit.report.sections import caveats, tables
 from profkit.report.writers import markdown, terminal
 from roofline import units
 from roofline.units import seconds
@@ -190,7 +190,7 @@ def row(**values):
     ],
 )
 def test_an_interval_shows_its_ends_or_is_not_there(values, said):
-    assert parts.speedup(row(**values)) == said
+    assert tables.speedup(row(**values)) == said
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from candidates import REFERENCE, candidate, write_sample
 
 from profkit.errors import CannotProfileError, ProfkitError
-from profkit.record.prepare import choose
+from profkit.record.profile import choose
 from profkit.record.request import Request
 from profkit.targets import find_samples, resolve
 from profkit.targets.backends import detect

@@ -158,7 +158,6 @@ def baseline_(
 @option("--baseline", "baseline_file", type=PATH, required=True)
 @_level
 @option("--problems", type=PATH, metavar="CHECKOUT", help="The level's problems; default: those of the baseline.")
-@option("--hardware", default="", help="Name for the document; default: the baseline's folder.")
 @shared.output("Write the official document here.")
 @shared.json_
 def analyze_(
@@ -166,7 +165,6 @@ def analyze_(
     baseline_file: Path,
     level: int,
     problems: Path | None,
-    hardware: str,
     output: Path | None,
     as_json: bool,
 ) -> int:
@@ -184,7 +182,7 @@ def analyze_(
         chosen = files.problems(problems, level)
     pass_file = run_dir / files.PASSES
     known = read_json(pass_file) if pass_file.exists() else None
-    names = {"run_name": run_dir.resolve().name, "hardware": hardware or baseline_file.resolve().parent.name}
+    names = {"run_name": run_dir.resolve().name, "hardware": baseline_file.resolve().parent.name}
     document, warnings = fastp.analyze(results, base, chosen, level, pass_at_k=known, **names)
     rows = fastp.rated(results, base, chosen, level)
     ties = fastp.tie_aware(rows)

@@ -78,22 +78,14 @@ def planned(target: Target, wanted: Request, device: str) -> Counters:
         known.tool, known.version = tool.path, tool.text
     if trouble is not None:
         known.why, known.fix = str(trouble), trouble.fix
-    elif isinstance(target, Program) and not _asked(wanted, target):
+        return known
+    # Counting every launch of a program takes a hundred times its own time; recording its times takes next to none.
+    asked = wanted.hot or wanted.counters == "ncu" or wanted.deep or wanted.lines or wanted.kernel
+    if isinstance(target, Program) and not asked and (wanted.nsys or target.ranked or tracer_of(target) is not None):
         known.why, known.fix = "this run recorded times alone", "profkit profile --hot 5 -- ..."
     else:
         known.state = "planned"
     return known
-
-
-def _asked(wanted: Request, program: Program) -> bool:
-    """Whether to count a program: asked for, or the only way to know of it.
-
-    Counting every launch of a program takes a hundred times its own time; recording its times takes next to none.
-    """
-    named = wanted.hot or wanted.counters == "ncu"
-    which = wanted.deep or wanted.lines or wanted.kernel
-    recorded = wanted.nsys or program.ranked or tracer_of(program) is not None
-    return bool(named or which or not recorded)
 
 
 def _ranked(session: Session) -> bool:
@@ -172,10 +164,6 @@ def _too_long(session: Session) -> str:
     return ""
 
 
-def _counters(wanted: Request) -> tuple[str, ...]:
-    return counter_set("default") + (counter_set("deep") if wanted.deep or wanted.lines else ())
-
-
 def options_of(session: Session) -> ncu.Options:
     """The capture's options."""
     plain = not session.request.kernel or re.fullmatch(r"regex:.*|[\w$]+", session.request.kernel)
@@ -183,10 +171,11 @@ def options_of(session: Session) -> ncu.Options:
     named = session.request.kernel if plain else f"regex:{session.request.kernel}"
     wanted, folder, hot, program = session.request, session.run.path, session.hot, isinstance(session.target, Program)
     kernel = hot.pattern if hot is not None else named or (NOT_NCCL if _ranked(session) else "")
+    counters = counter_set("default") + (counter_set("deep") if wanted.deep or wanted.lines else ())
     # ncu counts launches within its windows alone, and the ranking those of the whole program.
     whole = None if wanted.range else hot
     return ncu.Options(
-        metrics=metrics_for(_counters(wanted), session.cc),
+        metrics=metrics_for(counters, session.cc),
         csv=folder / FILE,
         include=() if program else _RANGES,
         report=folder / "report" if wanted.lines else None,

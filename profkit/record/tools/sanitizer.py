@@ -89,10 +89,11 @@ def _judge(log: Path, outcome: runner.Outcome, impl: Impl, name: str) -> tuple[S
         found = logs.read(log)
     except CollectError as error:
         return Sanitized(name, "failed", f"{error}".replace(f"{log.parent}/", "")), ()
-    findings = [
-        Finding(name, one.kind, one.kernel, one.place, one.count, one.severity, _own(one.kernel, impl), one.detail)
-        for one in found.findings
-    ]
+    findings = []
+    for one in found.findings:
+        # The candidate's: its source defines it, or no library has such a name.
+        own = base_name(one.kernel) in impl.kernels or not _LIBRARIES.search(one.kernel)
+        findings.append(Finding(name, one.kind, one.kernel, one.place, one.count, one.severity, own, one.detail))
     if findings:
         return Sanitized(name, "findings", "", findings), found.troubles
     called = any(e.kind == "impl" and e.impl == impl.name and e.data.get("status") == "counted" for e in outcome.events)
@@ -102,11 +103,6 @@ def _judge(log: Path, outcome: runner.Outcome, impl: Impl, name: str) -> tuple[S
     told = (e.data.get("reason", "") for e in reversed(outcome.events) if e.kind in ("impl", "corrupt"))
     why = next(iter(found.troubles), "") or fallen or next(filter(None, told), "") or "it came to no end"
     return Sanitized(name, "failed", why), found.troubles
-
-
-def _own(kernel: str, impl: Impl) -> bool:
-    """Whether a kernel is the candidate's: its source defines it, or no library has such a name."""
-    return base_name(kernel) in impl.kernels or not _LIBRARIES.search(kernel)
 
 
 def _caveats(candidates: Sequence[Impl], caveats: list[Caveat]) -> None:

@@ -18,7 +18,7 @@ from analyzers.records import number
 from analyzers.rules.rule import COLLECT, HINT, HOST, TIME, Finding
 from profkit.report import waterfall
 from profkit.report.dialects import Written, the_one
-from profkit.report.explain import proof, runnable, unexplained, worded
+from profkit.report.explain import proof, unchecked, unexplained, worded
 from profkit.report.layout import cut
 from profkit.report.messages import judged, named, say, translated
 from profkit.report.names import short_name
@@ -292,12 +292,9 @@ def _caveats(study: Study, own: str) -> list[str]:
 
 def _not_checked(study: Study, mine: Sequence[Finding]) -> str:
     """The rules without counters and the command that collects them; "" for none."""
-    missing = {one.rule: one.next_step for one in reversed(mine) if one.severity == COLLECT}
-    if not missing:
-        return ""
-    rules = say("listed").join(named(one) for one in reversed(missing))
-    said = say("a_lack", count=str(len(missing)), rules=rules)
-    return cut(said, 100) + say("colon") + runnable(list(missing.values())[-1], study)
+    rules, command = unchecked(mine, study)
+    said = say("a_lack", count=str(len(rules)), rules=say("listed").join(map(named, rules)))
+    return cut(said, 100) + say("colon") + command if rules else ""
 
 
 # ---- source lines of findings

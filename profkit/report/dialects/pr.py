@@ -14,7 +14,7 @@ from profkit.report.explain import gain, in_order, worded
 from profkit.report.layout import code, pipe_table
 from profkit.report.messages import language, say, spoken
 from profkit.report.names import short_name
-from profkit.report.sections import answer, caveats, method, parts
+from profkit.report.sections import answer, caveats, method, tables
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
@@ -34,7 +34,7 @@ def write(runs: Sequence[str | Study]) -> Written:
 def snippet(study: Study, *, foreign: bool = False) -> str:
     """Markdown of the answer; `foreign`: the picture is in English although the text is not."""
     manifest, device = study.manifest, answer.device(study)
-    missing, table, again = method.counters_line(study), parts.parts_table(study), method.again(study)
+    missing, table, again = method.counters_line(study), tables.parts_table(study), method.again(study)
     words = say("semicolon").join(answer.first_lines(study))
     alt = escape(" ".join(say("pr_alt", sample=manifest.sample.id, words=words).split()))
     driver = [f"{say('driver')} {manifest.device['driver']}"] if "driver" in manifest.device else []

@@ -24,7 +24,7 @@ from profkit.report.explain import gain, headline, proof, worded
 from profkit.report.layout import Table, code, pipe_table
 from profkit.report.messages import language, say, spoken, translated
 from profkit.report.names import short_name
-from profkit.report.sections import answer, caveats, kernels, method, parts
+from profkit.report.sections import answer, caveats, method, tables
 from profkit.study.study import open_study
 from roofline import units
 
@@ -146,13 +146,13 @@ class WriteUp:
 
     def hot(self) -> Iterator[str]:
         if (layers := self.layers) is not None:
-            yield pipe_table(kernels.kernels_table(layers, spans=True)) + "\n"
+            yield pipe_table(tables.kernels_table(layers, spans=True)) + "\n"
             yield say("layers_note")
             yield from (f"- {caveat.line()}" for caveat in caveats.all_caveats(layers))
             return
         ends = [self.chosen[at].impl for at in (0, -1)] if self.chosen else []
-        tables = [kernels.kernels_table(study, ends, spans=True) for study in self.studies]
-        yield "\n\n".join(pipe_table(table) for table in tables if table.rows) or self.gap("no_hot")
+        longest = [tables.kernels_table(study, ends, spans=True) for study in self.studies]
+        yield "\n\n".join(pipe_table(table) for table in longest if table.rows) or self.gap("no_hot")
 
     def findings(self) -> Iterator[str]:
         """The first three findings of each step; a fix that several share stands once."""
@@ -207,7 +207,7 @@ class WriteUp:
             [one.name for one in checked],
             [str(len(one.checks)) for one in checked],
             *([_largest(getattr(check, name) for check in one.checks) for one in checked] for name in FIGURES),
-            [parts.correctness(one) for one in checked],
+            [tables.correctness(one) for one in checked],
         ]
         # An error of 0 stays, one that nobody measured goes.
         known = [(name, *cells) for name, cells in zip(head, columns, strict=True) if set(cells) != {units.MISSING}]
@@ -222,7 +222,7 @@ class WriteUp:
 
     def performance(self) -> Iterator[str]:
         for study in self.studies:
-            yield pipe_table(parts.parts_table(study)) + "\n"
+            yield pipe_table(tables.parts_table(study)) + "\n"
             yield f"{method.timing_line(study)}\n"
         if self.others:
             steps = list(dict.fromkeys(one.impl for one in self.chosen))

@@ -16,7 +16,7 @@ from profkit.report.page.frame import render
 from profkit.report.page.run import next_card
 from profkit.report.page.shown import Kernels, falls_of, wall_of
 from profkit.report.sections import answer
-from profkit.report.sections.parts import correctness
+from profkit.report.sections.tables import correctness
 from roofline import units
 from roofline.figure.style import places
 

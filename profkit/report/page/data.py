@@ -101,7 +101,7 @@ def _kernels(study: Study) -> Mapping[str, list[dict[str, Any]]]:
         names = [*map(str, part["kernel"])]
         short = short_names([*first, *names])
         rows = zip(part.to_dict("records"), names, strict=True)
-        told[str(impl)] = [_kernel(row, short[name]) | _lines(waits.get((str(impl), name), ())) for row, name in rows]
+        told[str(impl)] = [_kernel(row, short[name], waits.get((str(impl), name), ())) for row, name in rows]
     return told
 
 
@@ -118,14 +118,11 @@ def by_step(study: Study) -> bool:
     return bool(launches["tool"].iloc[0] == frame["tool"].iloc[0] and launches["impl"].isin(frame["range"]).all())
 
 
-def _lines(found: Sequence[Line]) -> dict[str, Any]:
-    """The source lines that hold a kernel up, as sentences; nothing where none were recorded."""
-    told = explain.shown_of(found)
-    return {"lines": [in_each(partial(explain.sentence, one)) for one in told]} if told else {}
-
-
-def _kernel(row: Mapping[Any, Any], short: str) -> dict[str, Any]:
+def _kernel(row: Mapping[Any, Any], short: str, found: Sequence[Line] = ()) -> dict[str, Any]:
+    """A kernel with the source lines that hold it up, as sentences, where they were recorded."""
+    lines = [in_each(partial(explain.sentence, one)) for one in explain.shown_of(found)]
     return {
+        **({"lines": lines} if lines else {}),
         "kernel": page_name(str(row["kernel"])),
         "short": short,
         "time": six(number(row, "time")),
@@ -194,7 +191,10 @@ def timeline_of(study: Study) -> dict[str, Any] | None:
     start = np.rint((known["start"].to_numpy() - begin) * 1e8).astype(np.int64)
     length = np.maximum(1, np.rint(known["time"].to_numpy() * 1e8)).astype(np.int64)
     codes, names = known["kernel"].factorize()
-    lanes, lane_names = _lanes(known).factorize()
+    # Device and stream, as far as there are several of them.
+    places = [f"{name} " + known[name].astype(str) for name in ("process", "device", "stream") if name in known]
+    several = [one for one in places if one.nunique() > 1] or [known["device"].astype(str)]
+    lanes, lane_names = several[0].str.cat(several[1:], sep=", ").factorize()
     # As in the table, where those of the kernels come first.
     counted = study.kernels["kernel"] if len(study.kernels) else ()
     short = short_names([*_named_first(study), *map(str, counted), *map(str, names)])
@@ -214,16 +214,6 @@ def timeline_of(study: Study) -> dict[str, Any] | None:
         "hidden": hidden,
         "whole": whole,
     }
-
-
-def _lanes(frame: pd.DataFrame) -> pd.Series[str]:
-    """Device and stream, as far as there are several of them."""
-    parts = [name + " " + frame[name].astype(str) for name in ("process", "device", "stream") if name in frame]
-    several = [part for part in parts if part.nunique() > 1]
-    joined = several[0] if several else frame["device"].astype(str)
-    for part in several[1:]:
-        joined = joined + ", " + part
-    return joined
 
 
 MOST_RANGES = 600

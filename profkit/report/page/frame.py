@@ -47,13 +47,9 @@ def paired(one: Any, other: Any) -> Any:
     if isinstance(one, dict):
         return {key: paired(value, other[key]) for key, value in one.items()}
     if is_dataclass(one) and not isinstance(one, type):
-        return replace(one, **{name: paired(getattr(one, name), getattr(other, name)) for name in _names(type(one))})
+        names = [field.name for field in fields(one)]
+        return replace(one, **{name: paired(getattr(one, name), getattr(other, name)) for name in names})
     return one
-
-
-@cache
-def _names(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
 
 
 def told(key: str, **values: str | Text) -> Text:
@@ -68,7 +64,9 @@ def told(key: str, **values: str | Text) -> Text:
 
 def render(name: str, data: Mapping[str, Any], make: Callable[[], Mapping[str, Any]]) -> str:
     """Render a template; `data`: of its script, `make`: its values in the language in force."""
-    words = {tag: _words(column) for column, tag in enumerate(TAGS)}
+    # The script's words, without their prefix.
+    known = {key[3:]: texts for key, texts in catalogue().say.items() if key.startswith("js_")}
+    words = {tag: {key: texts[at] for key, texts in known.items()} for at, tag in enumerate(TAGS)}
     pages = in_each(make)
     at = LANGUAGES.index(language())
     values = {**paired(*pages), "tag": TAGS[at], "bare_title": pages[at]["title"]}
@@ -99,8 +97,3 @@ def _colours() -> str:
         return f":root{{{series}{kinds}--ref:{look.reference}}}"
 
     return f"{rule('light')}\n@media (prefers-color-scheme:dark){{{rule('dark')}}}\n@media print{{{rule('light')}}}\n"
-
-
-def _words(column: int) -> dict[str, str]:
-    """The script's words, without their prefix; places are numbers."""
-    return {key[3:]: texts[column] for key, texts in catalogue().say.items() if key.startswith("js_")}

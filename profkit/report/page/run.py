@@ -17,7 +17,7 @@ from profkit.report.names import short_name
 from profkit.report.page.data import Shown, data_of, samples_of, shown_of, timeline_of
 from profkit.report.page.frame import render
 from profkit.report.page.shown import falls_of, findings_of, shares_of, walls_of
-from profkit.report.sections import answer, caveats, kernels, method, parts
+from profkit.report.sections import answer, caveats, method, tables
 from profkit.report.waterfall import shown
 from roofline import units
 
@@ -64,7 +64,7 @@ def page(study: Study) -> str:
 
 def _values(study: Study, drawn: Sequence[Shown], data: Mapping[str, Any]) -> dict[str, Any]:
     """What the template shows, in the language in force."""
-    inside, rows = parts.echoes(study), data["kernels"]
+    inside, rows = tables.echoes(study), data["kernels"]
     found = [one for one in study.findings() if one.impl not in inside]
     has_roofline = method.placed(study)
     matter = caveats.that_matter(study)
@@ -84,14 +84,14 @@ def _values(study: Study, drawn: Sequence[Shown], data: Mapping[str, Any]) -> di
         "shares": shares_of(whole.blocks, whole.time) if whole is not None else [],
         "falls": list(falls_of(ranked[:MOST_FALLS], now, rows, found)) if falls else [],
         "budgets": list(walls_of(study, found, rows)),
-        "holes": kernels.holes_tables(study),
+        "holes": tables.holes_tables(study),
         "has_timeline": data["timeline"] is not None,
-        "timeline": kernels.timeline_lines(study) if not study.manifest.impls else [],
+        "timeline": tables.timeline_lines(study) if not study.manifest.impls else [],
         "told": list(findings_of(study, found)),
         "has_roofline": has_roofline,
         # Without FLOP there is nothing to plot: the page has bars of bandwidth, and says so.
         "plotted": not rows or any((one["flops"] or 0) > 0 for one in rows),
-        "kernel_note": kernels.kernel_note(study),
+        "kernel_note": tables.kernel_note(study),
         "timed": bool(data["timings"]),
         "timing": method.timing_line(study),
         "impls": bool(study.manifest.impls),
@@ -142,7 +142,7 @@ def _first_screen(study: Study, found: Sequence[Finding]) -> dict[str, Any]:
         "lead": _lead(study, own) or (lead if whole is None else answer.wall_time(study, causes=False)[0]),
         "mood": study.verdicts[best.name].word if best is not None and best.name in study.verdicts else "",
         "cards": cards,
-        "table": _parts_table(study) if study.manifest.impls else parts.parts_table(study),
+        "table": _parts_table(study) if study.manifest.impls else tables.parts_table(study),
         "lines": list(filter(None, lines)),
         "notes": list(filter(None, notes)),
     }
@@ -166,8 +166,8 @@ def _parts_table(study: Study) -> Table:
     return Table.of(
         [
             Column("", [part.name for part in study.ranked]),
-            Column(say("correct"), [words.get(one.name) or parts.correctness(one.impl) for one in study.ranked]),
-            Column(say("speedup"), [parts.speedup(part.row) for part in study.ranked]),
+            Column(say("correct"), [words.get(one.name) or tables.correctness(one.impl) for one in study.ranked]),
+            Column(say("speedup"), [tables.speedup(part.row) for part in study.ranked]),
             column(say("time"), rows, "time", "s"),
             column(say("x_lower_bound"), rows, "lower_bound_ratio", ""),
             Column(say("js_frac"), [of_roof(row) for row in rows]),
@@ -215,7 +215,7 @@ def _faster_card(verdict: Verdict | None, row: Mapping[Any, Any]) -> Card:
         return Card(question, say("p_faster_none"), why, kind="bad")
     held = [one for one in verdict.conditions if one.code != "fragile"]  # which is said of being right
     conditions = say("comma").join(judged(one) for one in held)
-    ends = parts.speedup(row).partition(" ")[2].strip("[]")
+    ends = tables.speedup(row).partition(" ")[2].strip("[]")
     value = verdict.headline(language())
     count = units.count(number(row, "n"))
     sure = say("p_sure", low_high=ends, count=count) if ends else say("p_sure_narrow", count=count)
@@ -225,11 +225,11 @@ def _faster_card(verdict: Verdict | None, row: Mapping[Any, Any]) -> Card:
 
 def _time_card(row: Mapping[Any, Any]) -> Card:
     """How long it takes, and how far that is from the lower bound."""
-    ratio, time = number(row, "lower_bound_ratio"), units.text(number(row, "time"), "s")
-    if not math.isfinite(ratio):
-        return Card(say("p_time"), time, say("p_no_lower_bound_note"))
-    note = say("p_far_note", ratio=units.digits(ratio), lower_bound=units.text(number(row, "lower_bound_time"), "s"))
-    return Card(say("p_time"), time, note, 1 / ratio if ratio > 0 else math.nan)
+    ratio, note = number(row, "lower_bound_ratio"), say("p_no_lower_bound_note")
+    if math.isfinite(ratio):
+        least = units.text(number(row, "lower_bound_time"), "s")
+        note = say("p_far_note", ratio=units.digits(ratio), lower_bound=least)
+    return Card(say("p_time"), units.text(number(row, "time"), "s"), note, 1 / ratio if ratio > 0 else math.nan)
 
 
 def _bound_card(row: Mapping[Any, Any], question: str) -> Card:

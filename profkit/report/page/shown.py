@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from analyzers.rules.rule import COLLECT, TIME, Finding
 from analyzers.rules.subjects import WHOLE
 from analyzers.waterfall import SLICE_KINDS
-from profkit.report.explain import MINOR, gain, headline, in_order, proof, runnable, unexplained, worded
+from profkit.report.explain import MINOR, gain, headline, in_order, proof, unchecked, unexplained, worded
 from profkit.report.layout import cut
 from profkit.report.messages import named, say
 from profkit.report.names import short_name
@@ -135,7 +135,7 @@ def findings_of(study: Study, found: Sequence[Finding]) -> Iterator[Values]:
         large.sort(key=lambda one: one.severity == TIME and one.win <= MINOR * one.upper_bound)
         large = large[:MOST_FINDINGS]
         told = [_finding(study, one, ids[id(one)]) for one in large]
-        missing = [one for one in mine if one.severity == COLLECT]
+        missing, command = unchecked(mine, study)
         yield {
             "name": name,
             "headline": head,
@@ -143,8 +143,8 @@ def findings_of(study: Study, found: Sequence[Finding]) -> Iterator[Values]:
             "top": told[:TOP] if at == 0 else [],
             "rest": told[TOP:] if at == 0 else told,
             "smaller": len(every) - len(large),
-            "unchecked": say("listed").join(dict.fromkeys(named(one.rule) for one in missing)),
-            "collect": runnable(missing[0].next_step, study) if missing else "",
+            "unchecked": say("listed").join(map(named, missing)),
+            "collect": command,
             "silent": unexplained(mine),
         }
 

@@ -12,7 +12,7 @@ from profkit.report.explain import MINOR, gain, lines_text, worded
 from profkit.report.layout import Column, Table, code, column, pipe_table, without_markup, words
 from profkit.report.messages import named, say, translated
 from profkit.report.names import short_name
-from profkit.report.sections import answer, caveats, kernels, method, parts
+from profkit.report.sections import answer, caveats, method, tables
 from profkit.report.waterfall import shown, table
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _head(study: Study) -> Iterator[str]:
     yield "\n".join(f"**{line}**  " for line in answer.first_lines(study)).rstrip()
     if missing := method.counters_note(study):
         yield f"> {missing}"
-    yield _grid(parts.parts_table(study))
+    yield _grid(tables.parts_table(study))
     yield _stopped(method.paired_line(study))
     yield method.uncounted_line(study)
     yield method.noted_line(study)
@@ -52,7 +52,7 @@ def _answers(study: Study) -> Iterator[Section]:
         head = f"{whole.name}: {whole.head}" if named else whole.head
         note = _stopped(whole.line) if study.first_step is None else ""
         yield say("p_fall_title"), note, [_grid(table(whole.blocks, head, whole.time))]
-    yield say("hole_title"), say("hole_note"), list(map(_grid, kernels.holes_tables(study)))
+    yield say("hole_title"), say("hole_note"), list(map(_grid, tables.holes_tables(study)))
     placed = method.placed(study)
     whose = say("md_whose", name=study.best.name) if study.best is not None else ""
     note = say("p_ranked_wall") if study.stepwise and not placed else say("md_gains", whose=whose)
@@ -76,19 +76,19 @@ def _findings(study: Study) -> Iterator[str]:
 
 def _evidence(study: Study) -> Iterator[Section]:
     """Shapes, passes, source lines, kernels, lower bounds and timelines."""
-    yield say("by_shape"), say("shapes_note"), [_grid(parts.shapes_table(study))]
+    yield say("by_shape"), say("shapes_note"), [_grid(tables.shapes_table(study))]
     by = ", ".join(study.passes[-1][1].inputs) if study.passes else ""
-    yield say("by_pass"), say("passes_note", by=by), [_grid(parts.passes_table(study))]
+    yield say("by_pass"), say("passes_note", by=by), [_grid(tables.passes_table(study))]
     found = lines_text(study.lines)
     yield say("md_lines"), say("md_lines_note"), [f"```\n{found}\n```" if found else ""]
-    longest = kernels.kernels_table(study, spans=True)
+    longest = tables.kernels_table(study, spans=True)
     hidden = len(study.hottest) - len(longest.rows)
     more = say("md_names_more", count=str(hidden)) if hidden else say("md_names")
     if longest.rows:
-        yield "Kernels", kernels.kernel_note(study), [_grid(longest), more]
+        yield "Kernels", tables.kernel_note(study), [_grid(longest), more]
     if (far := _lower_bounds(study)).rows:
         yield say("md_far"), "", [_grid(far), _stopped(method.below_least(study))]
-    yield say("md_timeline"), "", [_listed(kernels.timeline_lines(study))]
+    yield say("md_timeline"), "", [_listed(tables.timeline_lines(study))]
     yield "compute-sanitizer", "", [_listed(line.replace("|", "\\|") for line in caveats.sanitizer_lines(study))]
 
 

@@ -14,7 +14,7 @@ import click
 from analyzers.verdicts.verdict import WORDS
 from profkit.report.layout import terminal_table
 from profkit.report.messages import judged, say
-from profkit.report.sections import answer, caveats, kernels, method, parts
+from profkit.report.sections import answer, caveats, method, tables
 
 if TYPE_CHECKING:
     from analyzers.verdicts.verdict import Verdict
@@ -35,16 +35,16 @@ def summary(study: Study, told: Mapping[str, str] = MappingProxyType({})) -> str
     """The answer in a screenful, in colour. told: sentences shown before, by candidate."""
     tones = {name: tone(one.word) for name, one in study.verdicts.items()}
     blocks = [*lines(study, told, [name for name, _ in answer.sentences(study)]), ""]
-    table = parts.parts_table(study)
+    table = tables.parts_table(study)
     blocks += [terminal_table(table, tones=[tones.get(row[0]) for row in table.rows])] if table.rows else []
-    for more in (parts.shapes_table(study), parts.passes_table(study)):
+    for more in (tables.shapes_table(study), tables.passes_table(study)):
         blocks += ["", terminal_table(more)] if more.rows else []
     if not study.manifest.impls and len(study.hottest):
-        blocks.append(terminal_table(kernels.kernels_table(study)))
+        blocks.append(terminal_table(tables.kernels_table(study)))
     notes = [method.timing_line(study), method.paired_line(study), method.uncounted_line(study)]
     blocks += filter(None, [*notes, method.counters_note(study)])
     blocks += method.inferred_lines(study)
-    blocks += kernels.timeline_lines(study)
+    blocks += tables.timeline_lines(study)
     blocks += _listed("compute-sanitizer:", caveats.sanitizer_lines(study))
     weak = [one.with_fix() for one in caveats.that_matter(study)]
     blocks += _listed(say("t_caveats"), [line for line in (*weak, caveats.more_caveats(study)) if line])
@@ -68,10 +68,9 @@ def _listed(head: str, lines: Sequence[str]) -> list[str]:
 
 def overview(studies: Sequence[Study]) -> str:
     """One line a candidate of many runs."""
-    table, missing = parts.overview(studies)
-    tones = [
-        tone(one.verdicts[part.name].word) if part.name in one.verdicts else None for one, part in parts.tried(studies)
-    ]
+    table, missing = tables.overview(studies), sorted({method.counters_line(one) for one in studies} - {""})
+    verdicts = [one.verdicts.get(part.name) for one in studies for part in one.parts]
+    tones = [tone(one.word) if one is not None else None for one in verdicts]
     return "\n".join([terminal_table(table, tones=tones) if table.rows else "nothing was measured", *missing])
 
 
