@@ -129,34 +129,25 @@ class Field:
     help: str
     metavar: str | None = None
     names: tuple[str, ...] = ()
-    read: Callable[[str], Any] | None = None
+    choices: tuple[str, ...] = ()
+    read: Callable[[Any], Any] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 _COUNTED = "Commands: "
 FIELDS = {
     "only": Field(WHAT, "Only this candidate; repeatable.", "NAME", ("--candidate", "only")),
-    "device": Field(
-        WHAT,
-        "",
-        settings={
-            "type": click.Choice(["auto", "cuda", "gpu", "cpu"]),
-            "callback": lambda _ctx, _param, name: "cuda" if name == "gpu" else name,
-        },
-    ),
+    "device": Field(WHAT, "", choices=("auto", "cuda", "gpu", "cpu"), read=lambda one: one.replace("gpu", "cuda")),
     "precision": Field(
         RIGHT,
         "Floating inputs and weights of both sides are cast to it; integers stay.",
-        settings={"type": click.Choice(["fp32", "fp16", "bf16"]), "default": "fp32"},
+        choices=("fp32", "fp16", "bf16"),
+        settings={"default": "fp32"},
     ),
     "mode": Field(
         RIGHT,
         "Modules as constructed (train) or in eval mode.  [default: `mode` of the reference, else eval]",
-        settings={
-            "type": click.Choice(["train", "eval"]),
-            "default": None,
-            "callback": lambda _ctx, _param, mode: mode or "",
-        },
+        choices=("train", "eval"),
     ),
     "hot": Field(WHAT, _COUNTED + "rank first, count the N hottest.", "N"),
     "range": Field(WHAT, _COUNTED + "only inside this range.", "NAME"),
@@ -180,11 +171,7 @@ FIELDS = {
     "sanitize": Field(
         RIGHT, "Run compute-sanitizer: memcheck, racecheck, initcheck, synccheck, or all.", "TOOLS", read=sanitizers
     ),
-    "shapes": Field(
-        TIMING,
-        "Time get_inputs() alone, or all of get_more_inputs() too.",
-        settings={"type": click.Choice(["first", "all"])},
-    ),
+    "shapes": Field(TIMING, "Time get_inputs() alone, or all of get_more_inputs() too.", choices=("first", "all")),
     "budget": Field(
         TIMING,
         "Timing, over all processes. Checks and builds come on top. After 12 times as long, or a minute if that is more, the "
@@ -201,7 +188,7 @@ FIELDS = {
         "Kill a command, or a candidate's call or check, that takes longer.  [default: 60 for a candidate]",
         "SECONDS",
         ("--time-limit", "limit"),
-        settings={"type": Amount(above=True), "default": None},
+        settings={"type": Amount(above=True), "default": None, "callback": None},
     ),
     "perturb": Field(TIMING, "Infer what binds it from time alone, under other conditions."),
     "nsys": Field(NSIGHT, "Record a timeline with Nsight Systems; commands: without it by torch's profiler."),
@@ -223,22 +210,25 @@ def of_request(*names: str) -> Callable[[Verb], Verb]:
 
 def _of_field(name: str, default: Any) -> Callable[[Verb], Verb]:
     one = FIELDS[name]
-    settings: dict[str, Any] = {"help": one.help, "metavar": one.metavar, "default": default}
-    if one.read is not None:
-        read = one.read
-        settings |= {"default": None, "callback": lambda _ctx, _param, text: default if text is None else read(text)}
+    read = one.read or (lambda value: value)
+    settings: dict[str, Any] = {
+        "help": one.help,
+        "metavar": one.metavar,
+        "default": default or None,
+        "callback": lambda _ctx, _param, value: default if value in (None, ()) else read(value),
+    }
+    if one.choices:
+        settings["type"] = click.Choice(one.choices)
     elif isinstance(default, bool):
-        settings |= {"is_flag": True, "metavar": None}
+        settings |= {"is_flag": True, "metavar": None, "default": default}
     elif isinstance(default, tuple):
-        settings |= {"multiple": True}
+        settings["multiple"] = one.read is None
     elif name in _LEAST:
-        given = None if default == 0 else default
-        settings |= {"type": click.IntRange(_LEAST[name]), "default": given}
-        settings |= {"callback": lambda _ctx, _param, count: default if count is None else count}
+        settings["type"] = click.IntRange(_LEAST[name])
     elif isinstance(default, float):
-        settings |= {"type": Amount()}
+        settings["type"] = Amount()
     settings |= one.settings
-    settings["show_default"] = settings["default"] not in (None, "", (), False)
+    settings["show_default"] = settings["default"] not in (None, False)
     return option(*(one.names or (f"--{name}",)), section=one.section, **settings)
 
 

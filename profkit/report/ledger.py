@@ -17,9 +17,8 @@ from profkit.record.verify import Verified
 from profkit.report.layout import Column, Table, terminal_table
 from profkit.report.messages import named, say
 from profkit.report.names import short_names
-from profkit.report.page.data import data_of
+from profkit.report.page.data import data_of, share
 from profkit.report.page.frame import render
-from profkit.report.page.shown import share
 from profkit.report.sections.caveats import Said
 from roofline import units
 

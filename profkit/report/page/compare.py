@@ -11,10 +11,9 @@ from profkit._version import __version__
 from profkit.report import compare, figures
 from profkit.report.compare import Compared
 from profkit.report.messages import say
-from profkit.report.page.data import Shown, data_of
+from profkit.report.page.data import Kernels, Shown, data_of, falls_of, wall_of
 from profkit.report.page.frame import render
 from profkit.report.page.run import next_card
-from profkit.report.page.shown import Kernels, falls_of, wall_of
 from profkit.report.sections import answer
 from profkit.report.sections.tables import correctness
 from roofline import units

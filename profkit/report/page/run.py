@@ -14,9 +14,18 @@ from profkit.report.explain import gain, unexplained, worded
 from profkit.report.layout import Column, Table, column, cut
 from profkit.report.messages import bound, judged, language, named, of_roof, say, translated
 from profkit.report.names import short_name
-from profkit.report.page.data import Shown, data_of, samples_of, shown_of, timeline_of
+from profkit.report.page.data import (
+    Shown,
+    data_of,
+    falls_of,
+    findings_of,
+    samples_of,
+    shares_of,
+    shown_of,
+    timeline_of,
+    walls_of,
+)
 from profkit.report.page.frame import render
-from profkit.report.page.shown import falls_of, findings_of, shares_of, walls_of
 from profkit.report.sections import answer, caveats, method, tables
 from profkit.report.waterfall import shown
 from roofline import units

@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from profkit.report import figures
-from profkit.report.page.shown import shares_of
+from profkit.report.page.data import shares_of
 from profkit.report.sections import answer
 from profkit.report.waterfall import shown
 from roofline import units
