@@ -20,7 +20,6 @@ from profkit.errors import ProfkitError, ProgramFailedError, as_shells_do
 from profkit.launch import gpu, process, runner
 from profkit.launch.alone import named
 from profkit.launch.live import Live
-from profkit.record.hot import Hot
 from profkit.record.job import absorb, job, portable
 from profkit.record.request import Request
 from profkit.rundir.directory import Run
@@ -31,6 +30,8 @@ from profkit.targets.target import Part, Target
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from profkit.record.tools.timeline import Hot
 
 _WINDOW = re.compile(r"^profkit: range .*: (?P<taken>\d+) passages recorded.*$", re.MULTILINE)
 DEFAULT_CC = "9.0"

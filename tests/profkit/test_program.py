@@ -21,9 +21,9 @@ from collectors import read
 from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
-from profkit.record.hot import hottest
 from profkit.record.profile import prepare
 from profkit.record.request import Request
+from profkit.record.tools.timeline import hottest
 from profkit.report import explain
 from profkit.report.page.run import page
 from profkit.report.sections import answer, method, tables

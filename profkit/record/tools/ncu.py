@@ -19,10 +19,9 @@ from collectors.ncu.log import diagnose, reason
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import gpu, runner, tools
 from profkit.launch.alone import counting
-from profkit.record.hot import not_met
 from profkit.record.request import Request
 from profkit.record.session import Ended, Session, Step
-from profkit.record.tools.timeline import tracer_of
+from profkit.record.tools.timeline import not_met, tracer_of
 from profkit.rundir.files import sha256, temporary
 from profkit.rundir.manifest import Capture, Counters
 from profkit.targets.program import Program
