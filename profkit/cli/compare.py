@@ -91,10 +91,8 @@ def compare_(
         told = {"regressions": [rung.label for rung in slower], "inconclusive": [rung.label for rung in unsure]}
         gate = {"limit": limit, **told} if limit is not None else None
         click.echo(json.dumps({**done.ladder.to_dict(), "gate": gate}, ensure_ascii=False, allow_nan=False))
-    for rung in slower:
-        click.echo(f"regression: {rung.label} takes {1 / rung.total - 1:+.1%} of BEFORE's time more", err=True)
-    for rung in unsure:
-        click.echo(f"inconclusive: {rung.label}: the limit lies inside its interval: record more steps", err=True)
+    if slower or unsure:
+        click.echo(done.gate(limit)[0], err=True)
     return 1 if slower else 0
 
 

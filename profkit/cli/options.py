@@ -105,17 +105,9 @@ def size(text: str) -> int:
 def words_of(text: str, known: tuple[str, ...], what: str) -> tuple[str, ...]:
     """Words separated by commas, in small letters. Raises click.BadParameter for an unknown one."""
     names = tuple(dict.fromkeys(filter(None, text.lower().replace(" ", "").split(","))))
-    if set(names) - set(known):
+    if not names or set(names) - set(known):
         raise click.BadParameter(f"{text!r}: the {what} are {', '.join(known)}")
     return names
-
-
-def sanitizers(text: str) -> tuple[str, ...]:
-    """compute-sanitizer's tools, separated by commas, or "all". Raises click.BadParameter."""
-    names = words_of(text, (*TOOLS, "all"), "tools")
-    if not names:
-        raise click.BadParameter(f"{text!r}: the tools are {', '.join(TOOLS)}, or all")
-    return TOOLS if "all" in names else names
 
 
 @dataclass(frozen=True)
@@ -169,7 +161,10 @@ FIELDS = {
     ),
     "memory": Field(RIGHT, "Host memory a candidate's process may take, as in 8GiB.", "SIZE", read=size),
     "sanitize": Field(
-        RIGHT, "Run compute-sanitizer: memcheck, racecheck, initcheck, synccheck, or all.", "TOOLS", read=sanitizers
+        RIGHT,
+        "Run compute-sanitizer: memcheck, racecheck, initcheck, synccheck, or all.",
+        "TOOLS",
+        read=lambda text: TOOLS if "all" in (names := words_of(text, (*TOOLS, "all"), "tools")) else names,
     ),
     "shapes": Field(TIMING, "Time get_inputs() alone, or all of get_more_inputs() too.", choices=("first", "all")),
     "budget": Field(
@@ -341,7 +336,7 @@ def deliver(text: str, output: Path, force: bool) -> None:
 
 
 def vacant(output: Path, force: bool, *endings: str) -> None:
-    """Raises click.UsageError for an output that is there, unless it may be overwritten, or of another ending."""
+    """Raises click.UsageError for an output that is there already, or of another ending."""
     if endings and output.suffix.lower() not in endings:
         raise click.UsageError(f"{output}: name a file that ends in {', '.join(endings)}")
     if output.exists() and not force:

@@ -15,6 +15,7 @@ import msgspec
 from collectors.caveat import Caveat
 from profkit.errors import ProfkitError
 from profkit.launch import cache, protocol, runner
+from profkit.launch.process import Exit
 from profkit.record import ceilings
 from profkit.record.request import Request
 from profkit.rundir.directory import Run
@@ -156,17 +157,14 @@ def together(one: Timing, more: Timing) -> Timing:
 
 def commands(run: Run, outcome: runner.Outcome, step: str) -> list[Command]:
     """Every start of the runner, as the manifest lists it."""
-    return [
-        Command(
-            step,
-            portable(argv, run),
-            ended.code,
-            round(ended.wall, 3),
-            str(log.relative_to(run.logs)),
-            "hung" if ended.hung else "over its memory" if ended.memory else "",
-        )
-        for argv, ended, log in outcome.exits
-    ]
+    return [command(run, step, *one) for one in outcome.exits]
+
+
+def command(run: Run, step: str, argv: Sequence[str], ended: Exit, log: Path, note: str = "") -> Command:
+    """A process that ended, as the manifest lists it; `note`: more to say of it."""
+    how = "hung" if ended.hung else "over its memory" if ended.memory else ""
+    said = "; ".join(filter(None, (note, how)))
+    return Command(step, portable(argv, run), ended.code, round(ended.wall, 3), str(log.relative_to(run.logs)), said)
 
 
 def _absorb_verdicts(outcome: runner.Outcome, by_name: Mapping[str, Impl], *, again: bool) -> None:

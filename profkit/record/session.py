@@ -20,11 +20,11 @@ from profkit.errors import ProfkitError, ProgramFailedError, as_shells_do
 from profkit.launch import gpu, process, runner
 from profkit.launch.alone import named
 from profkit.launch.live import Live
-from profkit.record.job import absorb, job, portable
+from profkit.record.job import absorb, command, job
 from profkit.record.request import Request
 from profkit.rundir.directory import Run
 from profkit.rundir.files import sha256
-from profkit.rundir.manifest import Capture, Command
+from profkit.rundir.manifest import Capture
 from profkit.targets.program import Program, bootstrapped
 from profkit.targets.target import Part, Target
 
@@ -213,10 +213,7 @@ class Session:
         """Run any command line, and write down how it ended."""
         log = self.run.logs / f"{name}.log"
         ended = process.run(argv, log=log, env={**os.environ, **env}, limit=limit, live=live)
-        said = "; ".join(part for part in (note, "hung" if ended.hung else "") if part)
-        self.run.manifest.commands.append(
-            Command(name, portable(argv, self.run), ended.code, round(ended.wall, 3), log.name, said)
-        )
+        self.run.manifest.commands.append(command(self.run, name, argv, ended, log, note))
         self.run.save()
         return ended
 

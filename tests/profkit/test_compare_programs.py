@@ -119,8 +119,8 @@ def test_a_kernel_that_is_gone_is_told_though_the_step_is_not_shorter(opened):
     ("before", "after", "code", "words"),
     [
         ("gpt", "fast", 0, ""),
-        ("fast", "gpt", 1, "regression: gpt takes +100.0% of BEFORE's time more"),
-        ("gpt", "less", 0, "inconclusive: less: the limit lies inside its interval"),
+        ("fast", "gpt", 1, "Gate failed: slower than the first by more than 5.00%: gpt +100%"),
+        ("gpt", "less", 0, "Gate inconclusive: the limit of 5.00% lies inside the interval of less"),
         ("gpt", "cut", 2, "cannot gate: the runs differ in window"),
         ("cut", "cut", 2, "cannot gate: too few steps for an interval"),
     ],
