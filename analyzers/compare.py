@@ -69,7 +69,7 @@ OTHER_TASK = "other-task"
 
 @dataclass(frozen=True)
 class Step:
-    """Measured implementation: row of Analysis.impls, longest kernel, run facts, file hashes; `run` it is of."""
+    """Measured implementation: row of Analysis.impls, longest kernel, run, facts, file hashes."""
 
     label: str
     impl: str
@@ -92,7 +92,7 @@ class Step:
         return self.number("time") / (self.number("kernels") if self.counted_unlike(other) else 1.0)
 
     def ratio_to(self, other: Step) -> tuple[float, float, float]:
-        """Speed-up over `other` with its interval: to the reference of the same run that run's own, of paired rounds."""
+        """Speed-up over `other` with its interval; over the run's own reference of paired rounds."""
         if self.judged_against(other):
             return self.number("speedup"), self.number("speedup_low"), self.number("speedup_high")
         # Of intervals that ignore that rounds were interleaved: wider, never narrower.

@@ -25,7 +25,7 @@ from roofline.ceilings import Roofline
 
 @dataclass(frozen=True)
 class View:
-    """Launches as a formula sees them: counters, metrics and use of ceilings. Each table is made once."""
+    """Launches as a formula sees them: counters, metrics, use of ceilings; each made once."""
 
     frame: pd.DataFrame
     roofline: Roofline

@@ -23,7 +23,7 @@ _NUMBER = r"^([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)([a-zA-Z%]*)$"
 
 
 def whole_text(path: Path, closes: str = r"\n\Z") -> str:
-    """Text of a file; raises CollectError for a cut one. closes: the end of a file that lost nothing."""
+    """Text of a file; raises CollectError for a cut one. closes: the end of a whole file."""
     text = text_of(path, strict=True)
     if not text.strip():
         raise CollectError(f"{path}: is empty", fix="profile again")
@@ -75,7 +75,7 @@ def numbers(path: Path, column: pd.Series[Any], units: Mapping[str, float] = {""
 
 
 def added_up(path: Path, shares: float, slack: float, *, strict: bool = True) -> list[Caveat]:
-    """Check that a summary's shares add up to 1; else raise, or give a caveat where not `strict`."""
+    """Check that a summary's shares add up to 1; else raise, or a caveat where not `strict`."""
     if abs(shares - 1) <= slack:
         return []
     what = f"the rows add up to {shares:.1%} of the time: rows {'are missing' if shares < 1 else 'stand here twice'}"

@@ -156,7 +156,7 @@ def _producer(instructions: Sequence[Instruction], at: int, reason: str = "long_
 
 @functools.lru_cache(1 << 16)
 def _used(sass: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Registers that an instruction reads, and those it writes: its first operand, wider by its suffix."""
+    """Registers that an instruction reads, and writes: its first operand, wider by its suffix."""
     name, _, rest = _bare(sass).partition(" ")
     operands = [word.strip() for word in re.split(r",\s*(?![^\[]*\])", rest)]
     wide = 4 if ".128" in name else 2 if ".64" in name or ".WIDE" in name else 1

@@ -91,7 +91,7 @@ def each_in_call(counted: Times, recorded: Times, total: float) -> Times:
 
 
 def splits(kernels: pd.DataFrame, times: Mapping[str, tuple[float, float]]) -> dict[str, tuple[dict[str, float], str]]:
-    """Part -> shares of its time by what holds it (ceiling, latency, unknown, gaps), and why most of it waits.
+    """Part -> shares of its time by what holds it (ceiling, latency, unknown, gaps), and why.
 
     kernels: placed, those of inner ranges included, scaled to their seconds in the call. times: of a call, and of its
     kernels in it as recorded (NaN unknown); the rest are gaps. A part without kernel times is left out. The shares are

@@ -227,7 +227,7 @@ def _measure(task: Task, device: str) -> Answer:
 
 
 def _once(task: Task, device: str, *, company: bool = False) -> Answer:
-    """Measure; company: others may use the GPU, and its memory, while nothing is timed; else it waits until they ended."""
+    """Measure; company: others may use the GPU while nothing is timed, else it waits for them."""
     folder = Path(task.folder)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

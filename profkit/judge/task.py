@@ -1,4 +1,4 @@
-"""The reference: fresh inputs, answers with chosen weights, blame, and properties of the task measured before judging."""
+"""The reference: fresh inputs, answers with chosen weights, blame, measured properties."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ class Study:
 
     @property
     def calls(self) -> pd.DataFrame:
-        """One row a timed implementation, as if its call were one kernel: what is placed where none was counted."""
+        """One row a timed implementation, as if its call were one kernel; for uncounted runs."""
         timed = self.metrics[self.metrics["time"] > 0]
         named: pd.DataFrame = timed.assign(
             kernel=timed["impl"], share=1.0, launches=1, intensity_dram=timed["intensity"]

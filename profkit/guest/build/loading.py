@@ -1,4 +1,4 @@
-"""Import and construct the user's modules, each in a namespace and a build directory of its own."""
+"""Import and construct the user's modules, each with its own namespace and build directory."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def tensors(output: Any, path: str = "output") -> Iterator[tuple[str, Any]]:
-    """Yield (path, leaf) of tuples, lists and dicts; dicts in the order of their keys, as strings."""
+    """Yield (path, leaf) of tuples, lists and dicts; dicts in the order of keys as strings."""
     if isinstance(output, Mapping):
         for key in sorted(output, key=str):
             yield from tensors(output[key], f"{path}[{str(key)!r}]")

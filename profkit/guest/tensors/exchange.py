@@ -1,4 +1,4 @@
-"""Tensors between processes: a file each in a private directory, deleted once read, and shared device memory.
+"""Tensors between processes: files in a private directory, and shared device memory.
 
 They are saved by torch, and read back from a candidate with the weights-only loader: data, never code. The judge's
 files are mapped. A candidate's are copied first, because it may still hold them open. With a shared `Area`, by which
@@ -139,7 +139,7 @@ class Area:
         self._used = 0
 
     def put(self, value: Any) -> dict[str, Any]:
-        """The value without data, and where they lie here; needs `size_of(value, device)` bytes of room."""
+        """The value without data, and its places here; needs `size_of(value, device)` bytes."""
         places: list[tuple[int, int]] = []
 
         def placed(tensor: torch.Tensor) -> torch.Tensor:

@@ -67,7 +67,7 @@ def floating(item: Any) -> list[torch.Tensor]:
 
 
 def to_device(item: Any, device: torch.device) -> Any:
-    """Move tensors in any nesting to the device, without a cast; views keep their strides, meta stays."""
+    """Move tensors in any nesting to the device, uncast; views keep strides, meta stays."""
 
     def moved(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.device.type in (device.type, "meta"):

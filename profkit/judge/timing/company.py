@@ -1,4 +1,4 @@
-"""Others on this machine: sharing of the device between judges, and contention, which accuses no candidate.
+"""Others on this machine: judges that share the device, and contention.
 
 A judge is beside others while preparing, and alone while timing.
 

@@ -280,7 +280,7 @@ def kernel_note(study: Study) -> str:
 
 
 def holes_tables(study: Study) -> list[Table]:
-    """Largest idle times of a step by what the host did, of each process and device that has any."""
+    """Largest idle times of a step by what the host did, a table a process and device."""
     return [table for one in study.budgets.values() if (table := _holes(study, one)).rows]
 
 
