@@ -130,30 +130,23 @@ def _table(found: Measured) -> str:
 @click.option(
     "--part", default="", metavar="NAME", help="Of a sample: reference, or a candidate (the first that runs)."
 )
-@shared.output("The clocks as a figure (.png, .svg or .pdf).")
 @shared.json_
-@shared.force
-def timers_(target: str, part: str, output: Path | None, as_json: bool, force: bool) -> int:
+def timers_(target: str, part: str, as_json: bool) -> int:
     """Time one call by every clock of the field, and attribute their differences.
 
     \b
     profkit timers S1/ICVXKH                       its first candidate that runs here
-    profkit timers S1/ICVXKH --part reference -o timers.png
+    profkit timers S1/ICVXKH --part reference
     profkit timers kernels.py:softmax --json       softmax(*get_inputs())
 
     Each clock's difference from CUPTI (on a CPU, from profkit's own) is taken apart by switching one cause at a time. The code runs in one process
     without isolation, as with --trust. A CPU has two of the clocks, the others need an NVIDIA GPU.
     """
-    from profkit.record import timers  # pandas and matplotlib stay out of start-up
-    from profkit.report.timers import figure, text
-    from roofline.figure.plot import save
+    from profkit.record import timers  # pandas stays out of start-up
+    from profkit.report.timers import text
 
-    if output is not None:
-        shared.vacant(output, force, *shared.FIGURES)
     document = timers.measure([target], part, lambda what: click.echo(f"  {what}", err=True))
-    if output is not None:
-        save(figure(document), output)
-    click.echo(json.dumps(document, ensure_ascii=False) if as_json else output or text(document))
+    click.echo(json.dumps(document, ensure_ascii=False) if as_json else text(document))
     if document["kernels"][0]["error"]:
         raise ProfkitError(document["kernels"][0]["error"], fix="does the code run by itself?")
     return 0

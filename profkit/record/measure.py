@@ -85,11 +85,7 @@ class Measure:
                 slow = "the machine is busy" if busy else f"checking and timing took {took:.0f} s in it"
                 why = "they decided the verdict" if known else slow
                 how = f"{why}; the interval allows for {spread:.0%} between processes"
-                what, fix = (
-                    "the times come from one process of each implementation",
-                    f"--processes {many} takes the time",
-                )
-                run.manifest.caveats.append(Caveat(what, how, fix, "one-process"))
+                run.manifest.caveats.append(_one_process(how, many))
             else:
                 _again(session, many, first.target, sparing=sparing)
                 session.answer(run)
@@ -153,6 +149,11 @@ def _first_answer(session: Session, stem: str, spread: float, events: Sequence[E
     absorb(known, runner.Outcome([*events]), stem)
     known.manifest.timing.spread = spread
     session.answer(known)
+
+
+def _one_process(how_much: str, many: int) -> Caveat:
+    what = "the times come from one process of each implementation"
+    return Caveat(what, how_much, f"--processes {many} takes the time", "one-process")
 
 
 def _took(outcome: runner.Outcome) -> float:

@@ -1,4 +1,4 @@
-"""What the clocks said of a kernel: a table, and a figure of stacked bars."""
+"""What the clocks said of a kernel, as a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 from analyzers.records import number
 from profkit.report.layout import Table, terminal_table
 from roofline import units
-from roofline.figure.bars import Stacks, draw_stacks
 
 CAUSES = ("launch", "flush", "l2", "pace", "events", "rest")
 NOTE = """gap: against CUPTI with a cold cache. launch: the queue was empty. flush: what emptying the cache left
@@ -34,21 +33,6 @@ def text(document: Mapping[str, Any]) -> str:
         lines += [f"{row['clock']}, {row['cache']}: {row['error']}" for row in kernel["rows"] if row["error"]]
     noise = _us((document["kernels"][0]["rows"] or [{}])[0], "noise")
     return "\n".join([*lines, "", NOTE if noise == units.MISSING else CPU_NOTE.format(noise=noise)])
-
-
-def figure(document: Mapping[str, Any]) -> Any:
-    """Clocks of the first kernel as bars over the device's time with a cold cache."""
-    kernel = document["kernels"][0]
-    shared = number(kernel["rows"][0], "time")
-    rows = []
-    for row in kernel["rows"]:
-        parts = {one: number(row, one) for one in CAUSES if not math.isnan(number(row, one))}
-        amount = "" if _us(row, "time") == units.MISSING else f"{_us(row, 'time')} us ({_us(row, 'gap')})"
-        rows.append(
-            (f"{row['clock']}, {row['cache']}", parts if parts or not amount else {"rest": number(row, "gap")}, amount)
-        )
-    title = f"{kernel['name']} by every clock: {units.text(shared, 's')} by {kernel['rows'][0]['clock']}, cold"
-    return draw_stacks(Stacks(rows, ("device time", shared), CAUSES, title, f"{_machine(document)}; dashed: left out"))
 
 
 def _machine(document: Mapping[str, Any]) -> str:
