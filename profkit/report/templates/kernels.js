@@ -4,13 +4,13 @@ const scaled = (unit, get) => {
   return { label: s[1], cell: (x) => num(x) ? dig(x / s[0]) : "-" };
 };
 const tm = scaled("s", (k) => k.time), fl = scaled("FLOP/s", (k) => k.flops), bw = scaled("B/s", (k) => k.dram);
-/* [head, value, how it is shown (nothing: text), class, what is added to it]; "far" leaves where the screen is narrow */
+/* [head, value, how it is shown (nothing: text), class, what is added to it]; "mid" leaves where the screen is narrow, "far" on a phone */
 const COLUMNS = () => [
   [D.ranged ? tx("range") : tx("impl"), (k) => k.impl, null, "l own"], [tx("kernel"), (k) => k.short, null, "name l"],
-  [ty("launches"), (k) => k.launches, whole, "far"], [ty("share"), (k) => k.share, pct],
+  [ty("launches"), (k) => k.launches, whole, "far mid"], [ty("share"), (k) => k.share, pct],
   [`${ty("time")} [${tm.label}]`, (k) => k.time, tm.cell], [fl.label, (k) => k.flops, fl.cell, "far"],
-  [`DRAM [${bw.label}]`, (k) => k.dram, bw.cell, "far"], [tx("dramf"), (k) => k.dramf, pct, "far"],
-  ["FLOP/B", (k) => k.ai.dram, dig, "far"], [tx("frac"), (k) => k.frac, pct, "far", (k) => num(k.frac) && !k.at ? tx("inroof", mine(k.roof)) : ""], [tx("occ"), (k) => k.occ, pct, "far"],
+  [`DRAM [${bw.label}]`, (k) => k.dram, bw.cell, "far mid"], [tx("dramf"), (k) => k.dramf, pct, "far"],
+  ["FLOP/B", (k) => k.ai.dram, dig, "far mid"], [tx("frac"), (k) => k.frac, pct, "far", (k) => num(k.frac) && !k.at ? tx("inroof", mine(k.roof)) : ""], [tx("occ"), (k) => k.occ, pct, "far"],
   [tx("boundby"), (k) => mine(k.bound), null, "l"],
 ].filter(([, get, fmt], i) => i < 2 ? i || new Set(K.map((k) => k.impl)).size > 1 : K.some((k) => fmt ? num(get(k)) && get(k) !== 0 : get(k)));
 let COLS = [], rows = [], sorted = { c: -1, dir: -1 };

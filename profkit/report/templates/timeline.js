@@ -57,20 +57,23 @@ function drawLine() {
   }
   const tints = {};
   const last = below(TL.at, span[1]), shade = (k) => tints[k] || (tints[k] = css(tint(k)));
-  /* of each lane and pixel only the first launch is drawn where they are narrower than one */
-  const filled = Array.from({ length: lanes() }, () => -1);
-  for (let i = below(TL.reach, span[0]); i < last; i++) {
-    const t = TL.at[i], e = t + TL.length[i];
-    if (e < span[0]) continue;
-    const lane = TL.lane.length ? TL.lane[i] : 0, px = x(t), pw = Math.max(.7, x(e) - px);
-    if (pw <= .7 && px < filled[lane] + .35) continue;
-    filled[lane] = px;
-    const copied = TL.copy.includes(TL.kernel[i]), y = top + lane * ROW + HEADROOM;
+  /* of each lane and pixel only the longest launch is drawn where they are narrower than one */
+  const narrow = [], laneOf = (i) => TL.lane.length ? TL.lane[i] : 0;
+  const piece = (i) => {
+    const px = x(TL.at[i]), pw = Math.max(.7, x(TL.at[i] + TL.length[i]) - px), copied = TL.copy.includes(TL.kernel[i]), y = top + laneOf(i) * ROW + HEADROOM;
     c.fillStyle = shade(TL.kernel[i]);
     c.fillRect(px, copied ? y + 12 : y, pw, copied ? 10 : 22);
     if (pw > 2) stripes(c, bg, px, copied ? y + 14 : y + 2, y + 18, pw, band(TL.kernel[i]));
     if (pw > 46) { c.fillStyle = bg; c.save(); c.beginPath(); c.rect(px, y, pw - 3, 22); c.clip(); c.fillText(TL.names[TL.kernel[i]], px + 4, y + 15); c.restore(); }
+  };
+  for (let i = below(TL.reach, span[0]); i < last; i++) {
+    const t = TL.at[i], e = t + TL.length[i];
+    if (e < span[0]) continue;
+    const lane = laneOf(i), wide = x(e) - x(t) > .7, slot = Math.floor(x(t) / .7), had = narrow[lane];
+    if (had && (wide || had.slot !== slot)) { piece(had.i); narrow[lane] = null; }
+    if (wide) piece(i); else if (!narrow[lane] || TL.length[i] > TL.length[narrow[lane].i]) narrow[lane] = { slot, i };
   }
+  narrow.forEach((one) => { if (one) piece(one.i); });
   if (TL.steady.length && (x(TL.steady.at(-1)) - x(TL.steady[0])) / TL.steady.length > 6) {
     c.strokeStyle = css("--accent"); c.lineWidth = 1.5; c.setLineDash([4, 3]);
     for (const t of TL.steady) { c.beginPath(); c.moveTo(x(t), 18); c.lineTo(x(t), top + lanes() * ROW); c.stroke(); }
