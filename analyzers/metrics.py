@@ -150,15 +150,10 @@ def _tensor_share(view: View) -> Array:
 
 def _fma_share(view: View) -> Array:
     """Instructions of the precision groups that were collected; NaN when none was."""
-    total, fma = np.zeros(len(view.frame)), np.zeros(len(view.frame))
-    seen = np.zeros(len(view.frame), dtype=bool)
-    for pipe in ("fp64", "fp32", "fp16"):
-        parts = [view[f"inst_{pipe}_{op}"] for op in ("add", "mul", "fma")]
-        known = ~np.isnan(np.sum(parts, axis=0))
-        total += np.where(known, np.sum(parts, axis=0), 0.0)
-        fma += np.where(known, parts[2], 0.0)
-        seen |= known
-    return np.where(seen, divide(fma, total), np.nan)
+    parts = np.array([[view[f"inst_{pipe}_{op}"] for op in ("add", "mul", "fma")] for pipe in ("fp64", "fp32", "fp16")])
+    known = np.where(np.isnan(parts).any(axis=1, keepdims=True), np.nan, parts)
+    share = divide(np.nansum(known[:, 2], axis=0), np.nansum(known, axis=(0, 1)))
+    return np.where(np.isnan(known[:, 2]).all(axis=0), np.nan, share)
 
 
 def _compute_fraction(view: View) -> Array:

@@ -13,6 +13,7 @@ import pandas as pd
 
 from analyzers.counts import column, inside
 from analyzers.kernels.provenance import base_name
+from analyzers.placement import launch_bound
 from analyzers.timeline.intervals import Times, length, union
 
 NAN = float("nan")
@@ -119,9 +120,16 @@ def splits(kernels: pd.DataFrame, times: Mapping[str, tuple[float, float]]) -> d
 def held(row: Mapping[str, Any], shares: Mapping[str, float], why: str = "") -> dict[str, Any]:
     """Columns bound_by, bound_split, evidence, cause, roof and roof_share of a call.
 
-    Its own ceiling where one is near, else what holds most of its time. why: the cause of its kernels' waiting.
+    Its own ceiling where one is near, launching by evidence, else what holds most of its time; latency only where counters
+    exclude the rest. why: the cause of its kernels' waiting.
     """
     bound, evidence = str(row["bound_by"]), str(row["evidence"])
+    busy = in_call(row["time"], row["counted_time"], row["kernel_time"])
+    late = launch_bound(row["time"], busy, row["kernels"]) if "n" in row else ""
+    if late and bound in ("latency", "unknown"):
+        bound, evidence = "launch", f"{late}; {evidence}"
+    elif bound == "latency" and row["work_source"] != "counted":
+        bound, evidence = "unknown", f"{evidence}; without counters, what it really moves is not known"
     told = {name: share for name, share in shares.items() if share >= SHOWN}
     split = ", ".join(f"{share:.0%} {name}" for name, share in told.items())
     if bound in WAITING and told:

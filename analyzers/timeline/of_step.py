@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from analyzers.counts import column, inside
 from analyzers.kernels.provenance import plain_name, same_kernels
 from analyzers.timeline.budget import Budget
 
@@ -33,15 +34,9 @@ def of_step(budgets: Iterable[Budget]) -> pd.DataFrame:
 
 def of_ranges(step: pd.DataFrame) -> dict[str, tuple[float, float]]:
     """Range -> (seconds of kernels, kernels) of a step (of_step), what is inside it included."""
-    found: dict[str, tuple[float, float]] = {}
-    ran = step[step["kind"] == "kernel"]
-    for path, time, count in zip(ran["range"], ran["time"], ran["count"], strict=True):
-        pieces = str(path).split("/")
-        for depth in range(len(pieces)):
-            name = "/".join(pieces[: depth + 1])
-            before = found.get(name, (0.0, 0.0))
-            found[name] = (before[0] + float(time), before[1] + float(count))
-    return found
+    ran = step[step["kind"] == "kernel"].rename(columns={"range": "impl"})
+    time, count = column(ran, "time"), column(ran, "count")
+    return {name: (float(time[rows].sum()), float(count[rows].sum())) for name, rows in inside(ran).items()}
 
 
 def in_step(kernels: pd.DataFrame, step: pd.DataFrame, wall: float) -> pd.DataFrame:

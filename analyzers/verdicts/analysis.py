@@ -292,10 +292,9 @@ class _Rows:
         shares = splits(kernels, {one.row["impl"]: (one.row["time"], one.row["kernel_time"]) for one in parts})
         rows = []
         seen = placed([*map(as_counted, parts, least)], self.counts.impls, self.roofline)
-        for one, row, lower_bound in zip(parts, seen, least, strict=True):
-            name = one.row["impl"]
-            binds = held(row, *shares.get(name, ({}, "")))
-            rows.append({**one.row, **row, **binds, **lower_bound_row(one, lower_bound)})
+        for one, place, lower_bound in zip(parts, seen, least, strict=True):
+            row = {**one.row, **place}
+            rows.append({**row, **held(row, *shares.get(row["impl"], ({}, ""))), **lower_bound_row(one, lower_bound)})
         return rows, kernels, [caveat for one in parts for caveat in one.caveats]
 
     def _names(self, reference: str) -> list[str]:

@@ -13,9 +13,8 @@ import pandas as pd
 from analyzers.counts import as_counters
 from analyzers.lower_bound import SLACK, LowerBound, Work, combine, gate, lower_bound_time
 from analyzers.pipes import LEVELS, keeps
-from analyzers.placement import launch_bound, place
+from analyzers.placement import place
 from analyzers.records import columns
-from analyzers.timeline.call import in_call
 from analyzers.verdicts import timing
 from analyzers.verdicts.statistics import Ratio
 from collectors.caveat import Caveat
@@ -238,7 +237,7 @@ def _place_row(one: Part, values: Mapping[Any, Any], source: str) -> dict[str, A
             "intensity": flops / moved if moved > 0 else NAN,
             "attainable": achieved / found["attainable_fraction"] if found.get("attainable_fraction", 0) > 0 else NAN,
         }
-    return found | _held(row, found, exact=source == "counted")
+    return found
 
 
 def _filled(hardware: Work | None, least: Work | None) -> tuple[dict[str, float], str]:
@@ -262,18 +261,6 @@ def _slower_when_counted(row: Mapping[str, Any]) -> list[Caveat]:
             "look for a lower clock or a colder cache under the tool, or launches of more than one call",
         )
     ]
-
-
-def _held(row: Mapping[str, Any], found: Mapping[str, Any], *, exact: bool) -> dict[str, str]:
-    """Name what binds: launching by evidence, latency only where counters exclude the rest."""
-    bound, evidence = str(found["bound_by"]), str(found["evidence"])
-    busy = in_call(row["time"], row["counted_time"], row["kernel_time"])
-    late = launch_bound(row["time"], busy, row["kernels"]) if "n" in row else ""
-    if late and bound in ("latency", "unknown"):
-        bound, evidence = "launch", f"{late}; {evidence}"
-    elif bound == "latency" and not exact:
-        bound, evidence = "unknown", f"{evidence}; without counters, what it really moves is not known"
-    return {"bound_by": bound, "evidence": evidence}
 
 
 def _on_pipe_seen(least: Work, hardware: Work | None) -> Work:

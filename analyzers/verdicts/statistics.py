@@ -53,19 +53,6 @@ _TWO = 3.5
 
 
 @dataclass(frozen=True)
-class Drift:
-    """Relative change from the first to the last third, and z of the rank correlation with time."""
-
-    change: float = NAN
-    z: float = NAN
-
-    @property
-    def present(self) -> bool:
-        """Whether it is beyond chance (3.5 standard errors) and large enough to matter."""
-        return abs(self.z) > 3.5 and abs(self.change) > _MATTERS
-
-
-@dataclass(frozen=True)
 class Spread:
     """A sample in robust figures, in the unit of the sample.
 
@@ -79,7 +66,7 @@ class Spread:
     rel: float = NAN
     low: float = NAN
     high: float = NAN
-    drift: Drift = Drift()
+    drift: float = 0.0
     processes: int = 1
     within: float = NAN
 
@@ -134,18 +121,19 @@ def _order_rank(n: int) -> int:
     return int(np.count_nonzero(chances <= tail))
 
 
-def drift(samples: ArrayLike) -> Drift:
-    """Drift of a series in order of time; Spearman's rank correlation."""
+def drift(samples: ArrayLike) -> float:
+    """Relative change from the first to the last third of a series in order of time.
+
+    0 unless it is beyond chance (3.5 standard errors of Spearman's rank correlation) and large enough to matter.
+    """
     x = _finite(samples, "samples")
-    if x.size < 9:
-        return Drift()
+    if x.size < 9 or np.ptp(x) == 0:
+        return 0.0
     third = x.size // 3
     change = float(np.median(x[-third:]) / np.median(x[:third]) - 1)
     ranks = np.argsort(np.argsort(x, kind="stable"), kind="stable").astype(np.float64)
-    if np.ptp(x) == 0:
-        return Drift(0.0, 0.0)
     rho = float(np.corrcoef(ranks, np.arange(x.size, dtype=np.float64))[0, 1])
-    return Drift(change, rho * math.sqrt(x.size - 1))
+    return change if abs(rho) * math.sqrt(x.size - 1) > 3.5 and abs(change) > _MATTERS else 0.0
 
 
 @dataclass(frozen=True)

@@ -263,8 +263,8 @@ def _of_samples(t: Timed) -> Iterator[Caveat]:
     s, total = t.spread, t.spread.n + t.dropped
     if t.dropped > _MANY * total:
         yield Caveat(f"{t.impl}: unsound samples were left out", f"{t.dropped} of {total}", "see kept in timings.csv")
-    if s.drift.present:
-        much = f"{s.drift.change:+.2%} from the first to the last third"
+    if s.drift:
+        much = f"{s.drift:+.2%} from the first to the last third"
         fix = "warm up longer; interleaving keeps most of it out of the speed-up"
         yield Caveat(f"{t.impl}: the time drifts during the measurement", much, fix)
     if t.throttled > 0.1:

@@ -9,7 +9,7 @@ import pytest
 from analyzers.verdicts.speedup import shown, speedup
 
 
-@pytest.mark.parametrize(("name", "value", "text"), [("ratio", 2.5, "2.5x"), ("gain", 1.5, "150.0%")])
+@pytest.mark.parametrize(("name", "value", "text"), [("ratio", 2.5, "2.50x"), ("gain", 1.5, "150.0%")])
 def test_each_convention_by_hand(name, value, text):
     assert speedup(5.0, 2.0, name) == pytest.approx(value)
     assert shown(speedup(5.0, 2.0, name), name) == text
