@@ -9,10 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from importlib.resources import files
+from functools import cached_property
 
-import msgspec
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -20,6 +18,7 @@ from numpy.typing import NDArray
 from analyzers.counts import Array, beyond_l1, by_pipe, column, has_operations, known_by_pipe, lacks
 from analyzers.lower_bound import AGREE
 from analyzers.pipes import DRAM_TOLD, LEVELS, PIPES, TENSOR, peak_counter
+from analyzers.records import tables
 from roofline.ceilings import Roofline
 
 
@@ -182,14 +181,8 @@ _ALL = (*_FLOP, *LEVELS.values(), "time")
 
 
 def _metric(name: str, needs: tuple[str, ...], formula: Callable[[View], Array]) -> Metric:
-    unit, doc = _documented()[name]
+    unit, doc = tables("metrics.toml")[name]
     return Metric(name, unit, doc, needs, formula)
-
-
-@cache
-def _documented() -> dict[str, tuple[str, str]]:
-    """Metric -> unit and meaning, of metrics.toml."""
-    return msgspec.toml.decode((files("analyzers") / "metrics.toml").read_bytes(), type=dict[str, tuple[str, str]])
 
 
 def _ratio(name: str, a: str, b: str) -> Metric:

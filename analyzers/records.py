@@ -17,13 +17,9 @@ NAN = math.nan
 
 
 @cache
-def columns(table: str = "impls") -> Mapping[str, tuple[str, str]]:
-    """Column -> unit (or "text", "flag") and meaning, of columns.toml."""
-    rows = msgspec.toml.decode((files("analyzers") / "columns.toml").read_bytes(), type=_Columns)
-    return rows[table]
-
-
-_Columns = dict[str, dict[str, tuple[str, str]]]
+def tables(file: str) -> Mapping[str, Any]:
+    """Tables of a TOML file of this house: sentences by language, or columns with unit and meaning."""
+    return msgspec.toml.decode((files("analyzers") / file).read_bytes(), type=dict[str, Any])
 
 
 def number(record: Mapping[Any, Any], name: str) -> float:
@@ -36,8 +32,8 @@ def to_frame(rows: Iterable[Mapping[str, Any]], names: Sequence[str] = ()) -> pd
     """A frame of records; text and flags as columns.toml has them, else float64 with NaN."""
     import pandas as pd
 
-    kinds = {name: unit for table in ("kernels", "impls") for name, (unit, _) in columns(table).items()}
-
+    known = tables("columns.toml")
+    kinds = {name: unit for table in ("kernels", "impls") for name, (unit, _) in known[table].items()}
     records = list(rows)
     names = list(names) or list(dict.fromkeys(name for record in records for name in record))
     data: dict[str, pd.Series[Any]] = {}

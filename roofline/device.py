@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from types import MappingProxyType
 from typing import Any
+
+import msgspec
 
 TENSOR_CLOCKED = frozenset({"tensor_tf32", "tensor_bf16", "tensor_fp16", "tensor_fp8", "tensor_int8"})
 """Compute names whose sheet figures follow from the tensor clock; FP64 tensor rates follow from the
@@ -67,14 +68,8 @@ class DeviceSpec:
 @lru_cache(maxsize=1)
 def specs() -> tuple[DeviceSpec, ...]:
     """Every row of devices.toml, in its order."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-
-    text = resources.files("roofline").joinpath("devices.toml").read_text(encoding="utf-8")
-    rows: list[dict[str, Any]] = tomllib.loads(text)["gpu"]
-    return tuple(_spec(row) for row in rows)
+    text = resources.files("roofline").joinpath("devices.toml").read_bytes()
+    return tuple(map(_spec, msgspec.toml.decode(text)["gpu"]))
 
 
 def _spec(row: Mapping[str, Any]) -> DeviceSpec:

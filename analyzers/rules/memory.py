@@ -31,10 +31,6 @@ REQUEST = 4 * SECTOR
 """Bytes of a request of 32 threads for 4 bytes each."""
 
 
-def _percent(value: float) -> str:
-    return f"{value:.0%}"
-
-
 def compulsory_time(subject: Subject) -> float:
     """Least seconds for the compulsory bytes, else for those moved; 0 without a ceiling."""
     least, peak = subject["compulsory_bytes"], subject.peaks.get("dram", math.nan)
@@ -56,7 +52,7 @@ def _dram_bound(s: Subject) -> Case | None:
     variant = "headroom" if share < FULL else "least" if least else ""
     # Where a cache kept a part of what must move, the pins are no measure of how much of the ceiling the kernel has left.
     moved = max(share, compulsory_time(s) / s.time)
-    params = {"share": _percent(share), "less": _percent(max(0.0, 1 - moved / REACHED))}
+    params = {"share": f"{share:.0%}", "less": f"{max(0.0, 1 - moved / REACHED):.0%}"}
     proof = Proof("dram_fraction", share, NEAR)
     return Case((proof,), s.least(), params, share, variant=variant, likely=s.time * min(1.0, moved / REACH))
 
@@ -68,7 +64,7 @@ def _dram_excess(s: Subject) -> Case | None:
     if not ratio > EXCESS or not s["dram_fraction"] >= NEAR / 2:
         return None
     proofs = (Proof("compulsory_ratio", ratio, EXCESS), Proof("dram_fraction", s["dram_fraction"], NEAR / 2))
-    params = {"ratio": f"{ratio:.2f}", "share": _percent(s["dram_fraction"])}
+    params = {"ratio": f"{ratio:.2f}", "share": f"{s['dram_fraction']:.0%}"}
     return Case(proofs, fixed_traffic(s), params, min(1.0, s["dram_fraction"]))
 
 
@@ -117,7 +113,7 @@ def _l2_bound(s: Subject) -> Case | None:
     name, share = s.nearest
     if name == "l2" and share >= NEAR:
         after = max(s.least("l2"), compulsory_time(s))
-        return Case((Proof("l2_fraction", share, NEAR),), after, {"share": _percent(share)}, share)
+        return Case((Proof("l2_fraction", share, NEAR),), after, {"share": f"{share:.0%}"}, share)
     waits = s["stall_long_scoreboard"] / s["warp_latency"] if s["warp_latency"] > 0 else math.nan
     if not (s["l2_hit_rate"] >= HITS and waits >= 0.5 and s["dram_fraction"] < NEAR / 2 and s["occupancy"] >= 0.5):
         return None
@@ -126,7 +122,7 @@ def _l2_bound(s: Subject) -> Case | None:
         Proof("stall_long_scoreboard/warp_latency", waits, 0.5),
         Proof("dram_fraction", s["dram_fraction"], NEAR / 2, "below"),
     )
-    params = {"share": _percent(s["l2_hit_rate"]), "waits": _percent(waits)}
+    params = {"share": f"{s['l2_hit_rate']:.0%}", "waits": f"{waits:.0%}"}
     return Case(proofs, s.least("l2", "l1"), params, waits, variant="waits")
 
 
@@ -145,7 +141,7 @@ def _bank_conflicts(s: Subject) -> Case | None:
         return None
     worst = max(s[name] for name in bad.values())
     proofs = tuple(Proof(name, s[name], CONFLICTS) for name in bad.values())
-    return Case(proofs, after, {"share": _percent(worst), "which": " and ".join(bad)}, worst)
+    return Case(proofs, after, {"share": f"{worst:.0%}", "which": " and ".join(bad)}, worst)
 
 
 @rule("local-memory", ("local_load_sectors", "local_store_sectors", "l1_bytes"))
@@ -158,7 +154,7 @@ def _local_memory(s: Subject) -> Case | None:
         return None
     dram = max(0.0, s["dram_bytes"] - local) / s.peaks.get("dram", math.nan)
     after = s.least("l1", "l2", dram=min(dram, compulsory_time(s)) if dram == dram else 0.0)
-    params = {"share": _percent(share), "registers": f"{s['registers']:.0f}"}
+    params = {"share": f"{share:.0%}", "registers": f"{s['registers']:.0f}"}
     return Case((Proof("local bytes/l1_bytes", share, LOCAL),), after, params, min(1.0, 0.5 + share / 2))
 
 
@@ -172,4 +168,4 @@ def _atomics(s: Subject) -> Case | None:
     if not share >= ATOMICS or not s.nearest[1] < NEAR:
         return None
     proofs = (Proof("atomics/global requests", share, ATOMICS), Proof("atomic requests", atomics, 0.0))
-    return Case(proofs, s.least(), {"share": _percent(share), "count": f"{atomics:.3g}"}, min(1.0, 0.6 + share))
+    return Case(proofs, s.least(), {"share": f"{share:.0%}", "count": f"{atomics:.3g}"}, min(1.0, 0.6 + share))

@@ -11,13 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cache
-from importlib.resources import files
 from typing import Any, TypeAlias
 
-import msgspec
-
-from analyzers.records import plain
+from analyzers.records import plain, tables
 
 NAN = math.nan
 SCHEMA = "profkit-explain/1"
@@ -135,14 +131,8 @@ class Rule:
 
     @property
     def _texts(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = catalogue(self.test.__module__.rpartition(".")[2])[self.name]
+        found: Mapping[str, Any] = tables(f"rules/{self.test.__module__.rpartition('.')[2]}.toml")[self.name]
         return found
-
-
-@cache
-def catalogue(name: str) -> Mapping[str, Any]:
-    """Rule -> field -> (English, Chinese), or variant -> the same, of NAME.toml in this folder."""
-    return msgspec.toml.decode((files("analyzers.rules") / f"{name}.toml").read_bytes(), type=dict[str, Any])
 
 
 def _in(lang: str, texts: Mapping[str, Any]) -> Words:
@@ -198,16 +188,16 @@ class Finding:
 
     def words(self, lang: str = "en") -> Words:
         """Title, next step and expectation; of a library's kernel what its callers can do."""
-        spoken = catalogue("rule")["spoken"].get(self.params.get("found", ""), {}).get(lang, {})
+        spoken = tables("rules/rule.toml")["spoken"].get(self.params.get("found", ""), {}).get(lang, {})
         library = self.params.get("library", "")
         if self.severity == COLLECT:
-            texts = _in(lang, catalogue("rule")["inconclusive"])
+            texts = _in(lang, tables("rules/rule.toml")["inconclusive"])
         else:
             known = RULES[self.rule]
             own = f"{self.variant}@{library}"
             texts = known.words(own if own in known.variants else self.variant, lang)
             if library and own not in known.variants:
-                texts = (texts[0], *_in(lang, catalogue("rule")["library"][library])[1:])
+                texts = (texts[0], *_in(lang, tables("rules/rule.toml")["library"][library])[1:])
         title, then, expect = (_instead(text, spoken).format_map(self.params) for text in texts)
         return title, then, expect
 

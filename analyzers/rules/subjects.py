@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import pandas as pd
 
@@ -137,14 +137,14 @@ def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) ->
     found = []
     for row, roofs, past in zip(kernels.to_dict("records"), times, beyond_l1(kernels), strict=True):
         name = str(row["impl"])
-        call, task = calls.get(name, {}), tasks[name]
+        call, (pipe, intensity, written) = calls.get(name, {}), tasks[name]
         values = {str(key): float(value) for key, value in row.items() if isinstance(value, (int, float))}
-        values |= {"reference_tensor_share": reference, "work_intensity": task.intensity, "beyond_l1": float(past)}
+        values |= {"reference_tensor_share": reference, "work_intensity": intensity, "beyond_l1": float(past)}
         if not values.get("sm_count", NAN) > 0:
             values["sm_count"] = sms
         if name in alone:
-            values |= {"compulsory_bytes": number(call, "compulsory_bytes"), "output": task.written}
-        text = {"work_pipe": task.pipe, "library": _library(row, made.get(name, False))}
+            values |= {"compulsory_bytes": number(call, "compulsory_bytes"), "output": written}
+        text = {"work_pipe": pipe, "library": _library(row, made.get(name, False))}
         text |= {key: str(row.get(key, "")) for key in ("cc", "cause")}
         times_ = {str(key): float(value) for key, value in roofs.items()}
         kernel, took = str(row["kernel"]), float(row["time"])
@@ -166,17 +166,10 @@ def _scale(call: Row, kernel: Mapping[Any, Any]) -> float:
     return quotient if quotient == quotient else 1.0
 
 
-class _Task(NamedTuple):
+def _task(analysis: Analysis, name: str) -> tuple[str, float, float]:
     """The pipe on which the work is declared, FLOP per compulsory byte, bytes of the output."""
-
-    pipe: str
-    intensity: float
-    written: float
-
-
-def _task(analysis: Analysis, name: str) -> _Task:
     works = analysis.works_of(name)
     flops: Mapping[str, float] = next((work.flops for work in works if work.flops), {})
     intensity = next((work.intensity for work in works if work.bytes > 0), NAN)
     written = next((work.written for work in works if work.written > 0), NAN)
-    return _Task(max(flops, key=lambda pipe: flops[pipe], default=""), intensity, written)
+    return max(flops, key=lambda pipe: flops[pipe], default=""), intensity, written

@@ -292,8 +292,8 @@ class _Rows:
         shares = splits(kernels, {one.row["impl"]: (one.row["time"], one.row["kernel_time"]) for one in parts})
         rows = []
         seen = placed([*map(as_counted, parts, least)], self.counts.impls, self.roofline)
-        for one, place, lower_bound in zip(parts, seen, least, strict=True):
-            row = {**one.row, **place}
+        for one, under, lower_bound in zip(parts, seen, least, strict=True):
+            row = {**one.row, **under}
             rows.append({**row, **held(row, *shares.get(row["impl"], ({}, ""))), **lower_bound_row(one, lower_bound)})
         return rows, kernels, [caveat for one in parts for caveat in one.caveats]
 

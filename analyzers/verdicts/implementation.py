@@ -14,7 +14,7 @@ from analyzers.counts import as_counters
 from analyzers.lower_bound import SLACK, LowerBound, Work, combine, gate, lower_bound_time
 from analyzers.pipes import LEVELS, keeps
 from analyzers.placement import place
-from analyzers.records import columns
+from analyzers.records import tables
 from analyzers.verdicts import timing
 from analyzers.verdicts.statistics import Ratio
 from collectors.caveat import Caveat
@@ -22,7 +22,7 @@ from roofline.ceilings import Roofline
 
 NAN = math.nan
 
-IMPL_COLUMNS = tuple(columns())
+IMPL_COLUMNS = tuple(tables("columns.toml")["impls"])
 """Columns of Analysis.impls, see columns.toml."""
 MATTERS = 0.1
 """Share of the time from which arithmetic counts: below, conventions of counting it decide nothing."""

@@ -19,13 +19,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
-from importlib.resources import files
 from typing import Any, TypeAlias
 
 import msgspec
 
-from analyzers.records import plain
+from analyzers.records import plain, tables
 from analyzers.verdicts.speedup import digits
 
 NAN = math.nan
@@ -45,18 +43,8 @@ Translation: TypeAlias = "Callable[[str], str]"
 """English sentence -> the same in another language."""
 
 
-class _Catalogue(msgspec.Struct):
-    """verdict.toml: word or condition -> (English, Chinese)."""
-
-    verdict: dict[str, tuple[str, str]]
-    condition: dict[str, tuple[str, str]]
-
-
-@cache
-def catalogue() -> _Catalogue:
-    """Sentences of verdicts and conditions."""
-    return msgspec.toml.decode((files("analyzers.verdicts") / "verdict.toml").read_bytes(), type=_Catalogue)
-
+_SENTENCES = "verdicts/verdict.toml"
+"""Word or condition -> (English, Chinese)."""
 
 SPOILS = ("reduced", "unexplained")
 _KINDS = {
@@ -92,7 +80,7 @@ class Condition(msgspec.Struct, frozen=True):
     def text(self, lang: str = "en", translated: Translation = str) -> str:
         """Sentence of the condition; `translated`: values in that language."""
         values = {key: brief(translated(one)) for key, one in self.values.items()}
-        return catalogue().condition[self.code][lang == "zh"].format(**values)
+        return str(tables(_SENTENCES)["condition"][self.code][lang == "zh"]).format(**values)
 
 
 def brief(text: str) -> str:
@@ -131,8 +119,8 @@ class Verdict(msgspec.Struct, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.word and self.word not in catalogue().verdict:
-            raise ValueError(f"{self.word!r} is no verdict's word: {', '.join(catalogue().verdict)}")
+        if self.word and self.word not in WORDS:
+            raise ValueError(f"{self.word!r} is no verdict's word: {', '.join(WORDS)}")
 
     @property
     def right(self) -> bool:
@@ -160,7 +148,9 @@ class Verdict(msgspec.Struct, frozen=True):
     def _said(self, lang: str, interval: str, kind: str, why: str) -> str:
         colon = "：" if lang == "zh" else ": "
         value = f"{colon}{digits(self.speedup)}x" if math.isfinite(self.speedup) else ""
-        return catalogue().verdict[self.word][lang == "zh"].format(value=value + interval, kind=kind, why=why)
+        return str(tables(_SENTENCES)["verdict"][self.word][lang == "zh"]).format(
+            value=value + interval, kind=kind, why=why
+        )
 
     def _interval(self) -> str:
         """ " [2.75, 2.86]"; none where two clocks disagree, nor narrower than its last digit."""

@@ -7,6 +7,7 @@ import math
 import msgspec
 import pytest
 
+from analyzers.records import tables
 from analyzers.verdicts.verdict import (
     LONGEST,
     PACED,
@@ -14,7 +15,6 @@ from analyzers.verdicts.verdict import (
     Condition,
     Evidence,
     Verdict,
-    catalogue,
     decide,
     weakness,
 )
@@ -102,7 +102,7 @@ def test_a_void_task_has_no_speedup_in_its_sentence():
 @pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_every_word_has_a_sentence_in_both_languages(word, lang):
-    assert set(catalogue().verdict) == set(WORDS)
+    assert set(tables("verdicts/verdict.toml")["verdict"]) == set(WORDS)
     verdict = Verdict("x", word, "crash", "it fell", 2.0, 1.9, 2.1)
     assert verdict.text(lang)
     assert ("2.00x [1.90, 2.10]" in verdict.text(lang)) is (word in (*PACED, "inconclusive"))
@@ -128,7 +128,7 @@ def test_every_condition_can_be_said():
         ],
         "X",
     )
-    for code in catalogue().condition:
+    for code in tables("verdicts/verdict.toml")["condition"]:
         assert Condition(code, values).text("zh") != Condition(code, values).text("en")
 
 
