@@ -233,32 +233,30 @@ def decide(known: Evidence) -> Verdict:
 
 def _paced(known: Evidence, word: str, kind: str = "", *, below: bool, busy: bool = False) -> Verdict:
     """A verdict on an implementation that is right and was timed."""
-    found: list[Condition] = []
-    if busy:
-        found.append(Condition("busy", {"load": known.load}))
-    elif word == "inconclusive" and known.clocks:
-        found.append(Condition("clocks", {"said": known.clocks}))
-    elif word == "inconclusive" and (known.low > 1 + known.threshold or known.high < 1 / (1 + known.threshold)):
-        found.append(Condition("few"))
-    if known.caller and word not in ("void", "impossible"):
-        found.append(Condition("waits", {"value": known.caller}))
-    found += known.served
-    if known.used:
-        found.append(Condition("reduced", {"used": known.used, "task": known.task}))
-    if known.own_ran is False:
-        found.append(Condition("unbuilt" if known.unbuilt else "library"))
-    if known.by_caller:
-        found.append(Condition("caller"))
-    if below:
-        counted = math.isfinite(known.counted_hard)
-        found.append(Condition("algorithm", {"share": f"{known.share:.2g}"}) if counted else Condition("unexplained"))
+    open_ = word == "inconclusive" and not busy
+    few = known.low > 1 + known.threshold or known.high < 1 / (1 + known.threshold)
     half = (known.high - known.low) / 2 / known.speedup if known.speedup > 0 else NAN
-    if half > WIDE:
-        found.append(Condition("wide", {"half": f"{half:.0%}"}))
-    if known.switched:
-        found.append(Condition("switched"))
-    if known.fragile:
-        found.append(Condition("fragile", {"what": weakness(known.fragile)}))
-    if known.still:
-        found.append(Condition("still", {"what": ", ".join(known.still)}))
-    return Verdict(known.impl, word, kind, "", known.speedup, known.low, known.high, tuple(found))
+    counted = math.isfinite(known.counted_hard)
+    pace = _holding(
+        (busy, "busy", {"load": known.load}),
+        (open_ and known.clocks, "clocks", {"said": known.clocks}),
+        (open_ and not known.clocks and few, "few", {}),
+        (known.caller and word not in ("void", "impossible"), "waits", {"value": known.caller}),
+    )
+    rest = _holding(
+        (known.used, "reduced", {"used": known.used, "task": known.task}),
+        (known.own_ran is False, "unbuilt" if known.unbuilt else "library", {}),
+        (known.by_caller, "caller", {}),
+        (below and counted, "algorithm", {"share": f"{known.share:.2g}"}),
+        (below and not counted, "unexplained", {}),
+        (half > WIDE, "wide", {"half": f"{half:.0%}"}),
+        (known.switched, "switched", {}),
+        (known.fragile, "fragile", {"what": weakness(known.fragile)}),
+        (known.still, "still", {"what": ", ".join(known.still)}),
+    )
+    conditions = (*pace, *known.served, *rest)
+    return Verdict(known.impl, word, kind, "", known.speedup, known.low, known.high, conditions)
+
+
+def _holding(*conditions: tuple[object, str, dict[str, str]]) -> list[Condition]:
+    return [Condition(code, values) for holds, code, values in conditions if holds]
