@@ -104,9 +104,9 @@ def main() -> None:
     told = timers.measure([f"{__file__}:{name}" for name in KERNELS], progress=print, limit=9.0)
     if out:
         out.write_text(json.dumps(told), "utf-8")
-    from profkit.report.timers import text
+    from profkit.cli.machine import clocks
 
-    print(text(told))
+    print(clocks(told))
     for kernel in told["kernels"]:
         by = {(row["clock"], row["cache"]): row["time"] for row in kernel["rows"] if "time" in row}
         print(f"\n{kernel['name']}: {kernel['error'] or 'every clock ran'}")

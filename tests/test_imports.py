@@ -105,7 +105,7 @@ collectors.ncu collectors.trtexec profkit.api profkit.bridges.mcp profkit.campai
 profkit.campaign.history profkit.campaign.stages profkit.campaign.site profkit.contests.formats
 profkit.contests.kernelbench.evaluation profkit.contests.kernelbench.fastp profkit.contests.served
 profkit.guest.clocks.clocks profkit.guest.clocks.cupti profkit.record.block profkit.record.importing
-profkit.record.timers profkit.report.timers profkit.record.profile profkit.record.verify
+profkit.record.timers profkit.record.profile profkit.record.verify
 profkit.report.dialects.agent profkit.report.derived profkit.report.figures profkit.report.ledger
 profkit.report.compare profkit.report.page.compare profkit.report.page.run profkit.torch_tools.ahead
 profkit.guest.candidate profkit.guest.tensors.compare profkit.torch_tools.inprocess profkit.judge.session
@@ -119,7 +119,6 @@ INSIDE: dict[str, int] = {
     "profkit.cli": 3,
     "profkit.cli.machine": 1,
     "profkit.cli.terminal": 2,
-    "profkit.cli.profile": 2,
     "profkit.cli.reading": 3,
     "profkit.torch_tools.bench": 4,
 }

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
+from analyzers.records import number
 from profkit.cli import options as shared
 from profkit.cli.terminal import show
 from profkit.errors import ProfkitError
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 
 DOCTOR = "profkit-doctor/1"
 _MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "red")}
+_CAUSES = ("launch", "flush", "l2", "pace", "events", "rest")
+_NOTE = """gap: against CUPTI with a cold cache. launch: the queue was empty. flush: what emptying the cache left
+dirty. l2: a warm cache. pace: the kernels themselves ran at another speed. events: between time stamps and kernels, and
+between calls. rest: unexplained."""
+_CPU_NOTE = """gap: against profkit's clock with a cold cache, whose own calls differ by {noise} us (quartiles). l2: a warm cache, where it
+saves more than that. rest: unexplained."""
 _ABLE = {"cpu": "CPU", "events": "CUDA events", "counters": "hardware counters"}
 
 
@@ -115,14 +122,10 @@ def _table(found: Measured) -> str:
         Column("power", [f"{one:.0f} W" if one == one else units.MISSING for one in figures("power")], 5),
         Column("variant", [str(row.get("variant", "")) for row in rows], 6),
     ]
-    lines = [
-        f"{device.get('name', 'unknown device')}, measured {found.created}",
-        terminal_table(Table.of(columns)),
-        *(f"refused: {reason}" for reason in found.refused),
-    ]
-    return "\n".join(
-        [*lines, *(["this device is not in devices.toml: measured ceilings alone"] if spec is None else [])]
-    )
+    head = f"{device.get('name', 'unknown device')}, measured {found.created}"
+    notes = [f"refused: {reason}" for reason in found.refused]
+    notes += ["this device is not in devices.toml: measured ceilings alone"] if spec is None else []
+    return "\n".join([head, terminal_table(Table.of(columns)), *notes])
 
 
 @click.command("timers")
@@ -143,10 +146,30 @@ def timers_(target: str, part: str, as_json: bool) -> int:
     without isolation, as with --trust. A CPU has two of the clocks, the others need an NVIDIA GPU.
     """
     from profkit.record import timers  # pandas stays out of start-up
-    from profkit.report.timers import text
 
     document = timers.measure([target], part, lambda what: click.echo(f"  {what}", err=True))
-    click.echo(json.dumps(document, ensure_ascii=False) if as_json else text(document))
+    click.echo(json.dumps(document, ensure_ascii=False) if as_json else clocks(document))
     if document["kernels"][0]["error"]:
         raise ProfkitError(document["kernels"][0]["error"], fix="does the code run by itself?")
     return 0
+
+
+def clocks(document: Mapping[str, Any]) -> str:
+    """What the clocks said of each kernel: a table in microseconds, and what its columns mean."""
+    known = [f"{one} {document['versions'][one]}" for one in ("torch", "triton") if one in document["versions"]]
+    lines = [", ".join([document["device"].get("name", ""), *known])]
+    for kernel in document["kernels"]:
+        rows = kernel["rows"]
+        causes = [one for one in _CAUSES if any(abs(number(row, one)) > 0 for row in rows)]
+        heads = {"time": "us", **{one: one for one in ("gap", *causes)}}
+        columns = [Column(name, [row[name] for row in rows]) for name in ("clock", "cache")]
+        columns += [Column(head, [_us(row, name) for row in rows]) for name, head in heads.items()]
+        lines += ["", kernel["name"], terminal_table(Table.of(columns)).rstrip()]
+        lines += [f"{row['clock']}, {row['cache']}: {row['error']}" for row in rows if row["error"]]
+    noise = _us((document["kernels"][0]["rows"] or [{}])[0], "noise")
+    return "\n".join([*lines, "", _NOTE if noise == units.MISSING else _CPU_NOTE.format(noise=noise)])
+
+
+def _us(row: Mapping[str, Any], name: str) -> str:
+    seconds = number(row, name)
+    return units.MISSING if math.isnan(seconds) else f"{round(seconds * 1e6, 2) + 0.0:.2f}"

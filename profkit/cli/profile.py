@@ -24,6 +24,7 @@ from profkit.errors import CannotProfileError, ProfkitError, as_shells_do
 from profkit.launch import gpu, warm
 from profkit.launch.environment import environment, sharing
 from profkit.record.request import Request, refuse
+from profkit.report.writers import terminal
 from profkit.targets.program import Program
 
 if TYPE_CHECKING:
@@ -148,7 +149,6 @@ def _one(target: Path | Program, request: Request, form: str, quiet: bool) -> in
     """Profile one target and print its report. form: json, agent, or "" for people."""
     from profkit.api import profile
     from profkit.report.derived import write
-    from profkit.report.writers import terminal
 
     if request.device != "cpu" and gpu.gpu_present():
         # While the judge works; beside a CPU's measurement it would disturb.
@@ -185,8 +185,6 @@ _Done = tuple[str, "Run | None", str, str, int]
 
 def _all(each: Generator[_Done, None, None], form: str) -> int:
     """Print every sample as it is done, then the whole; name failures and go on."""
-    from profkit.report.writers import terminal
-
     runs, codes = list["Run"](), [0]
     with closing(each) as done:
         for name, run, what, fix, code in done:
@@ -379,7 +377,6 @@ class _Watch:
             return
         from profkit.api import open_run
         from profkit.report.derived import write
-        from profkit.report.writers import terminal
 
         run = open_run(self._last.path)
         with self._now.aside():

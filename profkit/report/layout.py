@@ -129,9 +129,7 @@ def on_screen(text: str) -> str:
     if wide >= UNLIMITED:
         return text
     lines = [(line, " " * (len(line) - len(line.lstrip()) + 2)) for line in text.split("\n")]
-    return "\n".join(
-        folded(line, wide, indent) if cell_len(click.unstyle(line)) > wide else line for line, indent in lines
-    )
+    return "\n".join(folded(line, wide, indent) for line, indent in lines)
 
 
 def _width(sizes: Sequence[int], shown: Sequence[int]) -> int:
