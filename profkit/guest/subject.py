@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,14 +178,12 @@ def place(index: int, shape: torch.Size) -> tuple[int, ...]:
 
 def plain(item: Any) -> Any:
     """Materialize an output in plain tensors and containers: lazy evaluation ends in the call."""
-    if isinstance(item, torch.Tensor):
-        wrapped = type(item) is not torch.Tensor or torch._C._functorch.is_functorch_wrapped_tensor(item)
-        return item.detach().clone().as_subclass(torch.Tensor) if wrapped else item
-    if isinstance(item, Mapping):
-        return {key: plain(part) for key, part in item.items()}
-    if isinstance(item, tuple):
-        return tuple(plain(part) for part in item)
-    return [plain(part) for part in item] if isinstance(item, list) else item
+
+    def materialized(tensor: torch.Tensor) -> torch.Tensor:
+        wrapped = type(tensor) is not torch.Tensor or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        return tensor.detach().clone().as_subclass(torch.Tensor) if wrapped else tensor
+
+    return inputs.mapped(item, materialized, plain=True)
 
 
 def spoil(output: Any, model: Any, own: Collection[str], but: Any = ()) -> None:

@@ -15,7 +15,7 @@ import os
 import shutil
 import stat
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from profkit.guest.tensors.compare import leaves
 from profkit.rundir.files import unwritable
 
 _SLACK = 1 << 20
-_ALIEN, _LIES = "__not_a_tensor__", "__lies_at__"
+_ALIEN, _LIES = "__not_a_tensor__ ", "__lies_at__"
 _ALIGNED = 512
 _MOST, _PART, _BLOCK = 8 << 30, 4, 2 << 20
 """Most bytes to share, divisor of the free memory, and granularity of sharing."""
@@ -81,45 +81,34 @@ def read(file: Path, device: torch.device, *, trusted: bool, area: Area | None =
 def describe(output: Any) -> dict[str, Any]:
     """An output as plain data for `write`: tensors, their devices, names of other types."""
     devices: list[str] = []
-    return {"value": _plain(output, devices), "devices": devices}
 
+    def plain(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            devices.append(leaf.device.type)
+            whole = torch.zeros((), dtype=leaf.dtype).expand(leaf.shape) if leaf.is_meta else leaf.detach()
+            return whole.as_subclass(torch.Tensor)
+        known = leaf is None or isinstance(leaf, (bool, int, float, complex, str))
+        return leaf if known else f"{_ALIEN}{type(leaf).__name__}"
 
-def _plain(item: Any, devices: list[str]) -> Any:
-    if isinstance(item, torch.Tensor):
-        devices.append(item.device.type)
-        if item.is_meta:
-            return torch.zeros((), dtype=item.dtype).expand(item.shape)
-        return item.detach().as_subclass(torch.Tensor)
-    if item is None or isinstance(item, (bool, int, float, complex, str)):
-        return item
-    if isinstance(item, Mapping):
-        return {str(key): _plain(part, devices) for key, part in item.items()}
-    if isinstance(item, (list, tuple)):
-        parts = [_plain(part, devices) for part in item]
-        return tuple(parts) if isinstance(item, tuple) else parts
-    return {_ALIEN: type(item).__name__}
+    return {"value": inputs.each(output, plain, plain=True), "devices": devices}
 
 
 def restore(described: Any, device: torch.device) -> Any:
     """The described output, its tensors on their devices. Raises ValueError for another form."""
     if not isinstance(described, dict) or not isinstance(described.get("devices"), list):
         raise ValueError("not a described output")
-    return _back(described.get("value"), iter(described["devices"]), device)
+    devices = iter(described["devices"])
 
+    def back(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            kind = str(next(devices, "cpu"))
+            if kind == device.type:
+                return inputs.to_device(leaf, device)
+            return leaf.to("meta") if kind != "cpu" else leaf.to("cpu")
+        alien = isinstance(leaf, str) and leaf.startswith(_ALIEN)
+        return type(leaf.removeprefix(_ALIEN), (), {})() if alien else leaf
 
-def _back(item: Any, devices: Any, device: torch.device) -> Any:
-    if isinstance(item, torch.Tensor):
-        kind = str(next(devices, "cpu"))
-        if kind == device.type:
-            return inputs.to_device(item, device)
-        return item.to("meta") if kind != "cpu" else item.to("cpu")
-    if isinstance(item, dict):
-        if set(item) == {_ALIEN}:
-            return type(str(item[_ALIEN]), (), {})()
-        return {key: _back(part, devices, device) for key, part in item.items()}
-    if isinstance(item, (list, tuple)):
-        return type(item)(_back(part, devices, device) for part in item)
-    return item
+    return inputs.each(described.get("value"), back)
 
 
 class Area:

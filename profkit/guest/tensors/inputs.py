@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -77,30 +77,29 @@ def to_device(item: Any, device: torch.device) -> Any:
     return mapped(item, moved)
 
 
-def mapped(item: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """The same nesting of lists, tuples and dicts with every tensor changed."""
-    if isinstance(item, torch.Tensor):
-        return change(item)
+def each(item: Any, change: Callable[[Any], Any], *, plain: bool = False) -> Any:
+    """The same nesting with every leaf changed, in the order of `tensors`.
+
+    plain: of lists, tuples and dicts with strings for keys, whatever their types are.
+    """
+    if isinstance(item, Mapping):
+        found = {key: each(item[key], change, plain=plain) for key in sorted(item, key=str)}
+        return {str(key) if plain else key: found[key] for key in item}
     if isinstance(item, (list, tuple)):
-        return type(item)(mapped(part, change) for part in item)
-    if isinstance(item, dict):
-        return {key: mapped(part, change) for key, part in item.items()}
-    return item
+        kind = (tuple if isinstance(item, tuple) else list) if plain else type(item)
+        return kind(each(part, change, plain=plain) for part in item)
+    return change(item)
+
+
+def mapped(item: Any, change: Callable[[torch.Tensor], torch.Tensor], *, plain: bool = False) -> Any:
+    """The same nesting with every tensor changed; see `each`."""
+    return each(item, lambda leaf: change(leaf) if isinstance(leaf, torch.Tensor) else leaf, plain=plain)
 
 
 def numbered(item: Any, change: Callable[[int, Any], Any]) -> Any:
     """A copy with every leaf changed, by its number in the order of `tensors`."""
     numbers = itertools.count()
-
-    def copied(part: Any) -> Any:
-        if isinstance(part, dict):
-            changed = {key: copied(part[key]) for key in sorted(part, key=str)}
-            return {key: changed[key] for key in part}
-        if isinstance(part, (list, tuple)):
-            return type(part)(copied(one) for one in part)
-        return change(next(numbers), part)
-
-    return copied(clone(item))
+    return each(clone(item), lambda leaf: change(next(numbers), leaf))
 
 
 LINE = 64
