@@ -16,7 +16,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -109,34 +109,21 @@ def with_line_tables() -> None:
         os.environ["NVCC_APPEND_FLAGS"] = f"{said} -lineinfo".strip()
 
 
-class _AsItWas(importlib.machinery.SourceFileLoader):
-    """Loads a file from source alone, as it was when the run began."""
-
-    content = b""
-
-    def get_code(self, fullname: str) -> CodeType:
-        code: CodeType = self.source_to_code(self.content or Path(self.path).read_bytes(), self.path)
-        return code
-
-
 def import_file(file: Path, name: str, content: bytes = b"") -> ModuleType:
     """Import an implementation's file under its own name; its folder is importable meanwhile.
 
     content: what to run in place of what is in the file by now.
     """
     name = f"profkit_sample_{name.replace('-', '_')}"
-    loader = _AsItWas(name, str(file))
-    loader.content = content
-    spec = importlib.util.spec_from_loader(name, loader)
-    if spec is None:
-        raise ImportError(f"{file} is not importable")
-    module = importlib.util.module_from_spec(spec)
+    code = compile(content or file.read_bytes(), str(file), "exec", dont_inherit=True)
+    module = importlib.util.module_from_spec(importlib.machinery.ModuleSpec(name, None, origin=str(file)))
+    module.__file__ = str(file)
     sys.modules[name] = module
     # After the standard library, so a statistics.py beside the sample does not shadow it.
     at = next((n for n, place in enumerate(sys.path) if place.endswith("-packages")), len(sys.path))
     sys.path.insert(at, str(file.parent))
     try:
-        loader.exec_module(module)
+        exec(code, module.__dict__)
     finally:
         sys.path.remove(str(file.parent))
     return module
