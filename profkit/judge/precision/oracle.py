@@ -25,6 +25,7 @@ from profkit.guest.tensors.compare import (
     figures,
     form,
     inexact,
+    numbers,
     rms,
     scalars,
     step,
@@ -32,20 +33,7 @@ from profkit.guest.tensors.compare import (
     tensors,
 )
 from profkit.judge.precision import twin
-from profkit.judge.precision.bits import (
-    BORDERS,
-    UNITS,
-    Precision,
-    as_tensor,
-    class_of,
-    flat,
-    half_unit,
-    is_float,
-    over,
-    quantiles,
-    share,
-    to_bits,
-)
+from profkit.judge.precision.bits import BORDERS, UNITS, Precision
 
 SMOOTH, KINK = 2.0**-20, 2.0**-11
 """Relative steps: far above float64's rounding, and as coarse as accepted types."""
@@ -61,6 +49,7 @@ _STRAY = 8
 """Ratio of integers changed by a moved run to those that only the candidate changed."""
 _ROUGH, _RARE = 2.0, 3.0
 _NOISE = 0.5
+_QUANTILES = (0.5, 0.9, 0.99, 0.9999)
 
 
 @dataclass
@@ -133,7 +122,7 @@ class Case:
     def __init__(self, oracle: Oracle, arguments: list[Any], want: Any, view: twin.View, *, drawn: bool) -> None:
         self._oracle, self._arguments, self._view, self._drawn = oracle, arguments, view, drawn
         self.want = want
-        self._leaves = [(where, as_tensor(leaf)) for where, leaf in tensors(_after(want))]
+        self._leaves = [(where, _as_tensor(leaf)) for where, leaf in tensors(_after(want))]
         self._bases = _bases(want, len(self._leaves))
         self._thin: list[_Leaf | None] | None = None
 
@@ -147,7 +136,7 @@ class Case:
         least = known.required if strict else known.least
         if wrong := form(_after(got), _after(self.want), any_dtype=self._oracle.any_dtype):
             return wrong
-        mine = [as_tensor(leaf) for _, leaf in tensors(_after(got))]
+        mine = [_as_tensor(leaf) for _, leaf in tensors(_after(got))]
         bits, exactly = math.inf, True
         for n, ((where, want), have) in enumerate(zip(self._leaves, mine, strict=True)):
             if not isinstance(want, torch.Tensor):
@@ -179,7 +168,7 @@ class Case:
         """Outputs that rounding alone moves by as much as their size."""
         found = []
         for n, (where, leaf) in enumerate(self._leaves):
-            one = self._sampled(n) if is_float(leaf) else None
+            one = self._sampled(n) if _is_float(leaf) else None
             if one is not None and one.truth.numel():
                 response, size = scalars(one.smooth.square().mean(), one.truth.abs().square().mean())
                 moved = math.sqrt(response) * UNITS[self._oracle.precision.type]
@@ -205,7 +194,7 @@ class Case:
 
     def own(self) -> float:
         noise = self._oracle.precision.noise
-        each = [self._own(n) for n, (where, leaf) in enumerate(self._leaves) if is_float(leaf) and where not in noise]
+        each = [self._own(n) for n, (where, leaf) in enumerate(self._leaves) if _is_float(leaf) and where not in noise]
         return min(each, default=math.inf)
 
     # One output
@@ -215,7 +204,7 @@ class Case:
         if one is None or not want.numel():
             return math.inf
         index = slice(None, None, step(want.numel()))
-        return self._ratio(one, flat(want, index), want.dtype)
+        return self._ratio(one, _flat(want, index), want.dtype)
 
     def _near(self, n: int, have: torch.Tensor) -> bool:
         """Whether the error alone is small enough, so that the reference need not run again."""
@@ -224,7 +213,7 @@ class Case:
             return True
         if self._bases[n] is not None:
             return False
-        room, scale, unit = 2.0 ** -(self._oracle.precision.required + _ROUGH), rms(want), 2.0 * half_unit(have.dtype)
+        room, scale, unit = 2.0 ** -(self._oracle.precision.required + _ROUGH), rms(want), 2.0 * _half_unit(have.dtype)
         found = ((error - unit * (size - scale) > room * size).any() for error, size in errors(have, want, scale))
         return not any(map(bool, found))
 
@@ -235,14 +224,14 @@ class Case:
         if sample is None:
             return -math.inf, f"{self._far(n, have)}"
         index = slice(None, None, step(want.numel()))
-        bits = self._ratio(sample, flat(have, index), have.dtype)
+        bits = self._ratio(sample, _flat(have, index), have.dtype)
         if want.numel() > sample.truth.numel():
             worst = self._worst(n, have)
             more = self._evaluated(n, worst)
             if more is not None:
-                both = torch.cat([flat(have, index), flat(have, worst)])
+                both = torch.cat([_flat(have, index), _flat(have, worst)])
                 error, response = self._parts(sample.joined(more), both, have.dtype)
-                bits = min(bits, to_bits(share(float(error.max()), float(response.max()))))
+                bits = min(bits, _to_bits(_share(float(error.max()), float(response.max()))))
         known = self._oracle.precision
         need = f"{known.type} has {known.required:.1f}"
         return bits, f"right to {max(bits, 0.0):.1f} bits where {need}: {self._far(n, have)}"
@@ -259,7 +248,7 @@ class Case:
         """Indices of the elements with the largest relative error."""
         want = self._leaves[n][1]
         index = slice(None, None, step(want.numel()))
-        scale = flat(want, index).abs().nan_to_num(0.0, 0.0, 0.0).mean()
+        scale = _flat(want, index).abs().nan_to_num(0.0, 0.0, 0.0).mean()
         found, values, start = [], [], 0
         for a, b in chunks(have, want):
             far = ((a - b).abs() / (b.abs() + scale).clamp_min(1e-38)).nan_to_num(0.0, 0.0, 0.0)
@@ -273,16 +262,16 @@ class Case:
     def _ratio(self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype) -> float:
         error, response = self._parts(one, have, dtype)
         small = one.truth.abs() < one.truth.abs().median()
-        ratios = [over(quantiles(error), quantiles(response))]
+        ratios = [_over(_quantiles(error), _quantiles(response))]
         if bool(small.any()):
-            ratios.append(over(quantiles(error[small]), quantiles(response[small])))
-        return to_bits(max(ratios))
+            ratios.append(_over(_quantiles(error[small]), _quantiles(response[small])))
+        return _to_bits(max(ratios))
 
     def _parts(self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         """(error, response) at the elements of a leaf."""
-        y = flat(have)
+        y = _flat(have)
         value = y - one.base
-        half = half_unit(dtype) * y.abs().nan_to_num(0.0, 0.0, 0.0).clamp_min(torch.finfo(dtype).smallest_normal)
+        half = _half_unit(dtype) * y.abs().nan_to_num(0.0, 0.0, 0.0).clamp_min(torch.finfo(dtype).smallest_normal)
         slack = half + one.rounded * one.truth.abs().nan_to_num(0.0, 0.0, 0.0)
         error = ((value - one.truth).abs() - slack).clamp_min(0.0)
         for size, moved in one.kinks:
@@ -334,8 +323,8 @@ class Case:
         for size, value in kinks:
             response = torch.maximum(response, (value - truth).abs() / size)
         response = torch.maximum(response, truth.abs() * _LEAST)
-        base = 0.0 if self._bases[n] is None else flat(self._bases[n], at)
-        return _Leaf(truth, response, kinks, smooth, half_unit(dtype), base)
+        base = 0.0 if self._bases[n] is None else _flat(self._bases[n], at)
+        return _Leaf(truth, response, kinks, smooth, _half_unit(dtype), base)
 
     # What is exact
 
@@ -363,15 +352,15 @@ class Case:
         want = self._leaves[n][1]
         if not (what := strange(have, want)):
             return ""
-        a, b = flat(have), flat(want)
-        odd = ~(a.isfinite() & b.isfinite()) & (class_of(a) != class_of(b))
+        a, b = _flat(have), _flat(want)
+        odd = ~(a.isfinite() & b.isfinite()) & (_class_of(a) != _class_of(b))
         look = odd.nonzero().flatten()[: 1 << 16]
         one = self._evaluated(n, look)
         if one is None:
             return what
-        mine, agree = class_of(a[look]), torch.zeros(len(look), dtype=torch.bool, device=a.device)
+        mine, agree = _class_of(a[look]), torch.zeros(len(look), dtype=torch.bool, device=a.device)
         for value in [one.truth, *(value for _, value in one.kinks)]:
-            agree |= class_of(value) == mine
+            agree |= _class_of(value) == mine
         return "" if bool(agree.all()) else what
 
 
@@ -387,13 +376,61 @@ def _bases(value: Any, count: int) -> list[Any]:
 
 def _taken(value: Any, index: Sequence[Any]) -> list[Any]:
     """(elements, dtype) of the wanted outputs, less the values before the call."""
-    leaves = [as_tensor(leaf) for _, leaf in tensors(_after(value))]
+    leaves = [_as_tensor(leaf) for _, leaf in tensors(_after(value))]
     bases = _bases(value, len(leaves))
     found: list[Any] = []
     for leaf, base, at in zip(leaves, bases, index, strict=True):
         if at is None or not isinstance(leaf, torch.Tensor):
             found.append(None)
             continue
-        chosen = leaf.detach().reshape(-1)[at] if not inexact(leaf) else flat(leaf, at)
-        found.append((chosen.clone() if base is None else chosen - flat(base, at), leaf.dtype))
+        chosen = leaf.detach().reshape(-1)[at] if not inexact(leaf) else _flat(leaf, at)
+        found.append((chosen.clone() if base is None else chosen - _flat(base, at), leaf.dtype))
     return found
+
+
+def _is_float(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and inexact(leaf) and leaf.numel() > 0
+
+
+def _as_tensor(leaf: Any) -> Any:
+    return torch.tensor(leaf, dtype=torch.float32) if isinstance(leaf, float) else leaf
+
+
+def _flat(tensor: torch.Tensor, at: torch.Tensor | slice = slice(None)) -> torch.Tensor:
+    """Elements in float64 or complex128; at: which of the flat tensor."""
+    tensor = numbers(tensor.detach().reshape(-1)[at])
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def _half_unit(dtype: torch.dtype) -> float:
+    """Half an ulp of a type, relative."""
+    return float(torch.finfo(dtype).eps) / 2
+
+
+def _quantiles(values: torch.Tensor) -> list[float]:
+    """The _QUANTILES and the maximum; [] of an empty tensor."""
+    if not values.numel():
+        return []
+    ordered = values.to(torch.float64).sort().values
+    places = [min(len(ordered) - 1, math.ceil(q * (len(ordered) - 1))) for q in _QUANTILES]
+    return scalars(*(ordered[place] for place in places), ordered[-1])
+
+
+def _over(errors: list[float], responses: list[float]) -> float:
+    return max((_share(e, r) for e, r in zip(errors, responses, strict=False)), default=0.0)
+
+
+def _share(error: float, response: float) -> float:
+    if error == 0.0:
+        return 0.0
+    return error / response if response > 0.0 else math.inf
+
+
+def _to_bits(ratio: float) -> float:
+    return math.inf if ratio == 0.0 else -math.log2(ratio) if ratio < math.inf else -math.inf
+
+
+def _class_of(values: torch.Tensor) -> torch.Tensor:
+    """0 of finite numbers, 1 of NaN, 2 and 3 of infinities."""
+    real = values.real if values.is_complex() else values
+    return torch.where(real.isnan(), 1, torch.where(real.isinf(), torch.where(real > 0, 2, 3), 0))
