@@ -34,7 +34,11 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """
     path = os.pathsep.join(p for p in (os.environ.get("PATH"), os.path.dirname(sys.executable)) if p)
     found = {**allowed(os.environ), "PATH": path, "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1"}
-    found["PYTHONPATH"] = os.pathsep.join(_places())
+    places = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(place)]
+    # Where this package would not be found.
+    mine = str(Path(__file__).resolve().parent.parent.parent)
+    places += [] if mine in places or mine.endswith("-packages") else [mine]
+    found["PYTHONPATH"] = os.pathsep.join(places)
     return {name: value for name, value in {**found, **(extra or {})}.items() if value or name != "PYTHONPATH"}
 
 
@@ -45,10 +49,3 @@ def sharing() -> dict[str, str]:
     """
     told = any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"))
     return {} if told else {"OMP_WAIT_POLICY": "PASSIVE"}
-
-
-def _places() -> list[str]:
-    """Absolute entries of PYTHONPATH, and profkit's own place where it would not be found."""
-    told = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(place)]
-    mine = str(Path(__file__).resolve().parent.parent.parent)
-    return told if mine in told or mine.endswith("-packages") else [*told, mine]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from profkit.vendor.nvidia import nvml
 
@@ -23,18 +22,14 @@ def visible() -> list[dict[str, str]]:
                 "uuid": nvml.text(library.nvmlDeviceGetUUID(seen)),
                 "name": nvml.text(library.nvmlDeviceGetName(seen)),
                 "driver": nvml.text(library.nvmlSystemGetDriverVersion()),
-                "memory": str(_memory(library, seen)),
+                "memory": "0",
                 "cc": ".".join(map(str, library.nvmlDeviceGetCudaComputeCapability(card))),
             }
+            with nvml.Unsaid():
+                one["memory"] = str(int(library.nvmlDeviceGetMemoryInfo(seen).total))
             found.append(one)
         return found
     return []
-
-
-def _memory(library: Any, seen: Any) -> int:
-    with nvml.Unsaid():
-        return int(library.nvmlDeviceGetMemoryInfo(seen).total)
-    return 0
 
 
 def gpu_present() -> bool:

@@ -72,10 +72,11 @@ class RemoteCall:
     def sample(self, method: str) -> tuple[float, float, bool]:
         """(device seconds, host seconds, sound) as the process claims."""
         reply = self.remote.ask("sample", method=method, wanted=self.wanted)
-        seconds = float(_nan(reply["seconds"]))
+        # JSON has null for NaN.
+        seconds, host = (math.nan if reply[name] is None else float(reply[name]) for name in ("seconds", "host"))
         if not math.isfinite(seconds):
             raise self.remote.nonsense()
-        return seconds, float(_nan(reply["host"])), bool(reply["sound"])
+        return seconds, host, bool(reply["sound"])
 
     def note(self, method: str) -> str:
         return str(self.remote.ask("note", method=method)["note"])[:300]
@@ -152,10 +153,6 @@ def notes(calls: Mapping[str, Any], clock: Clock) -> str:
     """The clock's note; the longer one of another process where it adds to it."""
     said = [call.note(clock.method) for call in suspects(calls).values()]
     return next((note for note in said if len(note) > len(clock.note)), clock.note)
-
-
-def _nan(value: Any) -> Any:
-    return float("nan") if value is None else value
 
 
 def _same_elements(probes: Sequence[tuple[int, int, float, float]], values: Sequence[Any]) -> None:
