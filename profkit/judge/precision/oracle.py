@@ -67,14 +67,6 @@ class _Leaf:
     rounded: float
     base: torch.Tensor | float = 0.0
 
-    def joined(self, other: _Leaf) -> _Leaf:
-        truth, response, smooth = (
-            torch.cat([getattr(self, name), getattr(other, name)]) for name in ("truth", "response", "smooth")
-        )
-        kinks = [(size, torch.cat([x, y])) for (size, x), (_, y) in zip(self.kinks, other.kinks, strict=True)]
-        both = [one for one in (self.base, other.base) if isinstance(one, torch.Tensor)]
-        return _Leaf(truth, response, kinks, smooth, self.rounded, torch.cat(both) if both else 0.0)
-
 
 class Oracle:
     """Judges answers by a reference. pause: called before each run of the reference."""
@@ -226,11 +218,11 @@ class Case:
         index = slice(None, None, step(want.numel()))
         bits = self._ratio(sample, _flat(have, index), have.dtype)
         if want.numel() > sample.truth.numel():
-            worst = self._worst(n, have)
-            more = self._evaluated(n, worst)
+            every = torch.arange(0, want.numel(), index.step, device=want.device)
+            look = torch.cat([every, self._worst(n, have)])
+            more = self._evaluated(n, look)
             if more is not None:
-                both = torch.cat([_flat(have, index), _flat(have, worst)])
-                error, response = self._parts(sample.joined(more), both, have.dtype)
+                error, response = self._parts(more, _flat(have, look), have.dtype)
                 bits = min(bits, _to_bits(_share(float(error.max()), float(response.max()))))
         known = self._oracle.precision
         need = f"{known.type} has {known.required:.1f}"
