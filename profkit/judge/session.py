@@ -313,9 +313,7 @@ class Session(WeightChecks):
             for trial in trials:
                 left = [one for one in left if one.gone or self._bears(one, trial)]
                 self.events.phase("work", self.reference.subject.name, factor=2.0)
-        wrong = [one for one in sound if one not in left]
-        judge.let_go(wrong)
-        self.forget(wrong)
+        self.forget([one for one in sound if one not in left])
         return left
 
     def _bears(self, candidate: Implementation, trial: cases.Trial) -> bool:

@@ -246,9 +246,10 @@ class Task:
         self.events.send("note", name, what=what[:300])
 
     def forget(self, wrong: list[Implementation]) -> None:
-        """Remove the samples of candidates that were found wrong after timing."""
+        """Let go of candidates that were found wrong after timing, and remove their samples."""
         main = Path(self._job.timings)
         for one in wrong:
+            one.let_go()
             for written in (main, *(main.parent / other for other in self._apart)):
                 timing.remove(one.subject.name, written)
 

@@ -160,7 +160,6 @@ class Timed(Task):
             return sound
         named = {one.subject.name: self._wanted(one, slopes) for one in sound}
         left = [one for one in sound if self._slopes_right(one, slopes, named[one.subject.name])]
-        judge.let_go(one for one in sound if one not in left)
         self.forget([one for one in sound if one not in left])
         wanted = backward.shared(slopes.wanted, set.intersection(*map(set, named.values())))
 
