@@ -80,7 +80,7 @@ def _draw_numbered(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) 
     gains = {a.end: showable(a.label) for a in scene.arrows if a.label}
     tint, outline = colours(impls(scene), sheet.look), markers(impls(scene))
     short = names(scene.points, 84)
-    heads = ("", *(told(scene.words, head) for head in ("kernel", "of time", "achieved", "of ceiling")))
+    heads = ("", *(told(scene.words, head) for head in ("kernel", "of time", "achieved", "of roofline")))
     _row(sheet, top, heads, sheet.look.muted)
     for row, tag in enumerate(tags):
         share = share_of_roof(tag.point, scene.roofline)

@@ -87,31 +87,31 @@ def draw_points(canvas: Canvas, tags: Sequence[Tag]) -> None:
     from matplotlib.colors import to_rgba
 
     scene, look = canvas.scene, canvas.look
-    placed = [p for p in scene.points if p.placed]
-    tint, outline = colours(impls(scene), look), markers(impls(scene))
-    sizes = _seen(canvas, sorted(placed, key=lambda p: (p.impl == scene.winner, -area(p.share))))
+    placed = sorted((p for p in scene.points if p.placed), key=lambda p: (p.impl == scene.winner, -area(p.share)))
+    tint, outline, sizes = colours(impls(scene), look), markers(impls(scene)), _seen(canvas, placed)
     tagged = {id(t.point) for t in tags}
-    groups: dict[tuple[str, str, bool], list[Point]] = {}
+    groups: dict[tuple[str, str, int], list[Point]] = {}
     kernels: dict[tuple[str, str, float], list[float]] = {}
     for point in placed:
         faint = len(placed) > CROWD and id(point) not in tagged
-        groups.setdefault((point.impl, point.level, faint), []).append(point)
+        # Each by itself, so that what lies on a larger one is drawn after it.
+        groups.setdefault((point.impl, point.level, 0 if faint else id(point)), []).append(point)
         kernels.setdefault((point.label, point.impl, point.flops_per_s), []).append(point.intensity)
     for (_, impl, height), xs in kernels.items() if len(kernels) <= CROWD else ():
         if len(xs) > 1:  # the memory levels of one kernel
             ends = [min(xs), max(xs)]
             canvas.axes.plot(ends, [height, height], color=tint[impl], linewidth=0.9, alpha=0.45, zorder=3)
-    for (impl, level, faint), members in groups.items():
+    for (impl, level, alone), members in groups.items():
         filled = FILLED.get(level, 0.0)
         _scatter(
             canvas,
             members,
             [sizes[id(p)] * (0.7 if outline[impl] == "D" else 1.0) for p in members],  # its corners reach further
             marker=outline[impl],
-            facecolors=to_rgba(tint[impl], filled * (0.3 if faint else 0.92)),
+            facecolors=to_rgba(tint[impl], filled * (0.92 if alone else 0.3)),
             edgecolors=look.surface if filled == 1.0 else tint[impl],
-            linewidths=0.0 if faint else 0.8 if filled == 1.0 else 1.4,
-            zorder=4 if faint else 5.5 if scene.winner and impl == scene.winner else 5,
+            linewidths=0.0 if not alone else 0.8 if filled == 1.0 else 1.4,
+            zorder=4 if not alone else 5.5 if scene.winner and impl == scene.winner else 5,
         )
     if wrong := [p for p in above(scene) if p.placed]:
         rings = [(2 * (radius(area(p.share)) + RING)) ** 2 for p in wrong]
@@ -120,7 +120,7 @@ def draw_points(canvas: Canvas, tags: Sequence[Tag]) -> None:
 
 
 def _seen(canvas: Canvas, drawn: Sequence[Point]) -> dict[int, float]:
-    """Area of each point, in drawing order; one that would cover another gets half its area."""
+    """Area of each point, in drawing order; one that would cover another gets a third of its area."""
     sizes: dict[int, float] = {}
     spots = canvas.pixels(_spots(drawn))
     for at, point in enumerate(drawn):
@@ -128,7 +128,7 @@ def _seen(canvas: Canvas, drawn: Sequence[Point]) -> dict[int, float]:
         under = [
             sizes[id(one)] for one, far in zip(drawn, away, strict=False) if far < 0.6 * radius(sizes[id(one)]) * POINT
         ]
-        sizes[id(point)] = min([area(point.share), *(0.5 * size for size in under)])
+        sizes[id(point)] = min([area(point.share), *(size / 3 for size in under)])
     return sizes
 
 

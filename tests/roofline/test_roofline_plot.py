@@ -161,7 +161,7 @@ def test_roofs_carry_their_value_and_the_slopes_their_angle():
 def test_crowded_figures_number_their_kernels_in_a_table():
     words = words_of(SCENES["forty"]).split("\n")
     assert {str(n) for n in range(1, 21)} <= set(words)
-    assert "of ceiling" in words
+    assert "of roofline" in words
 
 
 def test_a_point_above_its_roof_is_flagged_and_not_moved():
