@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from statistics import NormalDist
 from typing import Any
@@ -74,56 +74,6 @@ def each_step(frame: pd.DataFrame, found: Budget) -> Steps:
 
 
 @dataclass(frozen=True)
-class Taken:
-    """Steps of a program on the device with the longest step; `within`: range of passages."""
-
-    label: str
-    budget: Budget
-    steps: Steps
-    device: str = ""
-    devices: int = 1
-    within: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def window(self) -> str:
-        return _KINDS[self.budget.steady.found]
-
-    @property
-    def counted(self) -> int:
-        """Steps, or passages, that the window has; 0 of a record in which nothing repeats."""
-        return 0 if self.window == RECORD else self.budget.parts
-
-    @property
-    def known(self) -> int:
-        """Steps of known length."""
-        return len(self.steps.lengths) if self.budget.edges else 0
-
-    def part(self, kind: str) -> float:
-        """Seconds of a step that a slice takes."""
-        return float(getattr(self.budget, kind)) / self.budget.parts
-
-    def to_dict(self) -> dict[str, Any]:
-        one = self.budget
-        return {
-            "label": self.label,
-            "device": self.device,
-            "window": {"kind": self.window, "count": self.counted, "range": self.within},
-            "time": one.step,
-            "shortest": one.shortest,
-            "longest": one.longest,
-            "known": self.known,
-            "busy": one.busy,
-            "idle": one.idle / one.parts,
-            "slices": {kind: self.part(kind) for kind in SLICES},
-            "kernels": one.launches / one.parts,
-            "copies": one.copies / one.parts,
-            "fills": one.fills / one.parts,
-            "gaps": one.gaps / one.parts,
-        }
-
-
-@dataclass(frozen=True)
 class Piece:
     """A kernel, copy or fill by name: seconds and launches a step, before and after."""
 
@@ -149,25 +99,46 @@ class Piece:
 
 @dataclass(frozen=True)
 class Rung:
-    """Program against the one before it (`ratio`, `pieces`) and the first (`since`, `busy`).
+    """Steps of a program on the device with the longest step; `within`: range of passages.
 
-    Speed-ups are old / new; inconclusive and NaN for the first, and where the windows are unlike.
+    Against the program before it stand `ratio` and `pieces`, against the first `since` and `busy`. Speed-ups are old / new;
+    inconclusive and NaN for the first, and where the windows are unlike.
     """
 
-    taken: Taken
+    label: str
+    budget: Budget
+    steps: Steps
+    device: str = ""
+    devices: int = 1
+    within: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
     ratio: Ratio = UNKNOWN
     busy: Ratio = UNKNOWN
     since: Ratio = UNKNOWN
     pieces: tuple[Piece, ...] = ()
 
     @property
-    def label(self) -> str:
-        return self.taken.label
+    def window(self) -> str:
+        return _KINDS[self.budget.steady.found]
+
+    @property
+    def counted(self) -> int:
+        """Steps, or passages, that the window has; 0 of a record in which nothing repeats."""
+        return 0 if self.window == RECORD else self.budget.parts
+
+    @property
+    def known(self) -> int:
+        """Steps of known length."""
+        return len(self.steps.lengths) if self.budget.edges else 0
+
+    def part(self, kind: str) -> float:
+        """Seconds of a step that a slice takes."""
+        return float(getattr(self.budget, kind)) / self.budget.parts
 
     @property
     def time(self) -> float:
         """Seconds of a step, on average."""
-        return self.taken.budget.step
+        return self.budget.step
 
     @property
     def total(self) -> float:
@@ -191,9 +162,24 @@ class Rung:
         return self.ratio.verdict
 
     def to_dict(self) -> dict[str, Any]:
-        compared = {"step": self.ratio, "gpu": self.busy, "total": self.since}
-        told = {name: _ends(one) | {"verdict": one.verdict} for name, one in compared.items()}
-        return self.taken.to_dict() | told
+        one, compared = self.budget, {"step": self.ratio, "gpu": self.busy, "total": self.since}
+        return {
+            "label": self.label,
+            "device": self.device,
+            "window": {"kind": self.window, "count": self.counted, "range": self.within},
+            "time": one.step,
+            "shortest": one.shortest,
+            "longest": one.longest,
+            "known": self.known,
+            "busy": one.busy,
+            "idle": one.idle / one.parts,
+            "slices": {kind: self.part(kind) for kind in SLICES},
+            "kernels": one.launches / one.parts,
+            "copies": one.copies / one.parts,
+            "fills": one.fills / one.parts,
+            "gaps": one.gaps / one.parts,
+            **{name: _ends(ratio) | {"verdict": ratio.verdict} for name, ratio in compared.items()},
+        }
 
 
 def _ends(ratio: Ratio) -> dict[str, float]:
@@ -236,25 +222,26 @@ class Programs:
         )
 
 
-def compare_steps(programs: Sequence[Taken]) -> Programs:
+def compare_steps(programs: Sequence[Rung]) -> Programs:
     """Compare each program with the one before it and the first. Raises AnalyzeError."""
     if len(programs) < 2:
         raise AnalyzeError("a comparison needs two programs", fix="name BEFORE and AFTER")
     first = programs[0]
-    rungs = [Rung(first)]
+    rungs = [first]
     for before, after in pairwise(programs):
         ratio, busy, since = (
             _ratio(getattr(one.steps, name), getattr(after.steps, name)) if _alike(one, after) else UNKNOWN
             for one, name in ((before, "lengths"), (first, "busy"), (first, "lengths"))
         )
-        rungs.append(Rung(after, ratio, busy, since, _pieces(before, after) if _alike(before, after) else ()))
+        pieces = _pieces(before, after) if _alike(before, after) else ()
+        rungs.append(replace(after, ratio=ratio, busy=busy, since=since, pieces=pieces))
     caveats, apart = unlike([(one.label, one.facts) for one in programs])
     more = [caveat for a, b in pairwise(rungs) for caveat in _windows(a, b)]
     windows = [WINDOW] if any(one.code == "windows" for one in more) else []
     return Programs(tuple(rungs), unique([*caveats, *more]), (*apart, *windows))
 
 
-def _alike(a: Taken, b: Taken) -> bool:
+def _alike(a: Rung, b: Rung) -> bool:
     """Whether their windows are made of the same: steps, passages of one range, whole records."""
     return a.window == b.window and a.within == b.within
 
@@ -264,7 +251,7 @@ def _ratio(before: Times, after: Times) -> Ratio:
     return unpaired(before, after) if before.all() and after.all() else UNKNOWN
 
 
-def _pieces(before: Taken, after: Taken) -> tuple[Piece, ...]:
+def _pieces(before: Rung, after: Rung) -> tuple[Piece, ...]:
     """The work of both by name and kind, the largest change of a step's time first."""
     none = ("", 0.0, np.zeros(1))
     one, other = (_rows(taken.steps) for taken in (before, after))
@@ -284,9 +271,8 @@ def _rows(steps: Steps) -> dict[tuple[str, str], tuple[str, float, Times]]:
     return {(name.replace(" ", ""), kind): (name, float(count), times) for name, kind, count, times in rows}
 
 
-def _windows(before: Rung, after: Rung) -> Iterator[Caveat]:
+def _windows(a: Rung, b: Rung) -> Iterator[Caveat]:
     """What keeps the steps of two programs from meaning the same."""
-    a, b = before.taken, after.taken
     if not _alike(a, b):
         told = "; ".join(f"{one.label}: {_said(one)}" for one in (a, b))
         fix = "record both alike: enough steps for a steady state, or the same --range"
@@ -298,14 +284,14 @@ def _windows(before: Rung, after: Rung) -> Iterator[Caveat]:
     if few := [f"{one.label}: {one.known}" for one in (a, b) if one.known < FEWEST]:
         what = "steps whose own time is known are too few for an interval"
         yield Caveat(what, ", ".join(few), "record more of them", "too-few-steps")
-    shared = sum(max(one.before, one.after) for one in after.pieces if one.word not in (APPEARED, GONE))
-    every = sum(max(one.before, one.after) for one in after.pieces)
+    shared = sum(max(one.before, one.after) for one in b.pieces if one.word not in (APPEARED, GONE))
+    every = sum(max(one.before, one.after) for one in b.pieces)
     if shared < SHARED * every:
         told, fix = f"{shared / every:.0%} of the time is in kernels of both", "check that both are the same program"
         yield Caveat(f"{a.label} and {b.label} run other work", told, fix, "other-work")
 
 
-def _said(one: Taken) -> str:
+def _said(one: Rung) -> str:
     if one.window == RECORD:
         return "the whole record, in which nothing repeats"
     return f"{one.counted} passages of {one.within}" if one.window == PASSAGES else f"{one.counted} steps"

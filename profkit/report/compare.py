@@ -25,7 +25,6 @@ from analyzers.timeline.compare import (
     STEPS,
     Programs,
     Rung,
-    Taken,
     compare_steps,
 )
 from analyzers.timeline.idle import IDLE
@@ -252,7 +251,7 @@ def _step(chosen: Chosen, label: str) -> Step:
     return Step(label, chosen.impl, row, kernel, facts, {ref.path: ref.sha256 for ref in own}, str(study.path))
 
 
-def _taken(study: Study, label: str) -> Taken:
+def _taken(study: Study, label: str) -> Rung:
     known, manifest = study.longest_step, study.manifest
     if known is None:
         raise ProfkitError(f"{study.path}: no step is known", fix="record it with --nsys")
@@ -260,7 +259,7 @@ def _taken(study: Study, label: str) -> Taken:
     frame = study.captured.timeline
     facts = {**_machine(manifest), "method": frame["tool"].iloc[0] if frame is not None else ""}
     within = manifest.window.range if budget.steady.found == "range" else ""
-    return Taken(label, budget, steps, device, len(study.budgets), within, facts)
+    return Rung(label, budget, steps, device, len(study.budgets), within, facts)
 
 
 # ---- the steps of a ladder
@@ -316,8 +315,8 @@ def lead(found: Programs) -> str:
     times = {"before": units.text(first.time, "s"), "after": units.text(last.time, "s")}
     names = {"first": first.label, "last": last.label}
     if math.isnan(last.total):
-        return say("st_unlike", **names, before=_window(first.taken), after=_window(last.taken))
-    counts = {"few": str(first.taken.known), "many": str(last.taken.known)}
+        return say("st_unlike", **names, before=_window(first), after=_window(last))
+    counts = {"few": str(first.known), "many": str(last.known)}
     key = "st_sure" if last.since.low == last.since.low else "st_unsure"
     sure = say(key, word=say(f"c_{last.since.verdict}"), interval=interval(last.since), **counts)
     return per(found, "st_lead", ratio=shown(last.total, "ratio"), sure=sure, **names, **times)
@@ -325,11 +324,11 @@ def lead(found: Programs) -> str:
 
 def per(found: Programs, key: str, **values: str) -> str:
     """Words of `key` for a step, a passage or a record."""
-    windows = {one.taken.window for one in found.rungs}
+    windows = {one.window for one in found.rungs}
     return say(key + _ENDINGS[windows.pop() if len(windows) == 1 else RECORD], **values)
 
 
-def _window(one: Taken) -> str:
+def _window(one: Rung) -> str:
     """ "steady state, 5 steps"."""
     said = say(f"st_window{_ENDINGS[one.window]}", count=str(one.counted), range=one.within)
     return said + (say("st_of_device", device=one.device, count=str(one.devices)) if one.devices > 1 else "")
@@ -337,7 +336,7 @@ def _window(one: Taken) -> str:
 
 def sides_table(found: Programs) -> Table:
     """One row a program: window, time of a step, GPU work, launches, speed-up."""
-    taken = [one.taken for one in found.rungs]
+    taken = found.rungs
     rows = [{"time": one.budget.step, "share": one.budget.busy / one.budget.step} for one in taken]
     since = [ratio_text(one.since.value, one.since) for one in found.rungs]
     return Table.of(
@@ -360,7 +359,7 @@ def slices_table(found: Programs) -> Table:
 
     Parts: the step, GPU work and idle time, the latter two each with its own parts.
     """
-    taken = [one.taken for one in found.rungs]
+    taken = found.rungs
     told = [(per(found, "st_whole"), [one.budget.step for one in taken])]
     for head, kinds in (("st_busy", SLICES[: -len(IDLE)]), ("wall_idle", IDLE)):
         parts = [(kind, [one.part(kind) for one in taken]) for kind in kinds]

@@ -10,7 +10,7 @@ from test_program_budget import loop
 
 from analyzers.errors import AnalyzeError
 from analyzers.timeline.budget import SLICES, budget
-from analyzers.timeline.compare import FEWEST, MOST_UNPAIRED, SERIAL, Taken, compare_steps, each_step, unpaired
+from analyzers.timeline.compare import FEWEST, MOST_UNPAIRED, SERIAL, Rung, compare_steps, each_step, unpaired
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def taken(label="a", *, facts=None, edit=None, within="", **shape):
     if edit is not None:
         work, calls = edit(work), None
     found = budget(work, host=calls, within=within, passages=2 if within else 1)
-    return Taken(label, found, each_step(work, found), within=within, facts=facts or {})
+    return Rung(label, found, each_step(work, found), within=within, facts=facts or {})
 
 
 def without(name):

@@ -112,7 +112,7 @@ def test_a_kernel_that_is_gone_is_told_though_the_step_is_not_shorter(opened):
     assert all(SOFTMAX in one.name.lower() for one in gone)
     assert rung.verdict == "inconclusive"
     assert rung.busy.verdict == "faster"
-    assert rung.taken.budget.launches == found.rungs[0].taken.budget.launches - 2 * 5
+    assert rung.budget.launches == found.rungs[0].budget.launches - 2 * 5
 
 
 @pytest.mark.parametrize(

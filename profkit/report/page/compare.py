@@ -64,7 +64,7 @@ def _programs(found: Programs) -> dict[str, Any]:
         "lead": compare.lead(found),
         "table": compare.sides_table(found),
         "note": say("st_note"),
-        "budgets": [wall_of(rung.taken.budget, head, rung.label) for rung in found.rungs],
+        "budgets": [wall_of(rung.budget, head, rung.label) for rung in found.rungs],
         "slices": compare.slices_table(found),
         "work": pieces,
     }
