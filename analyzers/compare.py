@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -121,7 +121,7 @@ class Moved:
     after: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Rung:
     """Step of a ladder against the one before (`step_*`) and the first (`total`): old / new.
 
@@ -130,13 +130,13 @@ class Rung:
 
     label: str
     impl: str
-    changed: tuple[str, ...]
+    changed: tuple[str, ...] = ()
     time: float
-    step: float
-    low: float
-    high: float
+    step: float = NAN
+    low: float = NAN
+    high: float = NAN
     total: float
-    verdict: str
+    verdict: str = ""
     attainable_fraction: float
     lower_bound_ratio: float
     bound_by: str
@@ -191,31 +191,24 @@ def compare(steps: Sequence[Step], threshold: float = 0.01) -> Ladder:
 
 
 def _rung(step: Step, before: Step | None, first: Step, threshold: float) -> Rung:
-    time = step.number("time")
-    ratio, low, high = NAN, NAN, NAN
-    verdict, changed, moved = "", (), ()  # type: tuple[str, tuple[str, ...], tuple[Moved, ...]]
-    if before is not None:
-        ratio, low, high = step.ratio_to(before)
-        known = str(step.row.get("verdict", "")) if step.judged_against(before) else ""
-        sure = known if known in (*PACED, "inconclusive") else word(low, high, threshold)
-        verdict = OTHER_TASK if _other_task(before, step) else sure
-        changed, moved = _changed(before, step), _moved(before, step)
-    return Rung(
-        step.label,
-        step.impl,
-        changed,
-        time,
-        ratio,
-        low,
-        high,
-        step.ratio_to(first)[0],
-        verdict,
-        step.number("attainable_fraction"),
-        step.number("lower_bound_ratio"),
-        str(step.row.get("bound_by", "")),
-        moved,
-        step.main,
+    rung = Rung(
+        label=step.label,
+        impl=step.impl,
+        time=step.number("time"),
+        total=step.ratio_to(first)[0],
+        attainable_fraction=step.number("attainable_fraction"),
+        lower_bound_ratio=step.number("lower_bound_ratio"),
+        bound_by=str(step.row.get("bound_by", "")),
+        kernel=step.main,
     )
+    if before is None:
+        return rung
+    ratio, low, high = step.ratio_to(before)
+    known = str(step.row.get("verdict", "")) if step.judged_against(before) else ""
+    sure = known if known in (*PACED, "inconclusive") else word(low, high, threshold)
+    verdict = OTHER_TASK if _other_task(before, step) else sure
+    changed, moved = _changed(before, step), _moved(before, step)
+    return replace(rung, changed=changed, step=ratio, low=low, high=high, verdict=verdict, moved=moved)
 
 
 def _other_task(before: Step, after: Step) -> bool:
