@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -23,24 +24,18 @@ class Nvml:
 
     def __init__(self, uuid: str) -> None:
         self._nvml: Any = None
-        self._handle: Any = None
-        try:
+        # No library, no driver, a hidden device: the timings stand without it.
+        with contextlib.suppress(Exception):
             import pynvml
 
             pynvml.nvmlInit()
             self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
             self._nvml = pynvml
-        except Exception:  # no library, no driver, a hidden device: the timings stand without it
-            self._nvml = None
 
     def read(self, call: str, *arguments: Any) -> Any:
         """The answer of an NVML call on the device, or None."""
-        if self._nvml is None:
-            return None
-        try:
+        with contextlib.suppress(Exception):  # not there, or not supported on this part
             return getattr(self._nvml, call)(self._handle, *arguments)
-        except Exception:  # not supported on this part
-            return None
 
     def clock(self, *, memory: bool = False, maximum: bool = False) -> float:
         """SM or memory clock [Hz], now or at most."""
