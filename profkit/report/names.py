@@ -12,15 +12,15 @@ from profkit.report.layout import cut
 LIMIT = 60
 _ATEN = re.compile(r"^(?:void )?(?:at::(?:native::)?)?(?:\w+_)?(elementwise|reduce)_kernel<")
 _OPERATION = (
-    (r"\b(?!gpu_)(\w+?)_?(?:kernel_)?(?:cuda_kernel|kernel_cuda|kernel_impl|CUDAKernelImpl)(?=[<(])", 1),
-    (r"\b(\w+?)_cuda_kernel\b", 1),
-    (r"\blaunch_(\w+?)_scalar\b", 1),
-    (r"\bCUDAFunctor(?:OnSelf|OnOther)?_(\w+)", 1),
-    (r"\b(?!gpu_)(\w+?)_kernel(?=\(at::TensorIter)", 1),
+    r"\b(?!gpu_)(\w+?)_?(?:kernel_)?(?:cuda_kernel|kernel_cuda|kernel_impl|CUDAKernelImpl)(?=[<(])",
+    r"\b(\w+?)_cuda_kernel\b",
+    r"\blaunch_(\w+?)_scalar\b",
+    r"\bCUDAFunctor(?:OnSelf|OnOther)?_(\w+)",
+    r"\b(?!gpu_)(\w+?)_kernel(?=\(at::TensorIter)",
     # A tool may have cut the name.
-    (r"\b(Mul|Div|Add|Sub|Fill|Fmod|Compare|Bitwise\w+?)Funct", 1),
-    (r"\b(Mean|Norm|Welford|Min|Max|ArgMin|ArgMax|Std)(?:NanPropagate)?Ops\b", 1),
-    (r"\b(sum|prod|and|or|xor)_functor\b", 1),
+    r"\b(Mul|Div|Add|Sub|Fill|Fmod|Compare|Bitwise\w+?)Funct",
+    r"\b(Mean|Norm|Welford|Min|Max|ArgMin|ArgMax|Std)(?:NanPropagate)?Ops\b",
+    r"\b(sum|prod|and|or|xor)_functor\b",
 )
 """What an elementwise or reducing kernel of ATen computes stands in its template arguments."""
 
@@ -134,11 +134,8 @@ def _words(name: str) -> str:
 
 
 def _operation(kernel: str) -> str:
-    for pattern, group in _OPERATION:
-        found = re.search(pattern, kernel)
-        if found:
-            return _words(re.sub(r"_tensor_scalar$|^direct_|^b?float\d+_", "", found[group]))
-    return ""
+    found = next(filter(None, (re.search(pattern, kernel) for pattern in _OPERATION)), None)
+    return _words(re.sub(r"_tensor_scalar$|^direct_|^b?float\d+_", "", found[1])) if found is not None else ""
 
 
 def _bare(kernel: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from analyzers.causes import CAUSES
@@ -104,15 +105,19 @@ def blocks(study: Study, impl: str, findings: Sequence[Finding] = ()) -> list[Bl
     mine = [one for one in findings if one.impl == impl and one.severity in (TIME, HOST)]
     short = short_names((one.kernel for one in fall.slices if one.kernel), _WIDE)
     own = fall.lower_bound < float(study.analysis.impl(impl)["lower_bound_time"]) * (1 - ROUNDING)
-    top, found = fall.time, []
+    found = []
     for one, kernels in _steps(fall):
         name = one.kernel if kernels == 1 else ""
         against = _finding(one, mine) if kernels < 2 else None
-        short_ = short.get(name, "")
         lower = own and one.kind == LOWER_BOUND
-        found.append(Block(one.kind, one.seconds, top, name, short_, one.cause, kernels, against, lower))
-        top -= one.seconds
-    return found
+        found.append(Block(one.kind, one.seconds, 0.0, name, short.get(name, ""), one.cause, kernels, against, lower))
+    return _stacked(found, fall.time)
+
+
+def _stacked(found: Sequence[Block], top: float) -> list[Block]:
+    """Each block below the one before, the first at the top [s]."""
+    ends = accumulate((one.seconds for one in found), lambda end, seconds: end - seconds, initial=top)
+    return [replace(one, top=end) for one, end in zip(found, ends, strict=False)]
 
 
 def _steps(fall: Waterfall) -> Iterator[tuple[Slice, int]]:
@@ -133,11 +138,9 @@ def _finding(one: Slice, findings: Iterable[Finding]) -> Finding | None:
     if one.kind == LOWER_BOUND:
         return None
     whole = [finding for finding in findings if finding.kernel == one.kernel]
-    if one.kernel:
-        return next(iter(whole), None)
-    launching = [finding for finding in whole if finding.rule in _LAUNCHING]
-    other = [finding for finding in whole if finding.rule not in _LAUNCHING]
-    return next(iter([*launching, *other] if one.kind == GAPS else [*other, *launching]), None)
+    if not one.kernel:
+        whole.sort(key=lambda finding: (finding.rule in _LAUNCHING) != (one.kind == GAPS))
+    return next(iter(whole), None)
 
 
 def wall_blocks(budget: Budget, whole: str, findings: Iterable[Finding] = (), *, most: int = MOST) -> list[Block]:
@@ -147,19 +150,14 @@ def wall_blocks(budget: Budget, whole: str, findings: Iterable[Finding] = (), *,
     """
     told = list(findings)
     mine = {one.evidence[0].counter: one for one in told if one.impl == whole and one.evidence}
-    top, found = budget.step, []
-    for kind in (*IDLE, "copying", "communicating"):
-        seconds = getattr(budget, kind) / budget.parts
-        if seconds > 0:
-            found.append(Block(kind, seconds, top, finding=mine.get(f"{kind}/step")))
-            top -= seconds
+    spent = [(kind, getattr(budget, kind) / budget.parts) for kind in (*IDLE, "copying", "communicating")]
+    found = [Block(kind, seconds, 0.0, finding=mine.get(f"{kind}/step")) for kind, seconds in spent if seconds > 0]
     short = short_names((one.name for one in budget.spent if one.slice == "computing"), _WIDE)
     for name, seconds, kernels in _computing(budget, most):
         of_kernel = next((one for one in told if name and one.kernel == name and one.severity == TIME), None)
         against = of_kernel if name else mine.get("tiny/step")
-        found.append(Block("computing", seconds, top, name, short.get(name, ""), kernels=kernels, finding=against))
-        top -= seconds
-    return found
+        found.append(Block("computing", seconds, 0.0, name, short.get(name, ""), kernels=kernels, finding=against))
+    return _stacked(found, budget.step)
 
 
 def _computing(budget: Budget, most: int) -> list[tuple[str, float, int]]:
@@ -176,9 +174,8 @@ def _computing(budget: Budget, most: int) -> list[tuple[str, float, int]]:
     large = [one for one in ranked[:most] if one[1] >= LEAST * budget.step]
     shown = ranked if len(ranked) - len(large) <= 1 else large
     rest = ranked[len(shown) :]
-    return [(name, seconds, 1) for name, seconds in shown] + (
-        [("", sum(seconds for _, seconds in rest), len(rest))] if rest else []
-    )
+    more = [("", sum(seconds for _, seconds in rest), len(rest))] if rest else []
+    return [*((name, seconds, 1) for name, seconds in shown), *more]
 
 
 @dataclass(frozen=True)
