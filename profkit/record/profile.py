@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 from collections.abc import Callable, Sequence
@@ -156,11 +157,8 @@ def prepare(target: Target, wanted: Request, progress: Progress = lambda _: None
     refuse(target.kind, wanted)
     if not isinstance(target, Call):
         demand_linux()
-    if not isinstance(target, Program) and importlib.util.find_spec("torch") is None:
-        raise CannotProfileError(
-            "nothing is measured without torch, and it is not installed",
-            fix="pip install torch ninja; runs are read, explained, compared and drawn without",
-        )
+    if not isinstance(target, Program):
+        _demand_torch()
     device = expected_device(wanted) if isinstance(target, Sample) else wanted.device
     device = _device_of(target, wanted) if isinstance(target, Program) else device
     counters = ncu.planned(target, wanted, device)
@@ -184,6 +182,17 @@ def prepare(target: Target, wanted: Request, progress: Progress = lambda _: None
     else:
         manifest.impls = [Impl(target.id, "callable", "", status="ok")]
     return Session(target, wanted, run, device, progress, chosen, steps)
+
+
+def _demand_torch() -> None:
+    """Raise CannotProfileError without torch: samples and callables are run with it."""
+    with contextlib.suppress(ImportError):
+        if importlib.util.find_spec("torch") is not None:
+            return
+    raise CannotProfileError(
+        "nothing is measured without torch, and it is not installed",
+        fix="pip install torch ninja; runs are read, explained, compared and drawn without",
+    )
 
 
 def expected_device(wanted: Request) -> str:
