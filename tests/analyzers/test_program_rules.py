@@ -21,33 +21,18 @@ from collectors.kineto import read
 from profkit.report.explain import gain, worded
 from profkit.report.messages import in_each
 
+IDLE = ("away", "host", "waiting", "allocating", "loading", "queued", "unknown")
+NOTHING = (*IDLE, "communicating", "copying", "hidden", "tiny", "pageable", "short")
+COUNTS = {"launches": 1000, "gaps": 900, "blocking": 20, "loads": 3, "holes": 10, "queued_gaps": 800}
 QUIET = Budget(
     window=1.0,
     computing=1.0,
-    communicating=0.0,
-    copying=0.0,
-    away=0.0,
-    host=0.0,
-    waiting=0.0,
-    allocating=0.0,
-    loading=0.0,
-    queued=0.0,
-    unknown=0.0,
-    hidden=0.0,
-    tiny=0.0,
-    launches=1000,
-    gaps=900,
-    blocking=20,
-    loads=3,
-    pageable=0.0,
     pageable_bytes=math.nan,
-    short=0.0,
     steady=Steady(0, 1000, 10, "repeating"),
-    holes=10,
-    queued_gaps=800,
+    **dict.fromkeys(NOTHING, 0.0),
+    **COUNTS,
 )
 DATA = Path(__file__).resolve().parent.parent / "data" / "kineto"
-IDLE = ("away", "host", "waiting", "allocating", "loading", "queued", "unknown")
 
 
 def found(budget, counted=False):

@@ -53,26 +53,22 @@ class ModelNew: pass
 '''.replace("CUDA", CUDA)
 
 
-def test_names_from_a_cuda_file():
-    assert authored_names(CUDA) == {"gemm_kernel", "relu_kernel", "plain", "turned"}
-
-
-def test_names_from_a_python_file():
-    assert authored_names(PYTHON) == {
-        "gemm_kernel",
-        "relu_kernel",
-        "plain",
-        "turned",
-        "add_kernel",
-        "scale_kernel",
-    }
+OWN = {"gemm_kernel", "relu_kernel", "plain", "turned"}
 
 
 @pytest.mark.parametrize(
-    "source", ["", "__global__", "__global__ void", "__global__ __launch_bounds__(", "def (", "\0"]
+    ("source", "names"),
+    [
+        (CUDA, OWN),
+        (PYTHON, OWN | {"add_kernel", "scale_kernel"}),
+        *(
+            (broken, set())
+            for broken in ("", "__global__", "__global__ void", "__global__ __launch_bounds__(", "def (")
+        ),
+    ],
 )
-def test_broken_sources_define_nothing(source):
-    assert authored_names(source) == set()
+def test_names_that_a_source_defines(source, names):
+    assert authored_names(source) == names
 
 
 @given(st.text())
@@ -113,11 +109,7 @@ def frame(*rows):
 def test_share_of_time_in_own_kernels():
     p = provenance(frame(("mine(int)", 3.0), ("void cublas::gemm<1>(int)", 5.0), ("mine(int)", 2.0)), {"mine", "other"})
     assert p.fraction == 0.5
-    assert (p.authored, p.library, p.unlaunched) == (
-        ("mine(int)",),
-        ("void cublas::gemm<1>(int)",),
-        ("other",),
-    )
+    assert (p.authored, p.library, p.unlaunched) == (("mine(int)",), ("void cublas::gemm<1>(int)",), ("other",))
     assert not p.never_launched
     assert p.caveat("c") is None
 
@@ -127,11 +119,8 @@ def test_a_kernel_that_never_ran():
     assert (p.fraction, p.never_launched) == (0.0, True)
     assert "mine" in p.caveat("c").how_much
     assert "gemm" in p.caveat("c").how_much
-
-
-def test_mostly_library():
-    p = provenance(frame(("mine()", 1.0), ("gemm()", 9.0)), {"mine"})
-    assert "10%" in p.caveat("c").how_much
+    mostly = provenance(frame(("mine()", 1.0), ("gemm()", 9.0)), {"mine"})
+    assert "10%" in mostly.caveat("c").how_much
 
 
 @pytest.mark.parametrize("folder", sorted(one.parent for one in EXAMPLES.glob("*/cupti.csv")), ids=lambda one: one.name)

@@ -143,13 +143,8 @@ def rules_of(*subjects):
 )
 def test_without_counters_the_kernel_that_takes_the_call_is_named(kernel, share, variant, step):
     """Said before of a convolution that takes 97 % of four kernels' time: fuse the chain, one kernel near the lower bound."""
-    values = {
-        "kernels": 4.0,
-        "counted_time": 1e-3,
-        "lower_bound_time": 1e-5,
-        "lower_bound_ratio": 100.0,
-        "longest_share": share,
-    }
+    values = {"kernels": 4.0, "counted_time": 1e-3, "lower_bound_time": 1e-5, "lower_bound_ratio": 100.0}
+    values["longest_share"] = share
     subject = Subject("cuda", "", 1e-3, values, text={"source": "modelled", "longest": kernel})
     (one,) = [f for f in examine([subject], {"cuda": 1e-3}, lower_bounds={"cuda": 1e-5}) if f.severity != COLLECT]
     assert (one.rule, one.variant) == ("modelled", variant)
@@ -201,14 +196,8 @@ def test_no_advice_against_what_was_counted(share, values, variant):
 
 @pytest.mark.parametrize("text", [{}, {"compiled": "yes"}])
 def test_what_is_compiled_is_not_told_to_compile(text):
-    known = {
-        "kernels": 24.0,
-        "counted_time": 40e-6,
-        "lower_bound_time": 1e-8,
-        "lower_bound_ratio": 50.0,
-        "attainable_fraction": 0.1,
-    }
-    known |= {"bytes": 2e6, "compulsory_bytes": 1e5, "distinct": 2.0}
+    known = {"kernels": 24.0, "counted_time": 40e-6, "lower_bound_time": 1e-8, "lower_bound_ratio": 50.0}
+    known |= {"attainable_fraction": 0.1, "bytes": 2e6, "compulsory_bytes": 1e5, "distinct": 2.0}
     found_ = []
     for share in (0.0, 0.6):
         values = {**known, "computing_share": share}
@@ -277,44 +266,16 @@ def test_a_variant_without_words_has_the_rules_own():
 SHARES = st.floats(0, 1.2) | st.just(math.nan)
 
 
+_COUNTED = """
+dram_fraction l2_fraction occupancy occupancy_limit waves blocks sm_count issue_active warp_latency stall_barrier
+flops tensor_share fma_share compute_fraction sectors_per_load global_load_sectors atomic_requests
+reduction_requests dram_bytes compulsory_bytes l1_bytes local_load_sectors local_store_sectors
+shared_load_wavefronts load_conflict_share inst_fp32_fma flop_fp64 flop_fp32 flop_fp16 threads_per_inst
+"""
+
+
 @given(
-    st.dictionaries(
-        st.sampled_from(
-            [
-                "dram_fraction",
-                "l2_fraction",
-                "occupancy",
-                "occupancy_limit",
-                "waves",
-                "blocks",
-                "sm_count",
-                "issue_active",
-                "warp_latency",
-                "stall_barrier",
-                "flops",
-                "tensor_share",
-                "fma_share",
-                "compute_fraction",
-                "sectors_per_load",
-                "global_load_sectors",
-                "atomic_requests",
-                "reduction_requests",
-                "dram_bytes",
-                "compulsory_bytes",
-                "l1_bytes",
-                "local_load_sectors",
-                "local_store_sectors",
-                "shared_load_wavefronts",
-                "load_conflict_share",
-                "inst_fp32_fma",
-                "flop_fp64",
-                "flop_fp32",
-                "flop_fp16",
-                "threads_per_inst",
-            ]
-        ),
-        SHARES,
-    ),
+    st.dictionaries(st.sampled_from(_COUNTED.split()), SHARES),
     st.dictionaries(st.sampled_from(["dram", "l2", "fp32", "fp64", "tensor_bf16"]), SHARES),
 )
 def test_no_counters_break_a_rule_and_no_bound_exceeds_the_time(values, roofs):
@@ -364,12 +325,7 @@ def test_without_counters_the_work_speaks(values, variant):
 
 def test_atomics_of_a_tile_scheduler_are_no_finding():
     """TMA moves the data without one global request: all that are counted are atomics, and they are few."""
-    counted = {
-        "atomic_requests": 1156.0,
-        "reduction_requests": 0.0,
-        "global_load_requests": 0.0,
-        "l2_bytes": 220e6,
-    }
+    counted = {"atomic_requests": 1156.0, "reduction_requests": 0.0, "global_load_requests": 0.0, "l2_bytes": 220e6}
     assert "atomics" not in rules_of(Subject("cuda", "k", 83e-6, counted, {"dram": 4e-5}))
     assert "atomics" in rules_of(Subject("cuda", "k", 83e-6, {**counted, "l2_bytes": 1e5}, {"dram": 4e-5}))
 
@@ -392,14 +348,8 @@ def test_fusing_changes_no_precision():
 
 @pytest.mark.parametrize(("computing", "variant", "bound"), [(0.0, "", 90e-6), (0.6, "between", 40e-6)])
 def test_fusing_leaves_the_computing_kernels_as_long_as_they_are(computing, variant, bound):
-    known = {
-        "kernels": 9.0,
-        "distinct": 5.0,
-        "bytes": 9e6,
-        "compulsory_bytes": 1e6,
-        "lower_bound_time": 10e-6,
-        "computing_share": computing,
-    }
+    known = {"kernels": 9.0, "distinct": 5.0, "bytes": 9e6, "compulsory_bytes": 1e6}
+    known |= {"lower_bound_time": 10e-6, "computing_share": computing}
     one = next(f for f in examine([Subject("cuda", "", 100e-6, known)], {"cuda": 100e-6}) if f.rule == "fuse")
     assert (one.variant, one.upper_bound) == (variant, pytest.approx(bound))
 

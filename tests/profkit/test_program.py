@@ -290,7 +290,8 @@ def test_without_a_gpu_the_operators_of_a_python_program_are_timed_as_torch_time
     calls = run.hottest.set_index("kernel")["launches"]
     assert [calls[f"aten::{name}"] for name in ("linear", "mm", "relu")] == [3, 3, 3]
     assert run.manifest.device["kind"] == "cpu"
-    again = read(recorded_trace(recorded, runs))
+    recorded.export_chrome_trace(str(runs / "trace.json"))
+    again = read(runs / "trace.json")
     own = again.groupby("kernel")["time"].agg(["size", "sum"])
     torchs = {one.key: one for one in recorded.key_averages() if one.key.startswith("aten::")}
     assert set(own.index) == set(torchs)
@@ -305,11 +306,6 @@ def test_without_a_gpu_the_operators_of_a_python_program_are_timed_as_torch_time
         profile_program(["true"], runs=runs / "none")
     assert "python train.py" in caught.value.fix
     assert not (runs / "none").exists()
-
-
-def recorded_trace(recorded, runs):
-    recorded.export_chrome_trace(str(runs / "trace.json"))
-    return runs / "trace.json"
 
 
 def test_a_programs_output_and_exit_code_are_profkits(with_nsys, runs, capfd):
@@ -380,6 +376,21 @@ def counted(hot, order):
     return "".join(found)
 
 
+@pytest.mark.parametrize(
+    ("order", "seconds", "number", "expected"),
+    [
+        # Other instances of a hot template are hardly counted.
+        ("gggggg" + "gfgggg" * 20, {"f": 90}, 1, "fff"),
+        # What lies between two kernels that run once a step is not counted.
+        (("a" * 60 + "b" + "g" * 60 + "c") * 6, {"a": 2, "b": 500, "c": 400}, 3, "aaabbbccc"),
+    ],
+)
+def test_no_launches_in_between_are_counted(order, seconds, number, expected):
+    hot = hottest(launched(order, **seconds), number)
+    assert "".join(sorted(counted(hot, order))) == expected
+    assert (hot.count, len(hot.kernels)) == (len(expected), number)
+
+
 def test_of_each_hot_kernel_three_launches_are_counted_and_not_the_first():
     order = "ab" * 5
     hot = hottest(launched(order, b=2), 2)
@@ -390,33 +401,14 @@ def test_of_each_hot_kernel_three_launches_are_counted_and_not_the_first():
     assert counted(hottest(launched("aaab", b=9), 2), "aaab").count("b") == 1
 
 
-def test_other_instances_of_a_hot_template_are_hardly_counted():
-    order = "gggggg" + "gfgggg" * 20
-    hot = hottest(launched(order, f=90), 1)
-    assert counted(hot, order) == "fff"
-    assert hot.count == 3
-
-
-def test_kernels_that_run_once_a_step_cost_no_launches_in_between():
-    """What lies between two that run once a step is not counted."""
-    order = ("a" * 60 + "b" + "g" * 60 + "c") * 6
-    hot = hottest(launched(order, a=2, b=500, c=400), 3)
-    assert hot.kernels == ("b", "c", "a")
-    assert sorted(counted(hot, order)) == list("aaabbbccc")
-
-
 def test_shapes_of_a_hot_kernel_are_counted_the_dearest_first():
     order, grids = "a" * 40, "1234" * 10
     frame = launched(order, grids)
     frame["time"] = frame["grid"].map({"1": 1.0, "2": 8.0, "3": 4.0, "4": 2.0})
     hot = hottest(frame, 1)
     assert sorted(grids[at - 1] for at in hot.invocations) == ["2", "3", "4"]
-
-
-def test_kernels_whose_grid_nobody_recorded_are_counted_all_the_same():
-    frame = launched("abab")
-    frame["grid"] = None
-    assert hottest(frame, 2).count == 4
+    frame["grid"] = None  # Nobody recorded it.
+    assert hottest(frame, 1).count == 3
 
 
 @given(order=st.text("abfg", min_size=1, max_size=80), number=st.integers(1, 4))

@@ -57,17 +57,8 @@ def run(folder, *options, text=TESTS, **variables):
     (folder / "test_measured.py").write_text(text, encoding="utf-8")
     path = f"{ROOT / 'tests/fakes/warm'}{os.pathsep}{ROOT}"  # A CPU's ceilings are given.
     env = {**os.environ, "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **variables}
-    line = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "profkit.bridges.pytest_plugin",
-        "-p",
-        "no:cacheprovider",
-        "-rfsw",
-        *options,
-    ]
+    plugins = ("-p", "profkit.bridges.pytest_plugin", "-p", "no:cacheprovider")
+    line = [sys.executable, "-m", "pytest", *plugins, "-rfsw", *options]
     return subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 

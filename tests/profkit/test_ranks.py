@@ -52,38 +52,12 @@ def test_what_is_no_python_is_not_traced():
 def rank(folder, number, begin, rows, calls):
     """The two tables that one rank writes; begin [s] on the common clock."""
     file = rank_file(folder / FILE, str(number))
-    work = [
-        dict(
-            zip(
-                TRACE,
-                (
-                    "step",
-                    name,
-                    n,
-                    begin + start,
-                    time,
-                    f"{number}:7",
-                    f"rank {number}",
-                    "kernel",
-                    "NVIDIA H200",
-                    "9.0",
-                    "",
-                    -1,
-                ),
-                strict=True,
-            )
-        )
-        for n, (name, start, time) in enumerate(rows)
-    ]
-    asked = [
-        dict(zip(HOST, (call, begin + start, time, 11, launch, "call"), strict=True))
-        for call, start, time, launch in calls
-    ]
+    rest = (f"{number}:7", f"rank {number}", "kernel", "NVIDIA H200", "9.0", "", -1)
+    work = [("step", name, n, begin + start, time, *rest) for n, (name, start, time) in enumerate(rows)]
+    asked = [(call, begin + start, time, 11, launch, "call") for call, start, time, launch in calls]
     for path, columns, found in ((file, TRACE, work), (host_file(file), HOST, asked)):
         with path.open("w", newline="") as stream:
-            writer = csv.DictWriter(stream, columns)
-            writer.writeheader()
-            writer.writerows(found)
+            csv.writer(stream).writerows([columns, *found])
 
 
 @pytest.fixture
@@ -91,20 +65,12 @@ def two(tmp_path):
     """Rank 0: 4 s of computing, NCCL from 2 to 6. Rank 1, a second later: NCCL alone for 1 of 4 s."""
     run = create_run(SampleInfo(id="train", path="", kind="program"), tmp_path)
     process = ("process", -50.0, 100.0, -1)
-    rank(
-        run.path,
-        0,
-        100.0,
-        [("gemm", 0.0, 4.0), (NCCL, 2.0, 4.0)],
-        [process, ("cudaLaunchKernel", -0.5, 0.1, 0), ("cudaLaunchKernel", 1.0, 0.1, 1)],
-    )
-    rank(
-        run.path,
-        1,
-        101.0,
-        [("gemm", 0.0, 3.0), (NCCL, 3.0, 1.0)],
-        [process, ("cudaLaunchKernel", -0.5, 0.1, 0), ("cudaLaunchKernel", 0.2, 0.1, 1)],
-    )
+    for number, rows, second in (
+        (0, [("gemm", 0.0, 4.0), (NCCL, 2.0, 4.0)], 1.0),
+        (1, [("gemm", 0.0, 3.0), (NCCL, 3.0, 1.0)], 0.2),
+    ):
+        calls = [process, ("cudaLaunchKernel", -0.5, 0.1, 0), ("cudaLaunchKernel", second, 0.1, 1)]
+        rank(run.path, number, 100.0 + number, rows, calls)
     _ranks_together(run.path / FILE)
     run.manifest.captures.append(Capture(FILE, "cupti", "times"))
     run.save()

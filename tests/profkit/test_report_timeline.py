@@ -34,33 +34,14 @@ def trace(file, steps=STEPS, per_step=PER_STEP):
             stream = 14 if at >= per_step * 9 // 10 else 7
             name = "step_begins" if not at else NAMES[order[at]]
             args = {**device, "stream": stream, "correlation": correlation, "grid": [64, 1, 1], "block": [128, 1, 1]}
-            kernel = {
-                "ph": "X",
-                "cat": "kernel",
-                "name": name,
-                "pid": 0,
-                "tid": stream,
-                "ts": ts,
-                "dur": 4.0,
-                "args": args,
-            }
-            call = {
-                "ph": "X",
-                "cat": "cuda_runtime",
-                "name": "cudaLaunchKernel",
-                "pid": 9,
-                "tid": 9,
-                "ts": ts - 3,
-                "dur": 1.0,
-            }
-            events += [kernel, {**call, "args": {"correlation": correlation}}]
+            kernel = {"cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": ts, "dur": 4.0, "args": args}
+            call = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 9, "ts": ts - 3, "dur": 1.0}
+            events += [{"ph": "X", **kernel}, {"ph": "X", **call, "args": {"correlation": correlation}}]
             ts, correlation = ts + 10.0, correlation + 1
         span = {"ts": first - 4, "dur": ts - first - 1, "name": f"train_step#{step}"}
         events.append({"ph": "X", "cat": "user_annotation", "pid": 9, "tid": 9, "args": {}, **span})
-    known = {
-        "schemaVersion": 1,
-        "deviceProperties": [{"id": 0, "name": "Test GPU", "computeMajor": 9, "computeMinor": 0}],
-    }
+    device = {"id": 0, "name": "Test GPU", "computeMajor": 9, "computeMinor": 0}
+    known = {"schemaVersion": 1, "deviceProperties": [device]}
     file.write_text(json.dumps({**known, "traceEvents": events}), "utf-8")
     return file
 
