@@ -18,7 +18,7 @@ NAN = math.nan
 
 @cache
 def tables(file: str) -> Mapping[str, Any]:
-    """Tables of a TOML file of this house: sentences by language, or columns with unit and meaning."""
+    """Tables of a TOML file of this house: sentences by language, or columns with meaning."""
     return msgspec.toml.decode((files("analyzers") / file).read_bytes(), type=dict[str, Any])
 
 

@@ -120,7 +120,7 @@ def draw_points(canvas: Canvas, tags: Sequence[Tag]) -> None:
 
 
 def _seen(canvas: Canvas, drawn: Sequence[Point]) -> dict[int, float]:
-    """Area of each point, in drawing order; one that would cover another gets a third of its area."""
+    """Area of each point, in drawing order; a third of it for one that would cover another."""
     sizes: dict[int, float] = {}
     spots = canvas.pixels(_spots(drawn))
     for at, point in enumerate(drawn):

@@ -14,7 +14,7 @@ from profkit.guest.backward import Gradients
 from profkit.judge.precision.bits import Precision
 from profkit.judge.timed import Slopes
 from profkit.report.derived import document
-from profkit.report.messages import speaking
+from profkit.report.messages import judged, speaking
 from profkit.report.sections.tables import passes_table
 from profkit.report.writers.terminal import summary
 
@@ -122,12 +122,12 @@ def test_the_passes_are_timed_apart(run):
 @pytest.mark.slow
 def test_they_are_told_to_people(run):
     with speaking("zh"):
-        table = passes_table(run)
+        table, said = passes_table(run), judged(run.verdicts["wrong"])
     assert [row[0] for row in table.rows] == ["前向", "反向", "前向与反向"]
     assert table.head == ["阶段", "参考实现", "right", "加速比"]
     assert "forward and backward" in summary(run)
     assert passes_table(run).rows[1][0] == "backward"
-    assert run.verdicts["wrong"].text("zh").startswith("wrong-gradient：input[0] 的梯度：")
+    assert said.startswith("wrong-gradient：input[0] 的梯度：")
 
 
 @pytest.mark.slow
