@@ -99,34 +99,27 @@ def test_abilities_follow_from_the_findings(change, can, code):
     assert exit_code(findings) == code
 
 
-def test_a_broken_check_is_a_warning_about_itself(monkeypatch):
-    def broken():
-        raise ZeroDivisionError("by accident")
-
-    monkeypatch.setattr(software, "check_python", broken)
-    monkeypatch.setattr(software, "torch_facts", lambda: CPU_TORCH)
-    finding = by_name(doctor.check_all())["python"]
-    assert finding.status == "warn"
-    assert "ZeroDivisionError: by accident" in finding.what
+def broken(*_):
+    raise ZeroDivisionError("by accident")
 
 
-def test_a_check_that_hangs_does_not_hold_the_others(monkeypatch):
-    monkeypatch.setattr(software, "check_python", lambda: time.sleep(60))
+@pytest.mark.parametrize(
+    ("where", "name", "does", "finding", "status", "words"),
+    [
+        (software, "check_python", broken, "python", "warn", "ZeroDivisionError: by accident"),
+        (software, "check_python", lambda: time.sleep(60), "python", "warn", "this check did not end in time"),
+        (gpu, "survey", broken, "driver", "fail", "by accident"),
+    ],
+)
+def test_a_check_that_breaks_or_hangs_tells_of_itself_and_holds_no_other(
+    monkeypatch, where, name, does, finding, status, words
+):
+    monkeypatch.setattr(where, name, does)
     monkeypatch.setattr(software, "torch_facts", lambda: CPU_TORCH)
     monkeypatch.setattr(doctor, "LIMIT", 1.0)
-    finding = by_name(doctor.check_all())["python"]
-    assert (finding.status, finding.what) == ("warn", "this check did not end in time")
-
-
-def test_a_driver_that_breaks_is_a_failure(monkeypatch):
-    def lost():
-        raise RuntimeError("GPU is lost")
-
-    monkeypatch.setattr(gpu, "survey", lost)
-    monkeypatch.setattr(software, "torch_facts", lambda: CPU_TORCH)
-    finding = by_name(doctor.check_all())["driver"]
-    assert finding.status == "fail"
-    assert "GPU is lost" in finding.what
+    found = by_name(doctor.check_all())[finding]
+    assert found.status == status
+    assert words in found.what
 
 
 # torch
@@ -330,19 +323,21 @@ def test_tools_that_are_missing(no_tools):
 
 
 @pytest.mark.parametrize(
-    ("version", "cc", "status"),
+    ("tool", "version", "cc", "status"),
     [
-        ("2025.3.1.0", "9.0", "ok"),
-        ("2022.3.0.0", "9.0", "ok"),
-        ("2022.2.0.0", "7.0", "warn"),
-        ("2024.3.0.0", "10.0", "warn"),
-        ("2025.1.0.0", "10.0", "ok"),
-        ("2024.1.0.0", "9.9", "ok"),
+        ("ncu", "2025.3.1.0", "9.0", "ok"),
+        ("ncu", "2022.3.0.0", "9.0", "ok"),
+        ("ncu", "2022.2.0.0", "7.0", "warn"),
+        ("ncu", "2024.3.0.0", "10.0", "warn"),
+        ("ncu", "2025.1.0.0", "10.0", "ok"),
+        ("ncu", "2024.1.0.0", "9.9", "ok"),
+        ("nsys", "2025.3.2.0", "9.0", "ok"),
+        ("nsys", "2023.4.4.54", "9.0", "warn"),
     ],
 )
-def test_an_ncu_too_old_for_the_chip(fake_ncu, version, cc, status):
-    fake_ncu(version=version)
-    finding = tools.check_ncu(replace(WITH_GPU, gpus=(replace(H200, cc=cc),)))
+def test_an_ncu_too_old_for_the_chip_and_an_nsys_older_than_the_driver(fake_ncu, fake_nsys, tool, version, cc, status):
+    {"ncu": fake_ncu, "nsys": fake_nsys}[tool](version=version)
+    finding = getattr(tools, f"check_{tool}")(replace(WITH_GPU, gpus=(replace(H200, cc=cc),)))
     assert finding.status == status
     assert version.rsplit(".", 1)[0] in finding.what
 
@@ -371,14 +366,6 @@ def test_counter_permission(params, monkeypatch, value, privileged, status):
     if status == "fail":
         assert "ERR_NVGPUCTRPERM" in finding.what
         assert "SYS_ADMIN" in finding.fix
-
-
-@pytest.mark.parametrize(("version", "status"), [("2025.3.2.0", "ok"), ("2023.4.4.54", "warn")])
-def test_an_nsys_older_than_the_driver(fake_nsys, version, status):
-    fake_nsys(version=version)
-    finding = tools.check_nsys(WITH_GPU)
-    assert finding.status == status
-    assert version.rsplit(".", 1)[0] in finding.what
 
 
 # the command

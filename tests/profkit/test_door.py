@@ -41,15 +41,13 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def free(how):
+def free(how, lock="main"):
     """Whether somebody else could have the device so now."""
-    door = Door.of(DEVICE)
-    try:
-        fcntl.flock(door.main, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        door.close()
+    with contextlib.closing(Door.of(DEVICE)) as door:
+        try:
+            fcntl.flock(getattr(door, lock), how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
     return True
 
 
@@ -61,14 +59,7 @@ def wait_for(what):
 
 
 def gate_held():
-    door = Door.of(DEVICE)
-    try:
-        fcntl.flock(door.gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        door.close()
-    return False
+    return not free(fcntl.LOCK_EX, "gate")
 
 
 def test_who_shares_lets_who_waits_go_first_and_only_where_it_says_so(place):
@@ -407,6 +398,10 @@ def test_a_gpu_is_shared_where_nothing_but_judging_is_asked_for(place, options, 
 
 
 @pytest.mark.parametrize(("said", "again"), [("CUDA Out of Memory. Tried to allocate", True), ("fine", False)])
-def test_one_that_ran_out_of_memory_beside_others_is_measured_alone(tmp_path, said, again):
+def test_one_that_ran_out_of_memory_beside_others_is_measured_alone(tmp_path, monkeypatch, said, again):
     (tmp_path / "run.json").write_text(said)
-    assert stages._cramped(tmp_path) is again
+    beside, answer = [], stages.Answer(run=str(tmp_path))
+    monkeypatch.setattr(stages, "_once", lambda *_, company=False: beside.append(company) or answer)
+    monkeypatch.setattr(stages, "_delivered", lambda *given: given[-1])
+    assert stages._measure(None, "cuda") is answer
+    assert beside == [True, False][: 1 + again]

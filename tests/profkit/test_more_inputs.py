@@ -38,18 +38,15 @@ def statuses(tmp_path, more):
     return {impl.name: (impl.status, impl.reason) for impl in run.manifest.impls}
 
 
-def test_other_inputs_that_raise(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("more", "words"), [("raise ValueError('no more')", "ValueError: no more"), ("return [[torch.randn(33)]]", "33")]
+)
+def test_other_inputs_that_raise_or_that_the_reference_fails_on(tmp_path, monkeypatch, more, words):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
-    found = statuses(tmp_path, "raise ValueError('no more')")
-    assert found["reference"] == ("error", "ValueError: no more")
-    assert found["candidate"][0] == "skipped"
-
-
-def test_a_reference_that_fails_on_them(tmp_path, monkeypatch):
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
-    found = statuses(tmp_path, "return [[torch.randn(33)]]")
+    found = statuses(tmp_path, more)
     assert found["reference"][0] == "error"
-    assert "33" in found["reference"][1]
+    assert words in found["reference"][1]
+    assert found["candidate"][0] == "skipped"
 
 
 TASK = """

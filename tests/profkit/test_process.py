@@ -102,20 +102,14 @@ def test_missing_program_says_so(tmp_path):
         process.run(["/no/such/program"], log=tmp_path / "log", env={})
 
 
-def test_a_daemon_with_another_session_and_no_environment_dies_with_its_ancestor(tmp_path):
+@pytest.mark.parametrize(("then", "limit"), [("", 60), ("time.sleep(600)", 1.5)])
+def test_a_daemon_with_another_session_and_no_environment_dies_with_its_ancestor(tmp_path, then, limit):
     mark = f"95{os.getpid()}.5"
-    code = f"import subprocess; subprocess.run('(setsid env -i /bin/sleep {mark} >/dev/null 2>&1 </dev/null &)', shell=True)"
-    assert start(code, tmp_path / "log", limit=60).code == 0
-    assert alive(mark) == []
-
-
-def test_a_daemon_of_a_killed_ancestor_dies_too(tmp_path):
-    mark = f"94{os.getpid()}.5"
-    code = (
-        f"import subprocess, time; subprocess.run('(setsid env -i /bin/sleep {mark} >/dev/null 2>&1 </dev/null &)', "
-        "shell=True); time.sleep(600)"
+    daemon = f"(setsid env -i /bin/sleep {mark} >/dev/null 2>&1 </dev/null &)"
+    done = start(
+        f"import subprocess, time; subprocess.run('{daemon}', shell=True); {then}", tmp_path / "log", limit=limit
     )
-    assert start(code, tmp_path / "log", limit=1.5).hung
+    assert done.hung if then else done.code == 0
     assert alive(mark) == []
 
 

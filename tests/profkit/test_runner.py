@@ -103,37 +103,34 @@ def get_init_inputs():
 """
 
 
+def beside_an_honest_one(tmp_path, monkeypatch, reference):
+    """The manifest of a sample with that reference."""
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "ILOST"
+    folder.mkdir()
+    (folder / "reference.py").write_text(reference)
+    (folder / "honest.py").write_text(
+        "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.clamp_min(0)\n"
+    )
+    return profile(folder, device="cpu", budget=0.05, trials=1, runs=tmp_path / "runs").manifest
+
+
 def test_a_context_that_cannot_be_made_for_the_reference_is_said(tmp_path, monkeypatch):
     """As where others have taken the memory of the device."""
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
-    folder = tmp_path / "IFULL"
-    folder.mkdir()
-    text = "CUDA error: out of memory"
     lost = LOSES.replace("an illegal memory access was encountered", "out of memory").replace("{where}", "nowhere")
     lost = lost.replace(
         "    def forward",
         "    def to(self, *_):\n        torch.cuda.is_initialized, torch.cuda.synchronize = lambda: True, self.lost\n        self.lost()\n\n    def forward",
     )
-    (folder / "reference.py").write_text(lost)
-    (folder / "honest.py").write_text(
-        "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.clamp_min(0)\n"
-    )
-    run = profile(folder, device="cpu", budget=0.05, trials=1, runs=tmp_path / "runs")
-    assert run.manifest.reference.status == "corrupt"
-    assert text in run.manifest.reference.reason
-    assert run.manifest.candidates[0].status == "skipped"
+    manifest = beside_an_honest_one(tmp_path, monkeypatch, lost)
+    assert manifest.reference.status == "corrupt"
+    assert "CUDA error: out of memory" in manifest.reference.reason
+    assert manifest.candidates[0].status == "skipped"
 
 
 @pytest.mark.parametrize("where", ["_trial", "_settled", "recheck"])
 def test_a_context_that_the_reference_loses_is_no_candidates_fault(tmp_path, monkeypatch, where):
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
-    folder = tmp_path / "ILOST"
-    folder.mkdir()
-    (folder / "reference.py").write_text(LOSES.replace("{where}", where))
-    (folder / "honest.py").write_text(
-        "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.clamp_min(0)\n"
-    )
-    run = profile(folder, device="cpu", budget=0.05, trials=1, runs=tmp_path / "runs")
-    assert run.manifest.reference.status == "corrupt"
-    assert run.manifest.candidates[0].status in ("skipped", "ok")
-    assert run.manifest.candidates[0].fragile == []
+    manifest = beside_an_honest_one(tmp_path, monkeypatch, LOSES.replace("{where}", where))
+    assert manifest.reference.status == "corrupt"
+    assert manifest.candidates[0].status in ("skipped", "ok")
+    assert manifest.candidates[0].fragile == []
