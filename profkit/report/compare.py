@@ -31,7 +31,7 @@ from analyzers.timeline.idle import IDLE
 from analyzers.verdicts.speedup import shown
 from profkit.errors import ProfkitError
 from profkit.report.layout import Column, Table, column, terminal_table
-from profkit.report.messages import named, of_roof, say
+from profkit.report.messages import bound_word, named, of_roof, say
 from profkit.report.names import short_names
 from profkit.report.sections import answer, caveats
 from profkit.study.study import open_study
@@ -280,7 +280,7 @@ def ladder_table(ladder: Ladder, chosen: Sequence[Chosen], correct: Sequence[str
             Column(say("since"), [shown(rung.total, "ratio") for rung in rungs], 3),
             Column(say("js_frac"), [of_roof(one.row) for one in chosen], 4),
             Column(say("x_lower_bound"), [units.digits(rung.lower_bound_ratio) for rung in rungs], 4),
-            Column(say("bound_by"), [named(rung.bound_by) or units.MISSING for rung in rungs], 2),
+            Column(say("bound_by"), [bound_word(one.row) or units.MISSING for one in chosen], 2),
         ]
     )
 

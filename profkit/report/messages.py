@@ -106,13 +106,17 @@ def of_figures() -> Mapping[str, str]:
     return catalogue().figures if language() == "zh" else {}
 
 
+def bound_word(row: Mapping[Any, Any]) -> str:
+    """The word for what binds: full issue slots are not latency, as nothing waits."""
+    word = str(row.get("bound_by", ""))
+    return say("bound_issue") if word == "latency" and row.get("cause") == "issue" else named(word)
+
+
 def bound(row: Mapping[Any, Any]) -> str:
     """What binds a call or kernel, or its largest shares where mixed; "" if unknown."""
     word = str(row.get("bound_by", ""))
-    if word == "latency" and row.get("cause") == "issue":
-        return say("bound_issue")  # A pipe of its own, busy: nothing waits.
     if word != "mixed":
-        return "" if word in ("unknown", "nan") else named(word)
+        return "" if word in ("unknown", "nan") else bound_word(row)
     shares = [piece.partition(" ") for piece in str(row["bound_split"]).split(", ")]
     told = [f"{share} {named(name)}" for share, _, name in shares[:_SHARES]]
     others = len(shares) - len(told)

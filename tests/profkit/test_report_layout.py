@@ -9,6 +9,7 @@ from synthetic_runs import two_parts
 from collectors.caveat import Caveat
 from profkit.cli.group import cli
 from profkit.report.layout import Column, Table, terminal_table
+from profkit.report.messages import bound, bound_word
 from profkit.report.names import short_name, short_names
 from profkit.report.sections import caveats, tables
 from profkit.report.writers import markdown, terminal
@@ -232,3 +233,9 @@ def test_seconds_are_written_in_one_way(value):
     assert units.text(value, "s") == said
     unit, (cell,) = units.column([value], "s")
     assert f"{cell} {unit}" == said
+
+
+def test_full_issue_slots_are_not_called_latency():
+    row = {"bound_by": "latency", "cause": "issue"}
+    assert bound(row) == bound_word(row) == "instruction issue"
+    assert bound_word({**row, "cause": "stalls"}) == "latency"

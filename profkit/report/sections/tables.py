@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from analyzers.records import number
 from analyzers.verdicts.verdict import PACED
 from profkit.report.layout import Column, Table, code, column
-from profkit.report.messages import named, of_roof, say, translated
+from profkit.report.messages import bound_word, of_roof, say, translated
 from profkit.report.names import names_of, short_name
 from profkit.report.sections.answer import many, per
 from profkit.report.sections.method import counted
@@ -142,7 +142,7 @@ def placed_columns(rows: _Rows) -> list[Column]:
         column(say("js_dramf"), rows, "dram_fraction", "%", 5),
         column("FLOP/B", own, "intensity", "", 6),
         Column(say("js_frac"), [of_roof(row) for row in rows], 3),
-        Column(say("bound_by"), [named(str(row.get("bound_by", units.MISSING))) for row in rows], 2),
+        Column(say("bound_by"), [bound_word(row) or units.MISSING for row in rows], 2),
     ]
 
 
