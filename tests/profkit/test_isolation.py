@@ -120,46 +120,35 @@ def test_nothing_is_left_of_the_exchange(gallery):
     assert not [place for place in places if os.path.exists(place)]
 
 
-@pytest.mark.parametrize(
-    ("code", "status"),
-    [
-        (
-            f"{HEAD}    def forward(self, x):\n        import example_torchcode\n        return {RELU}\n",
-            "error",
-        ),
-        (
-            f"from example_torchcode import Model\n{HEAD}    def forward(self, x):\n        return {RELU}\n",
-            "load-error",
-        ),
-    ],
-    ids=["in the call", "at the top"],
-)
-def test_the_reference_cannot_be_imported(tmp_path, code, status):
-    folder = write_sample(tmp_path)
-    (folder / "thief.py").write_text(code)
-    found = impl(measure(folder, tmp_path), "thief")
-    assert found.status == status
-    assert "No module named 'example_torchcode'" in found.reason
+THIEVES = {
+    "in_the_call": f"{HEAD}    def forward(self, x):\n        import example_torchcode\n        return {RELU}\n",
+    "at_the_top": f"from example_torchcode import Model\n{HEAD}    def forward(self, x):\n        return {RELU}\n",
+    "of_memory": HEAD + "    def forward(self, x):\n        import gc, sys\n"
+    "        if [m for m in sys.modules if m.endswith('_reference')]: raise ValueError('found its module')\n"
+    "        models = [o for o in gc.get_objects() if type(o).__name__ == 'Model']\n"
+    f"        if models: raise ValueError('found its model')\n        return {RELU}\n",
+    "with_a_sibling": f"from tricks import relu\n{HEAD}    def forward(self, x):\n        return relu(x @ self.weight)\n",
+    "smuggler": "import os, pickle, zipfile\nfrom profkit.judge import exchange\n"
+    "class Payload:\n    def __reduce__(self):\n        return os.system, (f'touch {os.environ[\"LOOT\"]}',)\n"
+    "import torch\n"
+    "def poisoned(value, file):\n    torch.save({'value': Payload(), 'devices': []}, file)\n"
+    f"{HEAD}    def forward(self, x):\n        exchange.write = poisoned\n        return {RELU}\n",
+}
 
 
-def test_the_references_memory_is_not_there(tmp_path):
-    folder = write_sample(tmp_path)
-    (folder / "thief.py").write_text(
-        HEAD + "    def forward(self, x):\n        import gc, sys\n"
-        "        if [m for m in sys.modules if m.endswith('_reference')]: raise ValueError('found its module')\n"
-        "        models = [o for o in gc.get_objects() if type(o).__name__ == 'Model']\n"
-        f"        if models: raise ValueError('found its model')\n        return {RELU}\n"
-    )
-    assert impl(measure(folder, tmp_path), "thief").status == "ok"
-
-
-def test_a_sibling_module_still_works(tmp_path):
+def test_nobody_reaches_the_reference_or_the_judge_and_a_sibling_module_still_works(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOT", str(tmp_path / "loot"))
     folder = write_sample(tmp_path)
     (folder / "tricks.py").write_text("def relu(x):\n    return x.clamp_min(0)\n")
-    (folder / "fine.py").write_text(
-        f"from tricks import relu\n{HEAD}    def forward(self, x):\n        return relu(x @ self.weight)\n"
-    )
-    assert impl(measure(folder, tmp_path), "fine").status == "ok"
+    for name, code in THIEVES.items():
+        (folder / f"{name}.py").write_text(code)
+    found = {one.name: one for one in measure(folder, tmp_path).manifest.candidates}
+    for name, status in (("in_the_call", "error"), ("at_the_top", "load-error")):
+        assert found[name].status == status
+        assert "No module named 'example_torchcode'" in found[name].reason
+    assert (found["of_memory"].status, found["with_a_sibling"].status) == ("ok", "ok")
+    assert found["smuggler"].status not in ("ok", "skipped")
+    assert not (tmp_path / "loot").exists()
 
 
 def test_a_time_that_its_process_shortens_is_bounded_from_outside(tmp_path, monkeypatch):
@@ -200,42 +189,13 @@ def test_honest_claims_stand_from_outside(gallery):
         assert impl(gallery, name).status == "ok"
 
 
-def test_an_output_that_is_code_is_not_run(tmp_path):
-    folder = write_sample(tmp_path)
-    (folder / "smuggler.py").write_text(
-        "import os, pickle, zipfile\nfrom profkit.judge import exchange\n"
-        "class Payload:\n    def __reduce__(self):\n        return os.system, (f'touch {os.environ[\"LOOT\"]}',)\n"
-        "import torch\n"
-        "def poisoned(value, file):\n    torch.save({'value': Payload(), 'devices': []}, file)\n"
-        f"{HEAD}    def forward(self, x):\n        exchange.write = poisoned\n        return {RELU}\n"
-    )
-    patch = pytest.MonkeyPatch()
-    patch.setenv("LOOT", str(tmp_path / "loot"))
-    try:
-        found = impl(measure(folder, tmp_path), "smuggler")
-    finally:
-        patch.undo()
-    assert found.status not in ("ok", "skipped")
-    assert not (tmp_path / "loot").exists()
-
-
 def test_outputs_in_nests_and_changed_inputs_come_back(tmp_path):
     folder = write_sample(tmp_path)
-    reference = (
-        (folder / "example_torchcode.py")
-        .read_text()
-        .replace(
-            "return torch.relu(x @ self.weight)",
-            "y = x @ self.weight\n        return {'a': (y, [y.t(), 3]), 'b': None}",
-        )
-    )
-    (folder / "example_torchcode.py").write_text(reference)
-    (folder / "nested.py").write_text(
-        f"{HEAD}    def forward(self, x):\n        y = x @ self.weight\n        return {{'a': (y, [y.t(), 3]), 'b': None}}\n"
-    )
-    (folder / "four.py").write_text(
-        f"{HEAD}    def forward(self, x):\n        y = x @ self.weight\n        return {{'a': (y, [y.t(), 4]), 'b': None}}\n"
-    )
+    nest = "y = x @ self.weight\n        return {'a': (y, [y.t(), 3]), 'b': None}"
+    reference = folder / "example_torchcode.py"
+    reference.write_text(reference.read_text().replace(f"return {RELU}", nest))
+    (folder / "nested.py").write_text(f"{HEAD}    def forward(self, x):\n        {nest}\n")
+    (folder / "four.py").write_text(f"{HEAD}    def forward(self, x):\n        {nest.replace('3', '4')}\n")
     run = measure(folder, tmp_path)
     assert (impl(run, "nested").status, impl(run, "four").status) == ("ok", "mismatch")
 
