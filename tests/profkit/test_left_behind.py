@@ -94,16 +94,8 @@ def test_nothing_outlives_its_parent_or_its_warden(tmp_path, victim):
 def test_a_warden_whose_parent_is_gone_begins_nothing(tmp_path):
     warden = Path(process.__file__).with_name("warden.py")
     mark = tmp_path / "ran"
-    argv = [
-        sys.executable,
-        "-I",
-        "-S",
-        str(warden),
-        str(os.getpid() + 1),
-        sys.executable,
-        "-c",
-        f"open({str(mark)!r}, 'w')",
-    ]
+    child = [sys.executable, "-c", f"open({str(mark)!r}, 'w')"]
+    argv = [sys.executable, "-I", "-S", str(warden), str(os.getpid() + 1), *child]
     assert subprocess.run(argv, check=False).returncode == 127
     assert not mark.exists()
 
@@ -170,8 +162,8 @@ def test_a_full_cache_is_replaced_with_a_caveat(tmp_path, monkeypatch):
     assert "no room" in cache.caveats()[0].what
 
 
-def said(argv, tmp_path, **options):
-    found = subprocess.run([*CLI, *argv], stderr=subprocess.PIPE, text=True, check=False, **options)
+def said(argv, **options):
+    found = subprocess.run(argv, stderr=subprocess.PIPE, text=True, check=False, **options)
     assert "Traceback" not in found.stderr
     return found.returncode, found.stderr
 
@@ -180,7 +172,7 @@ def said(argv, tmp_path, **options):
 def test_no_room_on_stdout_is_one_line_and_exit_2(tmp_path):
     for argv in (["--help"], ["list", str(tmp_path)]):
         with open("/dev/full", "w") as full:
-            code, words = said(argv, tmp_path, stdout=full)
+            code, words = said([*CLI, *argv], stdout=full)
         assert code == 2
         assert "No space left" in words
 
@@ -189,18 +181,9 @@ def test_a_working_directory_that_is_gone_is_one_line(tmp_path):
     gone = tmp_path / "gone"
     code = "import os, sys; os.rmdir(os.getcwd()); os.execv(sys.argv[1], sys.argv[1:])"
     gone.mkdir()
-    root = str(Path(__file__).parents[2])
-    found = subprocess.run(
-        [sys.executable, "-c", code, *CLI, "import", "x.csv"],
-        cwd=gone,
-        env={**os.environ, "PYTHONPATH": root},
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    assert found.returncode == 2
-    assert "Traceback" not in found.stderr
-    assert "error: " in found.stderr
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    found, words = said([sys.executable, "-c", code, *CLI, "import", "x.csv"], cwd=gone, env=environment)
+    assert (found, "error: " in words) == (2, True)
 
 
 def test_a_bug_is_never_exit_1(monkeypatch, capsys):

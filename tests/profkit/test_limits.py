@@ -56,7 +56,7 @@ def test_a_greedy_candidate_is_named_and_the_rest_goes_on(tmp_path, trust):
 
 
 @pytest.mark.parametrize("trust", [False, True], ids=["own process", "one process"])
-def test_a_crash_is_told_when_it_happens_and_a_hang_after_its_limit(tmp_path, trust):
+def test_a_crash_is_told_when_it_happens_and_a_hang_after_its_limit(tmp_path, monkeypatch, trust):
     """The crash is told while the other one still hangs."""
     mark = f"93{os.getpid()}.5"
     stamp = "open(os.environ['PROFKIT_STAMP'] + type(self).__module__[-5:], 'w').write(repr(time.time()))"
@@ -66,29 +66,13 @@ def test_a_crash_is_told_when_it_happens_and_a_hang_after_its_limit(tmp_path, tr
         f"{HEAD}        {stamp}; subprocess.Popen(['sleep', '{mark}'], start_new_session=True)\n        time.sleep(600)\n"
     )
     heard: dict[str, float] = {}
-
-    def progress(text: str) -> None:
-        heard.setdefault(text, time.time())
-
-    patch = pytest.MonkeyPatch()
     # Where a candidate may write.
     builds = cache.builds()
     builds.mkdir(parents=True, exist_ok=True)
-    patch.setenv("PROFKIT_STAMP", str(builds / f"stamp{os.getpid()}"))
-    try:
-        run = profile(
-            folder,
-            device="cpu",
-            budget=0.2,
-            trials=1,
-            timeout=0.01,
-            trust=trust,
-            runs=tmp_path / "runs",
-            progress=progress,
-        )
-    finally:
-        patch.undo()
-    died, hung = (float((builds / f"stamp{os.getpid()}{name}").read_text()) for name in ("crash", "_hang"))
+    monkeypatch.setenv("PROFKIT_STAMP", str(builds / "stamp"))
+    options = {"device": "cpu", "budget": 0.2, "trials": 1, "timeout": 0.01, "trust": trust}
+    run = profile(folder, runs=tmp_path / "runs", progress=lambda text: heard.setdefault(text, time.time()), **options)
+    died, hung = (float((builds / f"stamp{name}").read_text()) for name in ("crash", "_hang"))
     crash = next(moment for text, moment in heard.items() if text.startswith("crash: killed by SIGSEGV"))
     hang = next(moment for text, moment in heard.items() if text.startswith("hang: its "))
     assert died <= crash < hang

@@ -29,24 +29,25 @@ def get_more_inputs():
 CANDIDATE = "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.reshape(4, 8) + x.reshape(4, 8)\n"
 
 
-def statuses(tmp_path, more):
+def run_of(tmp_path, monkeypatch, files, **options):
+    """A run of a sample with these files."""
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "IMORE"
     folder.mkdir()
-    (folder / "reference.py").write_text(REFERENCE.format(more=more))
-    (folder / "candidate.py").write_text(CANDIDATE)
-    run = profile(folder, device="cpu", runs=tmp_path / "runs", budget=0.05, trials=1)
-    return {impl.name: (impl.status, impl.reason) for impl in run.manifest.impls}
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    wanted = {"device": "cpu", "counters": "off", "budget": 0.05, "trials": 1, "processes": 1}
+    return profile(folder, runs=tmp_path / "runs", **wanted, **options)
 
 
 @pytest.mark.parametrize(
     ("more", "words"), [("raise ValueError('no more')", "ValueError: no more"), ("return [[torch.randn(33)]]", "33")]
 )
 def test_other_inputs_that_raise_or_that_the_reference_fails_on(tmp_path, monkeypatch, more, words):
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
-    found = statuses(tmp_path, more)
-    assert found["reference"][0] == "error"
-    assert words in found["reference"][1]
-    assert found["candidate"][0] == "skipped"
+    run = run_of(tmp_path, monkeypatch, {"reference": REFERENCE.format(more=more), "candidate": CANDIDATE})
+    assert run.manifest.reference.status == "error"
+    assert words in run.manifest.reference.reason
+    assert [impl.status for impl in run.manifest.candidates] == ["skipped"]
 
 
 TASK = """
@@ -72,20 +73,12 @@ TIRED = "        self.calls += len(x) == 200\n        return x * 0 + 1 if self.c
 
 @pytest.mark.slow
 def test_every_shape_is_timed_and_compared(tmp_path, monkeypatch):
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
-    folder = tmp_path / "ISHAPES"
-    folder.mkdir()
-    for name, text in {"reference": TASK, "sound": HEAD + SOUND, "tired": HEAD + TIRED}.items():
-        (folder / f"{name}.py").write_text(text)
-    options = {"device": "cpu", "counters": "off", "budget": 0.05, "trials": 1, "processes": 1}
-    run = profile(folder, runs=tmp_path / "runs", shapes="all", **options)
+    files = {"reference": TASK, "sound": HEAD + SOUND, "tired": HEAD + TIRED}
+    run = run_of(tmp_path, monkeypatch, files, shapes="all")
     by_name = {impl.name: impl.status for impl in run.manifest.impls}
     assert by_name == {"reference": "ok", "sound": "ok", "tired": "stops-computing"}
-    assert [one.inputs for one in run.shapes] == [
-        ("float32 [64, 48]",),
-        ("float32 [3, 48]",),
-        ("float32 [200, 48]",),
-    ]
+    shapes = ["float32 [64, 48]", "float32 [3, 48]", "float32 [200, 48]"]
+    assert [one.inputs for one in run.shapes] == [(one,) for one in shapes]
     assert all(one.ratios.keys() == {"sound"} for one in run.shapes)
     metrics = document(run)
     assert metrics["shapes"]["geometric_mean"]["sound"]["value"] > 0
@@ -93,23 +86,13 @@ def test_every_shape_is_timed_and_compared(tmp_path, monkeypatch):
     with speaking("zh"):
         table = shapes_table(run)
     assert table.head == ["输入", "sound"]
-    assert [row[0] for row in table.rows] == [
-        "float32 [64, 48]",
-        "float32 [3, 48]",
-        "float32 [200, 48]",
-        "几何平均",
-    ]
+    assert [row[0] for row in table.rows] == [*shapes, "几何平均"]
     assert "geometric mean" in summary(run)
 
 
 @pytest.mark.slow
 def test_one_shape_alone_has_no_table(tmp_path, monkeypatch):
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
-    folder = tmp_path / "ISHAPES"
-    folder.mkdir()
-    (folder / "reference.py").write_text(TASK)
-    (folder / "sound.py").write_text(HEAD + SOUND)
-    run = profile(folder, device="cpu", counters="off", budget=0.02, trials=1, processes=1, runs=tmp_path / "runs")
+    run = run_of(tmp_path, monkeypatch, {"reference": TASK, "sound": HEAD + SOUND})
     assert run.shapes == []
     assert "shapes" not in document(run)
     assert shapes_table(run).rows == []
