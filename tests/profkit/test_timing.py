@@ -121,20 +121,8 @@ def test_cupti_records_again_until_the_median_is_known(monkeypatch):
     ("quotient", "rounds"), [(1.5, timing.DECIDING), (0.6, timing.DECIDING), (1.1, timing.MIN_ROUNDS)]
 )
 def test_what_is_far_apart_in_every_round_needs_fewer(quotient, rounds):
-    class Given:
-        method, note, l2, flush_bytes = "wall", "", "warm", 0
-
-        def warm_up(self, call):
-            return 1
-
-        def sample(self, call):
-            return call(), 0.0, True
-
-        def state(self):
-            return {}
-
     calls = {"reference": lambda: 1e-3 * quotient, "mine": lambda: 1e-3}
     enough = functools.partial(timing.apart, reference="reference", by=0.2)
-    found = timing.measure(calls, Given(), timing.Plan(60.0, 0.0, enough=enough))
+    found = timing.measure(calls, FakeClock(), timing.Plan(60.0, 0.0, enough=enough))
     assert found.rounds == rounds
     assert not timing.apart([], "reference", 0.2)
