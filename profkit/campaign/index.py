@@ -23,6 +23,7 @@ from collectors.caveat import Caveat
 from profkit.contests.json_files import number
 from profkit.errors import ProfkitError
 from profkit.launch import cache
+from profkit.report.messages import in_chinese
 from profkit.rundir.files import write_atomic
 from profkit.rundir.manifest import Impl, Manifest, read_manifest
 
@@ -271,7 +272,7 @@ def _rows(path: str, manifest: Manifest, metrics: _Metrics) -> Iterator[tuple[Ro
             source=_source(manifest, impl),
             word=said.word,
             line=line,
-            line_zh=said.text("zh") if line else "",
+            line_zh=said.text("zh", in_chinese) if line else "",
             wins=int(said.wins),
             caveats=tuple(one.what for one in caveats if one.about in ("", name)),
             **figured,

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from profkit.campaign.index import Index
 from profkit.contests.door import measure
 from profkit.contests.kernelbench import pairs
 from profkit.contests.sources import pair
 from profkit.record.request import Request
-from profkit.report.messages import in_each
+from profkit.report.derived import write
+from profkit.report.messages import in_chinese, in_each
 from profkit.report.page.run import page
 from profkit.report.writers.markdown import report
 from profkit.study.study import open_study
@@ -86,7 +88,10 @@ def test_half_where_the_reference_takes_tf32_spoils_a_win_and_says_what_the_task
     assert said in verdict.text()
     assert said in report(run)
     assert said in pairs.own(run, impl)["line"]
-    assert f"以 {used} 计算，而题目为 FP32（参考实现为 TF32）" in verdict.text("zh")
+    chinese = f"以 {used} 计算，而题目为 FP32（参考实现为 TF32）"
+    assert chinese in verdict.text("zh", in_chinese)
+    write(run)
+    assert chinese in next(row.line_zh for row in Index(tmp_path).rows() if row.impl == impl.name)
     assert f"精度：题目为 FP32（参考实现为 TF32），{impl.name} 以 {used} 计算" in in_each(lambda: page(run))[1]
     assert pairs.own(run, impl)["reduced_precision"]["reference"] == "TF32"
     for allowed, wins in (["tf32"], False), (["tf32", used.lower()], True):
