@@ -67,7 +67,7 @@ class Measure:
         first = msgspec.structs.replace(made, budget=wanted.budget / many)
         if sparing and "target" not in wanted.given:
             first.target, first.clear = max(first.target, TARGET), 2 * SPREAD[session.device]
-        spread = SPREAD[session.device] if sparing else 0.0
+        spread = SPREAD[session.device] if sparing or many == 1 else 0.0
         outcome = _start(session, first, self.name, spread)
         took = session.spent = _took(outcome) - max(
             (impl.build_seconds or 0.0 for impl in run.manifest.impls), default=0.0
@@ -77,15 +77,15 @@ class Measure:
             rows = max(0, activities.read_bytes().count(b"\n") - 1)
             run.manifest.captures.append(Capture(CUPTI, "cupti", "times", sha256=sha256(activities), rows=rows))
         _leave_out_wrong(run)
-        if many > 1 and outcome.finished:
+        run.manifest.timing.spread = spread
+        if outcome.finished:
             # The heaviest load counts for all of them: under it no other makes the word clear.
             known, busy = sparing and _settled(session), run.manifest.timing.load
-            if known or (sparing and (busy or took > PATIENCE * wanted.budget)):
-                run.manifest.timing.spread = spread
+            if many == 1 or known or (sparing and (busy or took > PATIENCE * wanted.budget)):
                 slow = "the machine is busy" if busy else f"checking and timing took {took:.0f} s in it"
-                why = "they decided the verdict" if known else slow
+                why = "they decided the verdict" if known else "no more were asked for" if many == 1 else slow
                 how = f"{why}; the interval allows for {spread:.0%} between processes"
-                run.manifest.caveats.append(_one_process(how, many))
+                run.manifest.caveats.append(_one_process(how, max(many, LEAST)))
             else:
                 _again(session, many, first.target, sparing=sparing)
                 session.answer(run)

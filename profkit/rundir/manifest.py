@@ -213,7 +213,7 @@ class Window(msgspec.Struct, frozen=True):
 class Timing(msgspec.Struct):
     """Method of the times in timings.csv; `notes` by method; `offset` [s] of event pairs.
 
-    `processes` of every implementation; `spread`: the relative half-width assumed of another process where one was enough, else 0.
+    `processes` of every implementation; `spread`: by how much, relative, another process is taken to differ where one or two had to be enough.
     """
 
     method: str = ""

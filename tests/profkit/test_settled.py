@@ -71,6 +71,19 @@ def test_what_another_process_may_differ_by_is_in_the_interval_and_in_that_of_th
     assert (timed.high / timed.median, timed.median / timed.low) > (1.04, 1.04)
 
 
+@pytest.mark.parametrize(("processes", "share", "high"), [(1, 0.0, 1.04), (1, 0.4, 1.1), (2, 0.4, 1.07), (2, 0.0, 1.0)])
+def test_gaps_between_kernels_are_taken_to_differ_from_process_to_process(processes, share, high):
+    rows = table(1.5, noise=0.0001)
+    rows = check(
+        rows.assign(busy=rows["seconds"].astype(float) * (1 - share), process=rows["round"].astype(int) % processes)
+    )
+    found = speedups(choose(rows), "reference", spread=0.04)["mine"]
+    assert found.processes == processes
+    assert found.high / found.value == pytest.approx(high, abs=0.003)
+    without = speedups(choose(rows), "reference")["mine"]
+    assert without.high / without.value == pytest.approx(1.0, abs=0.003)
+
+
 def test_several_processes_say_themselves_what_they_differ_by():
     one, other = np.full(24, 1.5), np.full(24, 1.0)
     arguments = one, other, np.arange(24), None, np.repeat([0, 1, 2], 8)
@@ -153,7 +166,8 @@ def planned(tmp_path, campaign):
         ("id/piece", {}, (1, measure.TARGET, measure.SPREAD["cpu"], ["one-process"])),
         ("id/piece", {"target": 0.002}, (1, 0.002, measure.SPREAD["cpu"], ["one-process"])),
         ("id/piece", {"processes": 3}, (3, 0.005, 0.0, [])),
-        ("id/piece", {"budget": 1.0}, (1, 0.005, 0.0, [])),
+        ("id/piece", {"budget": 1.0}, (1, 0.005, measure.SPREAD["cpu"], ["one-process"])),
+        ("id/piece", {"processes": 1}, (1, 0.005, measure.SPREAD["cpu"], ["one-process"])),
         ("", {}, (1, measure.TARGET, measure.SPREAD["cpu"], ["one-process"])),
     ],
 )
@@ -174,7 +188,7 @@ def test_no_more_processes_are_asked_than_it_takes_unless_it_is_told_how_many(
 )
 def test_what_two_processes_tell_no_third_is_asked(tmp_path, monkeypatch, campaign, quotient, noise, started):
     count, target, spread, codes = _asked(monkeypatch, tmp_path, campaign, quotient, noise)
-    assert (count, spread, codes) == (started, 0.0, [])
+    assert (count, spread, codes) == (started, measure.SPREAD["cpu"], [])
     assert target == measure.TARGET
     tables = pd.read_csv(next(tmp_path.glob("runs/*/*/timings.csv")))
     assert tables["process"].nunique() == started
