@@ -18,22 +18,19 @@ _ELAPSED = "avg.pct_of_peak_sustained_elapsed"
 _LABELS = {
     "Duration": "gpu__time_duration.sum",
     "DRAM Frequency": "dram__cycles_elapsed.avg.per_second",
+    "Memory Frequency": "dram__cycles_elapsed.avg.per_second",
     "SOL Memory": f"gpu__compute_memory_throughput.{_ELAPSED}",
     "SM Frequency": "gpc__cycles_elapsed.avg.per_second",
-    "Elapsed Cycles": "gpc__cycles_elapsed.max",
-    "SM Active Cycles": "sm__cycles_active.avg",
     "Compute (SM) Throughput": f"sm__throughput.{_ELAPSED}",
     "Compute (SM) [%]": f"sm__throughput.{_ELAPSED}",
     "SOL SM": f"sm__throughput.{_ELAPSED}",
+    "SM [%]": f"sm__throughput.{_ELAPSED}",
     "Memory [%]": f"gpu__compute_memory_throughput.{_ELAPSED}",
     "DRAM Throughput": f"gpu__dram_throughput.{_ELAPSED}",
     "SOL DRAM": f"gpu__dram_throughput.{_ELAPSED}",
     "SOL FB": f"gpu__dram_throughput.{_ELAPSED}",
-    "L1/TEX Cache Throughput": "l1tex__throughput.avg.pct_of_peak_sustained_active",
-    "SOL L1/TEX Cache": "l1tex__throughput.avg.pct_of_peak_sustained_active",
-    "L2 Cache Throughput": f"lts__throughput.{_ELAPSED}",
-    "SOL L2 Cache": f"lts__throughput.{_ELAPSED}",
     "L1/TEX Hit Rate": "l1tex__t_sector_hit_rate.pct",
+    "L1 Hit Rate": "l1tex__t_sector_hit_rate.pct",
     "L2 Hit Rate": "lts__t_sector_hit_rate.pct",
     "Issued Warp Per Scheduler": "smsp__issue_active.avg.per_cycle_active",
     "Active Warps Per Scheduler": "smsp__warps_active.avg.per_cycle_active",
@@ -57,7 +54,7 @@ _LABELS = {
     "Theoretical Occupancy": "sm__maximum_warps_per_active_cycle_pct",
     "Achieved Occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
 }
-"""Labels of all years: section files and reports of ncu 2020 to 2025."""
+"""Labels of all years: section files and reports of ncu 2019 to 2025."""
 
 _ROUNDED = (
     "the details page rounds to two decimals of a scaled unit",

@@ -276,7 +276,10 @@ def test_labels_of_the_details_page(tmp_path):
     who = ["0", "7", "a.out", "127.0.0.1", "k", "2022-Nov-21 15:45:04", "1", "7"]
     values = [
         ("GPU Speed Of Light Throughput", "Memory Throughput", "%", "25.77"),
+        ("GPU Speed Of Light", "SM [%]", "%", "68.36"),
+        ("GPU Speed Of Light", "Memory Frequency", "cycle/nsecond", "5.01"),
         ("GPU Speed Of Light Throughput", "Duration", "second", "2.50"),
+        ("Memory Workload Analysis", "L1 Hit Rate", "%", "87.50"),
         ("Memory Workload Analysis", "Memory Throughput", "Gbyte/second", "367.14"),
         ("Launch Statistics", "Static Shared Memory Per Block", "byte/block", "48"),
         ("Launch Statistics", "Dynamic Shared Memory Per Block", "Kbyte/block", "1.02"),
@@ -289,6 +292,9 @@ def test_labels_of_the_details_page(tmp_path):
     path = put(tmp_path, ("\n".join(lines) + "\n").encode())
     frame = read(path)
     assert frame["memory_throughput"].tolist() == pytest.approx([0.2577])
+    assert frame["compute_throughput"].tolist() == pytest.approx([0.6836])
+    assert frame["dram_clock"].tolist() == pytest.approx([5.01e9])
+    assert frame["l1_hit_rate"].tolist() == pytest.approx([0.875])
     assert frame["dram_bytes"].tolist() == pytest.approx([2.5 * 367.14e9])
     assert frame["shared_memory"].tolist() == pytest.approx([1068.0])
     assert frame["occupancy"].tolist() == pytest.approx([0.8059])
