@@ -194,6 +194,14 @@ def test_no_advice_against_what_was_counted(share, values, variant):
         assert "10% less time" in one.words()[2]
 
 
+@pytest.mark.parametrize("told", [{"compute_throughput": 0.81}, {"memory_throughput": 0.62}])
+def test_few_warps_are_no_finding_where_ncu_tells_a_busy_unit(told):
+    known = {"occupancy": 0.33, "occupancy_limit": 0.33, "dram_fraction": 0.1, "waves": 20.0, "registers": 128.0}
+    for more, found in (({}, True), (told, False)):
+        subject = Subject("cuda", "k", 1e-3, known | more, {"dram": 1e-4}, {"dram": 4e12})
+        assert ("low-occupancy" in {f.rule for f in examine([subject], {"cuda": 1e-3})}) is found
+
+
 @pytest.mark.parametrize("text", [{}, {"compiled": "yes"}])
 def test_what_is_compiled_is_not_told_to_compile(text):
     known = {"kernels": 24.0, "counted_time": 40e-6, "lower_bound_time": 1e-8, "lower_bound_ratio": 50.0}
