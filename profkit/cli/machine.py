@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
-from analyzers.records import number
 from profkit.cli import options as shared
 from profkit.cli.terminal import show
 from profkit.errors import ProfkitError
@@ -28,12 +27,6 @@ if TYPE_CHECKING:
 
 DOCTOR = "profkit-doctor/1"
 _MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "red")}
-_CAUSES = ("launch", "flush", "l2", "pace", "events", "rest")
-_NOTE = """gap: against CUPTI with a cold cache. launch: the queue was empty. flush: what emptying the cache left
-dirty. l2: a warm cache. pace: the kernels themselves ran at another speed. events: between time stamps and kernels, and
-between calls. rest: unexplained."""
-_CPU_NOTE = """gap: against profkit's clock with a cold cache, whose own calls differ by {noise} us (quartiles). l2: a warm cache, where it
-saves more than that. rest: unexplained."""
 _ABLE = {"cpu": "CPU", "events": "CUDA events", "counters": "hardware counters"}
 
 
@@ -133,43 +126,30 @@ def _table(found: Measured) -> str:
 @click.option(
     "--part", default="", metavar="NAME", help="Of a sample: reference, or a candidate (the first that runs)."
 )
+@shared.output("The clocks as a figure (.png, .svg or .pdf).")
 @shared.json_
-def timers_(target: str, part: str, as_json: bool) -> int:
+@shared.force
+def timers_(target: str, part: str, output: Path | None, as_json: bool, force: bool) -> int:
     """Time one call by every clock of the field, and attribute their differences.
 
     \b
     profkit timers S1/ICVXKH                       its first candidate that runs here
-    profkit timers S1/ICVXKH --part reference
+    profkit timers S1/ICVXKH --part reference -o timers.png
     profkit timers kernels.py:softmax --json       softmax(*get_inputs())
 
     Each clock's difference from CUPTI (on a CPU, from profkit's own) is taken apart by switching one cause at a time. The code runs in one process
     without isolation, as with --trust. A CPU has two of the clocks, the others need an NVIDIA GPU.
     """
-    from profkit.record import timers  # pandas stays out of start-up
+    from profkit.record import timers  # pandas and matplotlib stay out of start-up
+    from profkit.report.timers import clocks, figure
+    from roofline.figure.plot import save
 
+    if output is not None:
+        shared.vacant(output, force, *shared.FIGURES)
     document = timers.measure([target], part, lambda what: click.echo(f"  {what}", err=True))
-    click.echo(json.dumps(document, ensure_ascii=False) if as_json else clocks(document))
+    if output is not None:
+        save(figure(document), output)
+    click.echo(json.dumps(document, ensure_ascii=False) if as_json else output or clocks(document))
     if document["kernels"][0]["error"]:
         raise ProfkitError(document["kernels"][0]["error"], fix="does the code run by itself?")
     return 0
-
-
-def clocks(document: Mapping[str, Any]) -> str:
-    """What the clocks said of each kernel: a table in microseconds, and what its columns mean."""
-    known = [f"{one} {document['versions'][one]}" for one in ("torch", "triton") if one in document["versions"]]
-    lines = [", ".join([document["device"].get("name", ""), *known])]
-    for kernel in document["kernels"]:
-        rows = kernel["rows"]
-        causes = [one for one in _CAUSES if any(abs(number(row, one)) > 0 for row in rows)]
-        heads = {"time": "us", **{one: one for one in ("gap", *causes)}}
-        columns = [Column(name, [row[name] for row in rows]) for name in ("clock", "cache")]
-        columns += [Column(head, [_us(row, name) for row in rows]) for name, head in heads.items()]
-        lines += ["", kernel["name"], terminal_table(Table.of(columns)).rstrip()]
-        lines += [f"{row['clock']}, {row['cache']}: {row['error']}" for row in rows if row["error"]]
-    noise = _us((document["kernels"][0]["rows"] or [{}])[0], "noise")
-    return "\n".join([*lines, "", _NOTE if noise == units.MISSING else _CPU_NOTE.format(noise=noise)])
-
-
-def _us(row: Mapping[str, Any], name: str) -> str:
-    seconds = number(row, name)
-    return units.MISSING if math.isnan(seconds) else f"{round(seconds * 1e6, 2) + 0.0:.2f}"

@@ -1,19 +1,22 @@
-"""The waterfall down to the lower bound, as bars."""
+"""Bar figures: a waterfall down to the lower bound, and stacks on a shared base."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from roofline.figure.plot import settings
-from roofline.figure.sheet import WIDTH, Sheet, fit, new_figure, wrap
-from roofline.figure.style import theme
+from roofline.figure.sheet import WIDTH, Sheet, fit, measure, new_figure, wrap
+from roofline.figure.style import Theme, theme
 
 NAMES, AMOUNTS = 3.1, 1.3
 """Room [inch] left of the bars of a waterfall for names, and right of them for amounts."""
-NAME, NOTE, AMOUNT, TITLE, SUBTITLE = 8.8, 7.8, 8.6, 12.5, 9.0
+NAME, NOTE, AMOUNT, TITLE, SUBTITLE, TEXT = 8.8, 7.8, 8.6, 12.5, 9.0, 8.5
 HATCHES = {"lower_bound": "", "work": "", "excess": "///", "kernels": "|||", "gaps": "xxx"}
 """Kinds are told apart without their colour, too."""
+LONGEST = 5.0
+"""Times the shared part that a stack is drawn long."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +41,36 @@ class Steps:
     theme: str = "light"
 
 
+@dataclass(frozen=True)
+class Stacks:
+    """Bars of stacked parts.
+
+    `rows`: label, parts by name (dashed where it lacks them), amount in words; no amount, no bar. `shared`: name and size of what all share, in the unit of the parts.
+    """
+
+    rows: Sequence[tuple[str, Mapping[str, float], str]]
+    shared: tuple[str, float]
+    names: Sequence[str]
+    title: str
+    subtitle: str
+
+
+def _page(look: Theme, height: float, title: str, subtitle: Sequence[str], size: float) -> Sheet:
+    """A page [inch] with its head."""
+    sheet = new_figure(look, height)
+    sheet.text(0.2, 0.14, fit(title, TITLE, WIDTH - 0.4, "bold"), TITLE, weight="bold")
+    for row, line in enumerate(subtitle):
+        sheet.text(0.2, 0.42 + 0.17 * row, line, size, color=look.muted)
+    return sheet
+
+
 def draw_steps(scene: Steps) -> Any:
     """The matplotlib Figure, 8 inches wide; raises RooflineError for an unknown theme."""
     with settings():
         look, row = theme(scene.theme), 0.38
         subtitle = wrap(scene.subtitle, SUBTITLE, WIDTH - 0.4)
         top, rows = 0.78 + 0.17 * max(0, len(subtitle) - 1), max(1, len(scene.steps))
-        sheet = new_figure(look, top + row * rows + 0.14)
-        sheet.text(0.2, 0.14, fit(scene.title, TITLE, WIDTH - 0.4, "bold"), TITLE, weight="bold")
-        for at, line in enumerate(subtitle):
-            sheet.text(0.2, 0.42 + 0.17 * at, line, SUBTITLE, color=look.muted)
+        sheet = _page(look, top + row * rows + 0.14, scene.title, subtitle, SUBTITLE)
         longest = max((one.end for one in scene.steps), default=1.0) or 1.0
         axes = sheet.rows(NAMES, top, AMOUNTS, rows, row, longest)
         for at, one in enumerate(scene.steps):
@@ -68,3 +91,36 @@ def _texts(sheet: Sheet, one: Step, middle: float, *, whole: bool) -> None:
     if one.note:
         sheet.text(right, middle + 0.085, fit(one.note, NOTE, NAMES - 0.3), NOTE, color=sheet.look.muted, **style)
     sheet.text(WIDTH - AMOUNTS + 0.1, middle, one.amount, AMOUNT, va="center")
+
+
+def draw_stacks(scene: Stacks) -> Any:
+    """The matplotlib Figure, 8 inches wide."""
+    with settings():
+        look, row, top, names, amounts = theme("light"), 0.3, 1.0, 2.5, 1.75
+        subtitle = [fit(scene.subtitle, TEXT, WIDTH - 0.4)]
+        sheet = _page(look, top + row * len(scene.rows) + 0.16, scene.title, subtitle, TEXT)
+        (shared, size), left = scene.shared, 0.2
+        paint = {shared: look.reference, **dict(zip(scene.names, look.series, strict=False))}
+        for name, colour in paint.items():
+            key = f"\N{BLACK SQUARE} {name}"
+            sheet.text(left, 0.68, key, TEXT, color=colour)
+            left += measure(key, TEXT)[0] + 0.22
+        longest = max(size + sum(one for one in parts.values() if one > 0) for _, parts, _ in scene.rows)
+        axes = sheet.rows(names, top, amounts, len(scene.rows), row, min(longest * 1.02, LONGEST * size))
+        for at, (label, parts, amount) in enumerate(scene.rows):
+            _stack(axes, at, size, {shared: 0.0, **parts} if amount else {}, paint)
+            middle = top + row * (at + 0.5)
+            sheet.text(names - 0.12, middle, fit(label, TEXT, names - 0.3), TEXT, ha="right", va="center")
+            sheet.text(WIDTH - amounts + 0.1, middle, fit(amount or "-", TEXT, amounts - 0.2), TEXT, va="center")
+        axes.plot([size] * 2, [-0.5, len(scene.rows) - 0.5], color=look.text, linewidth=0.9, zorder=4)
+        return sheet.figure
+
+
+def _stack(axes: Any, row: int, size: float, parts: Mapping[str, float], paint: Mapping[str, str]) -> None:
+    """Draw the shared part, then added parts, then what is missing, dashed."""
+    less, at = -sum(one for one in parts.values() if one < 0), 0.0
+    for place, (name, part) in enumerate(sorted(parts.items(), key=lambda one: one[1] < 0)):
+        width = abs(part) if place else max(0.0, size - less)
+        how = {"fill": False, "linestyle": "--"} if part < 0 else {"color": paint[name]}
+        axes.barh(row, width, 0.6, left=at, edgecolor=paint[name] if part < 0 else "none", **how)
+        at += width

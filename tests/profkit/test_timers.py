@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from profkit.cli.group import cli
-from profkit.cli.machine import clocks
 from profkit.launch import process
 from profkit.record import timers as court
+from profkit.report.timers import clocks, figure
 
 torch = pytest.importorskip("torch")
 
@@ -138,6 +138,7 @@ def test_on_a_cpu_the_two_clocks_there_are(tmp_path, monkeypatch):
         ("torch.utils.benchmark", "warm"),
     }
     assert "CUPTI" not in clocks(found)
+    assert figure(found).get_size_inches()[0] == 8
 
 
 def test_what_does_not_run_is_said_with_its_place(tmp_path):
