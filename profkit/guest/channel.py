@@ -10,8 +10,10 @@ from typing import Any
 
 import msgspec
 
-_LONGEST = 1 << 20
-"""Bytes above what the kernel takes as one message; tensors and long tables go by file."""
+_PIECE = 1 << 16
+"""Bytes of a packet, below what every kernel takes; b"+" before them says that more follow, b"." that these are the last."""
+_LONGEST = 64 << 20
+"""Bytes of the longest message: what a compiler says; tensors and long tables go by file."""
 
 
 class EndedError(Exception):
@@ -29,26 +31,40 @@ class Channel:
         self._socket = socket.socket(fileno=descriptor)
         # Subprocesses of a candidate must not keep the socket open.
         self._socket.set_inheritable(False)
+        self._begun = bytearray()
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Raises EndedError."""
         try:
             self._socket.settimeout(None)
-            self._socket.send(msgspec.json.encode(dict(message)))
+            data = msgspec.json.encode(dict(message))
+            for at in range(0, len(data), _PIECE):
+                self._socket.send((b"+" if at + _PIECE < len(data) else b".") + data[at : at + _PIECE])
         except OSError as error:
             raise EndedError(str(error)) from error
 
     def receive(self, limit: float | None = None) -> dict[str, Any]:
         """The next message. Raises OverdueError after `limit` seconds, EndedError without one."""
+        end, more = time.monotonic() + (limit or 0.0), True
+        while more:
+            left = None if limit is None else end - time.monotonic()
+            if self._begun and left is not None and left <= 0:
+                raise OverdueError
+            packet = self._packet(left)
+            self._begun += packet[1:]
+            more = packet[:1] == b"+"
+            if len(self._begun) > _LONGEST:
+                raise EndedError("a message without an end")
+        data, self._begun = self._begun, bytearray()
         try:
-            return msgspec.json.decode(self._message(limit), type=dict[str, Any])
+            return msgspec.json.decode(data, type=dict[str, Any])
         except msgspec.DecodeError as error:
             raise EndedError(f"not a message: {error}") from error
 
-    def _message(self, limit: float | None) -> bytes:
+    def _packet(self, limit: float | None) -> bytes:
         self._socket.settimeout(None if limit is None else max(limit, 1e-3))
         try:
-            data = self._socket.recv(_LONGEST)
+            data = self._socket.recv(_PIECE + 1)
         except TimeoutError as error:
             raise OverdueError from error
         except OSError as error:
@@ -62,7 +78,7 @@ class Channel:
         end = time.monotonic() + limit
         with contextlib.suppress(EndedError, OverdueError):
             while (left := end - time.monotonic()) > 0:
-                self._message(left)
+                self._packet(left)
 
     def close(self) -> None:
         self._socket.close()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import socket
+import threading
 from types import SimpleNamespace
 
 import pytest
 
 torch = pytest.importorskip("torch")
 from profkit.guest.candidate import Guest  # noqa: E402
+from profkit.guest.channel import Channel  # noqa: E402
 from profkit.guest.clocks.cupti import CuptiError  # noqa: E402
 from profkit.guest.subject import Data  # noqa: E402
 from profkit.guest.tensors import exchange  # noqa: E402
@@ -41,17 +42,18 @@ class Line:
     """A remote and the candidate's end of its line."""
 
     def __init__(self, name, folder, events, **limits):
-        mine, self.socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.channel = Channel(theirs.detach())
         self.job = Job("judge", "I", [], channels={name: mine.detach()}, exchange=str(folder), limits=limits)
         self.remote = Remote(Subject(name, "candidate", "x.py"), self.job, torch.device("cpu"), events)
 
     def say(self, *answers):
         for answer in answers:
-            self.socket.send(json.dumps(answer).encode())
+            self.channel.send(answer)
 
     def heard(self):
         """The next request of the judge."""
-        return json.loads(self.socket.recv(1 << 16))
+        return self.channel.receive(1.0)
 
 
 @pytest.fixture
@@ -78,6 +80,14 @@ def test_an_answer_that_is_none_is_laid_at_its_own_door(tmp_path, answer):
     ((name, data),) = events.of("impl")
     assert (name, data["status"]) == ("odd", "load-error")
     assert "another form" in data["reason"]
+
+
+def test_what_a_compiler_says_at_length_arrives_whole(line):
+    said = "error: " * 100_000
+    sender = threading.Thread(target=line.say, args=({"status": "compile-error", "reason": said},))
+    sender.start()
+    assert line.remote.channel.receive(5.0)["reason"] == said
+    sender.join()
 
 
 def test_a_time_that_is_no_number_is_no_answer(line):
