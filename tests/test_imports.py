@@ -117,7 +117,7 @@ LAZY = _LAZY.split()
 INSIDE: dict[str, int] = {
     "profkit.campaign.site": 1,
     "profkit.cli": 3,
-    "profkit.cli.machine": 1,
+    "profkit.cli.machine": 3,
     "profkit.cli.terminal": 2,
     "profkit.cli.reading": 3,
     "profkit.torch_tools.bench": 4,
