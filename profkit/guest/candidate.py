@@ -37,7 +37,7 @@ def serve(job: Job) -> None:
     channel = Channel(job.channels[job.subjects[0].name])
     try:
         guest = Guest(job)
-        channel.send(guest.answer(guest.load, "load-error"))
+        channel.send({"process": os.getpid(), **guest.answer(guest.load, "load-error")})
         while True:
             question = channel.receive()
             name = str(question.pop("ask"))
@@ -113,7 +113,7 @@ class Guest:
         self._builds = extensions.followed(Path(subject.file), self._job.campaign)
         with self._settings_kept():
             self._loaded = loading.import_file(Path(subject.file), subject.name), lock
-        return {"seconds": time.perf_counter() - began, "process": os.getpid()}
+        return {"seconds": time.perf_counter() - began}
 
     def asked(self, question: str, /, turns: Sequence[dict[str, Any]] = (), **arguments: Any) -> dict[str, Any] | None:
         """The answer to a request, after `turns` to other input sets; afresh: with restored state."""

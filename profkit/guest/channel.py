@@ -45,16 +45,15 @@ class Channel:
 
     def receive(self, limit: float | None = None) -> dict[str, Any]:
         """The next message. Raises OverdueError after `limit` seconds, EndedError without one."""
-        end, more = time.monotonic() + (limit or 0.0), True
-        while more:
-            left = None if limit is None else end - time.monotonic()
-            if self._begun and left is not None and left <= 0:
-                raise OverdueError
-            packet = self._packet(left)
+        end, left = time.monotonic() + (limit or 0.0), limit
+        while (packet := self._packet(left))[:1] == b"+":
             self._begun += packet[1:]
-            more = packet[:1] == b"+"
-            if len(self._begun) > _LONGEST:
+            if len(packet) == 1 or len(self._begun) > _LONGEST:
                 raise EndedError("a message without an end")
+            # A piece that has come is kept for the next call.
+            if left is not None and (left := end - time.monotonic()) <= 0:
+                raise OverdueError
+        self._begun += packet[1:]
         data, self._begun = self._begun, bytearray()
         try:
             return msgspec.json.decode(data, type=dict[str, Any])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,9 @@ from profkit.guest.tensors import exchange, inputs, state, weights
 from profkit.judge.remote import LostCandidateError, Remote, RemoteError
 from profkit.launch.protocol import LIMITS, Events, Job, Subject
 
+_LEAVING, _LOOK = 3.0, 0.05
+"""Seconds for a candidate's process to end, and between two looks."""
+
 
 def draw(count: int) -> list[int]:
     return [secrets.randbits(31) for _ in range(count)]
@@ -30,6 +33,15 @@ def let_go(implementations: Iterable[Implementation]) -> None:
     """End the processes of implementations that are done; they hold device memory."""
     for one in implementations:
         one.let_go()
+
+
+def left_alone(remotes: Sequence[Remote]) -> bool:
+    """Let go of all; whether they have ended, with all that they started, some seconds later."""
+    let_go(remotes)
+    end = time.monotonic() + _LEAVING
+    while (there := any(one.running() for one in remotes)) and time.monotonic() < end:
+        time.sleep(_LOOK)
+    return not there
 
 
 def loaded(remotes: Iterable[Remote], job: Job, events: Events) -> list[tuple[Remote, float]]:
@@ -42,10 +54,10 @@ def loaded(remotes: Iterable[Remote], job: Job, events: Events) -> list[tuple[Re
         try:
             # The answer of one that was ready before is there.
             reply = remote.answer(max(limits["start"], end - time.monotonic()))
-            remote.meet(int(reply.get("process", 0)))
             found.append((remote, _seconds(remote, reply)))
         except RemoteError as error:
             error.report(remote.subject, events, "load-error")
+            remote.let_go()
         except LostCandidateError:
             continue
     return found

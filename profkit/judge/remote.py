@@ -23,7 +23,7 @@ from profkit.guest.tensors import exchange
 from profkit.guest.tensors.compare import tensors
 from profkit.judge.timing.company import Company
 from profkit.launch import waiting
-from profkit.launch.process import FAMILY
+from profkit.launch.process import FAMILY, running
 from profkit.launch.protocol import LIMITS, PATIENT, Events, Job, Subject
 
 _QUIET = 1.0
@@ -128,6 +128,8 @@ class Remote(Implementation):
     def _heard(self, limit: float) -> dict[str, Any]:
         """The next message; its caveats are passed on."""
         reply = self._received(limit)
+        if not self.process and isinstance(process := reply.get("process"), int):
+            self.meet(process)
         self._halt(self.phase != "build")
         caveats, failed = reply.get("caveats", []), reply.get("failed", {})
         if not (isinstance(failed, dict) and isinstance(caveats, list) and all(isinstance(d, dict) for d in caveats)):
@@ -246,6 +248,10 @@ class Remote(Implementation):
             self.gone = True
             self.channel.close()
             exchange.leave(self.process, self._shared)
+
+    def running(self) -> bool:
+        """Whether its process, or what that has started, is still there."""
+        return running(self._above)
 
     def share(self, room: Mapping[str, int]) -> None:
         """Share device memory of so many bytes each way; files take over where that fails."""

@@ -110,8 +110,12 @@ class Session(WeightChecks):
         self._company.leave()
         # On a GPU that others use too nothing that is measured in passing would be a peak.
         beside = self.device.type != "cpu" and (self._job.door or self._job.shared)
-        if not (again or beside or cache.ceilings(facts.device_facts(self.device)).exists()):
+        if again or beside or cache.ceilings(facts.device_facts(self.device)).exists():
+            return
+        if judge.left_alone(self._remotes):
             ceilings.send(self.events, self.device)
+        else:
+            ceilings.missing(self.events, "the process of a candidate does not end")
 
     def _load(self) -> list[Implementation] | None:
         """The candidates that could be built; None when the reference could not."""
@@ -119,7 +123,8 @@ class Session(WeightChecks):
         if job.mode == "judge" and (lacks := walls.caveat()):
             self.events.send("caveat", **lacks)
         subjects = [one for one in job.subjects if one.role != "reference"] if job.mode == "judge" else []
-        remotes = judge.loaded([Remote(one, job, self.device, self.events) for one in subjects], job, self.events)
+        self._remotes = [Remote(one, job, self.device, self.events) for one in subjects]
+        remotes = judge.loaded(self._remotes, job, self.events)
         for remote, _ in remotes:
             remote.company = self._company
         self._company.join()

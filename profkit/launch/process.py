@@ -285,18 +285,19 @@ def kill_session(leader: int, *, grace: float = _GRACE, mark: str = "") -> None:
     for name, pause in (*steps, (signal.SIGKILL, 2.0)):
         family |= _family(leader, mark)
         # The warden goes last: whatever is orphaned until then becomes its child, and is found.
-        alive = [pid for pid in sorted(family, key=lambda pid: pid == leader) if _running(pid)]
+        alive = [pid for pid in sorted(family, key=lambda pid: pid == leader) if running(pid)]
         if not alive:
             return
         for pid in alive:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, name)
         end = time.monotonic() + pause
-        while time.monotonic() < end and any(_running(pid) for pid in family):
+        while time.monotonic() < end and any(running(pid) for pid in family):
             time.sleep(_TICK)
 
 
-def _running(pid: int) -> bool:
+def running(pid: int) -> bool:
+    """Whether it is there and not a zombie."""
     return waiting.state_of(pid) not in ("", psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
@@ -306,7 +307,8 @@ def _family(leader: int, mark: str) -> set[int]:
     for one in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             # A leader that is gone may have left its number to a stranger, who leads another session.
-            marked = mark and one.pid != os.getpid() and one.environ().get(FAMILY) == mark
-            if os.getsid(one.pid) == leader or marked:
+            ours = os.getsid(one.pid) == leader
+            # Only of others: a process that may not be dumped shows its environment to nobody.
+            if ours or (mark and one.pid != os.getpid() and one.environ().get(FAMILY) == mark):
                 found |= {one.pid, *waiting.descendants(one.pid)}
     return found

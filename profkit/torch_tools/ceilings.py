@@ -23,8 +23,12 @@ def send(events: Events, device: torch.device) -> None:
         found = measure.measure_cpu() if device.type == "cpu" else measure.measure_gpu(device.index or 0)[1]
         events.send("ceilings", ceilings=msgspec.to_builtins(found))
     except (RooflineError, RuntimeError, MemoryError) as error:
-        what = "the ceilings of this device could not be measured"
-        events.send("caveat", what=what, how_much=str(error), fix="")
+        missing(events, str(error))
+
+
+def missing(events: Events, why: str) -> None:
+    """Send the caveat that the ceilings are not known."""
+    events.send("caveat", what="the ceilings of this device could not be measured", how_much=why, fix="")
 
 
 def main(kind: str, out: str) -> int:

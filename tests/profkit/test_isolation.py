@@ -151,6 +151,19 @@ def test_nobody_reaches_the_reference_or_the_judge_and_a_sibling_module_still_wo
     assert not (tmp_path / "loot").exists()
 
 
+@pytest.mark.parametrize(("start", "status"), [("", "ok"), ("1 / 0", "load-error")])
+def test_no_ceilings_are_measured_beside_a_candidate_that_does_not_hang_up(tmp_path, start, status):
+    folder = write_sample(tmp_path, "honest")
+    late = f"import os, time\nos._exit = lambda code: time.sleep(60)\n{start}\n"
+    (folder / "late.py").write_text(late + (folder / "honest.py").read_text())
+    run = measure(folder, tmp_path)
+    assert impl(run, "late").status == status
+    told = [one.how_much for one in run.manifest.caveats if "ceilings" in one.what]
+    assert (run.manifest.ceilings, told) == ([], ["the process of a candidate does not end"])
+    (folder / "late.py").unlink()
+    assert measure(folder, tmp_path).manifest.ceilings
+
+
 def test_a_time_that_its_process_shortens_is_bounded_from_outside(tmp_path, monkeypatch):
     # What else runs beside the tests would be an explanation.
     monkeypatch.setattr("profkit.judge.timing.company.Watch.slower", 1.0)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import socket
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
 
 torch = pytest.importorskip("torch")
 from profkit.guest.candidate import Guest  # noqa: E402
-from profkit.guest.channel import Channel  # noqa: E402
+from profkit.guest.channel import Channel, EndedError, OverdueError  # noqa: E402
 from profkit.guest.clocks.cupti import CuptiError  # noqa: E402
 from profkit.guest.subject import Data  # noqa: E402
 from profkit.guest.tensors import exchange  # noqa: E402
@@ -80,6 +82,29 @@ def test_an_answer_that_is_none_is_laid_at_its_own_door(tmp_path, answer):
     ((name, data),) = events.of("impl")
     assert (name, data["status"]) == ("odd", "load-error")
     assert "another form" in data["reason"]
+
+
+@pytest.mark.parametrize(("piece", "error"), [(b"+", EndedError), (b"+ ", OverdueError)])
+def test_pieces_without_an_end_do_not_outlast_the_limit(line, piece, error):
+    over = threading.Event()
+
+    def flood():
+        with contextlib.suppress(OSError):
+            while not over.is_set():
+                line.channel._socket.send(piece)
+
+    sender = threading.Thread(target=flood)
+    sender.start()
+    began = time.monotonic()
+    timer = threading.Timer(5.0, line.channel.close)  # or it would never end
+    timer.start()
+    with pytest.raises(error):
+        line.remote.channel.receive(0.2)
+    assert time.monotonic() - began < 2.0
+    timer.cancel()
+    over.set()
+    line.remote.channel.close()
+    sender.join()
 
 
 def test_what_a_compiler_says_at_length_arrives_whole(line):
