@@ -32,12 +32,6 @@ _OTHERS = (
         "git lfs pull",
     ),
     (
-        "a summary of ncu, which averages over launches",
-        "",
-        r'(?m)^"Process ID","Process Name","Host Name","Kernel Name"|^"Domain","Range:PL_Type|, Invocations \d+\s*$',
-        "export launch by launch, without --print-summary: `ncu --import REPORT --page raw --csv`",
-    ),
-    (
         "a session of the Visual Profiler",
         ".nvvp",
         "",

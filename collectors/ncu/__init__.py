@@ -29,7 +29,10 @@ __all__ = ["FORMAT", "diagnose", "read", "sniff"]
 
 SHARES = ("occupancy", "l2_hit_rate", "l1_hit_rate", "compute_throughput", "memory_throughput", "dram_throughput")
 _ABOVE = 1.05
-_SNIFF = re.compile(r'"?ID"?,"?Process ID"?,"?Process Name"?,|^==(?:PROF|ERROR|WARNING)== ', re.MULTILINE)
+_SNIFF = re.compile(
+    r'"?ID"?,"?Process ID"?,"?Process Name"?,|^"(?:Process ID|Domain)",.*"Invocations",|^==(?:PROF|ERROR|WARNING)== ',
+    re.MULTILINE,
+)
 
 
 def sniff(head: str, path: Path) -> bool:
@@ -71,7 +74,7 @@ def _launches(path: Path, wanted: Callable[[str], bool], *, partial: bool) -> La
     log = diagnose(scan.text)
     if found.keys.empty:
         raise _no_launches(path, scan, log)
-    found.caveats.extend(_caveats(scan, log, len(found.keys)))
+    found.caveats.extend(_caveats(scan, log, found.keys.get("instances", pd.Series(1, found.keys.index)).sum()))
     return found
 
 
@@ -79,7 +82,10 @@ def _of_one_page(path: Path, first: Row, rows: Iterator[Row]) -> Iterator[Row]:
     """The rows of a file; raises CollectError where its tables are of two kinds."""
     for row in chain([first], rows):
         if row.table.page != first.table.page:
-            raise CollectError(f"{path}, line {row.line}: raw and details pages in one file", fix="split the file")
+            raise CollectError(
+                f"{path}, line {row.line}: {first.table.page} and {row.table.page} pages in one file",
+                fix="split the file",
+            )
         yield row
 
 

@@ -1,16 +1,17 @@
-"""ncu's details page: a row a metric of a launch; the rules among them are passed over.
+"""ncu's details page, and its summaries: a row a metric of a launch, or of all launches of a kernel; rules are passed over.
 
 It prints two decimals of a scaled unit, so every frame from it carries a caveat.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 
 import pandas as pd
 
 from collectors.ncu.launches import Cells, Launches, identified
-from collectors.ncu.text import Row, Scan
+from collectors.ncu.text import SUMMARY, Row, Scan
 from collectors.numbers import scale
 
 _ELAPSED = "avg.pct_of_peak_sustained_elapsed"
@@ -61,20 +62,31 @@ _ROUNDED = (
     "up to 0.5 % of a value, more where it prints 0.00",
     "export the same report with --page raw --print-units base",
 )
-_Key = tuple[int, str, str]
+_AVERAGED = (
+    "a summary of ncu: times and counters are averages over the launches of a kernel",
+    "launches that differ are one row",
+    "export without --print-summary: `ncu --import REPORT --page raw --csv`",
+)
+_Key = tuple[int | str, ...]
 
 
 def detailed_launches(scan: Scan, rows: Iterable[Row], wanted: Callable[[str], bool]) -> Launches:
     """The launches of the details tables of a file; wanted: whether a metric is worth a column."""
     cells = Cells(scan)
     cells.caveat(*_ROUNDED)
+    summed = False
     found: dict[_Key, dict[str, str]] = {}
     values: dict[str, dict[_Key, tuple[str, float]]] = {}
     for row in rows:
         one: dict[str, str] = {}
         for name, cell in zip(row.table.header, row.fields(), strict=False):
             one.setdefault(name, cell)
-        key = (row.table.line, one.get("Process ID", ""), one["ID"])
+        if row.table.page == SUMMARY:
+            summed = True
+            key = (row.table.line, *row.fields()[: row.table.header.index("Invocations")])
+            one |= {"ID": str(len(found)), "Metric Value": one["Average"], **_ranges(one)}
+        else:
+            key = (row.table.line, one.get("Process ID", ""), one["ID"])
         found.setdefault(key, one)
         label = one.get("Metric Name", "")
         if not label or one.get("Rule Name"):
@@ -93,9 +105,18 @@ def detailed_launches(scan: Scan, rows: Iterable[Row], wanted: Callable[[str], b
     for metric, known in values.items():
         texts, factors = zip(*(known.get(key, ("", 1.0)) for key in found), strict=True)
         columns[metric] = list(texts), list(factors)
+    if summed:
+        cells.caveat(*_AVERAGED)
     if found:
         cells.add(identified(pd.DataFrame(list(found.values())).fillna(""), cells.path), columns)
     return cells.launches()
+
+
+def _ranges(cells: Mapping[str, str]) -> dict[str, str]:
+    """The ranges of a row of --print-summary per-nvtx as other pages have them: each with its domain."""
+    ranges = next((cell for name, cell in cells.items() if name.startswith("Range:")), "")
+    domain = cells.get("Domain", "")
+    return {"Push/Pop_Range": re.sub(r'^[^"]*"|  "', lambda quote: f"{quote[0]}{domain}:", ranges)}
 
 
 def _metric_of(label: str, unit: str, body: str = "") -> str:

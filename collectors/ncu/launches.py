@@ -42,8 +42,8 @@ _NAMED = re.compile(r"(.*):(?:[^:]*:){5}\1", re.DOTALL)
 class Launches:
     """Launches of one file: identities by column, and metric columns in SI base units.
 
-    keys: KEYS; "gpu" is the product name, "ranges" tuples of (domain, name). untaken: metrics of the file that no
-    counter is made of.
+    keys: KEYS, and of a summary "instances"; "gpu" is the product name, "ranges" tuples of (domain, name). untaken:
+    metrics of the file that no counter is made of.
     """
 
     keys: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=KEYS))
@@ -64,7 +64,7 @@ def identified(cells: pd.DataFrame, path: str) -> pd.DataFrame:
     def number(cell: str) -> int:
         digits = re.sub("[,. ]", "", cell)
         if not digits.isdigit():
-            raise CollectError(f"{path}: field ID: {cell!r} is not a number", fix=DAMAGED)
+            raise CollectError(f"{path}: an ID or count {cell!r} that is not a number", fix=DAMAGED)
         return int(digits)
 
     header = [str(name) for name in cells]
@@ -81,6 +81,7 @@ def identified(cells: pd.DataFrame, path: str) -> pd.DataFrame:
             "gpu": column(DEVICE_NAME, lambda cell: "" if cell in MISSING else cell),
             "cc": column("CC", chip),
             "ranges": _objects([one or other for one, other in zip(pushed, started, strict=True)]),
+            **({"instances": column("Invocations", number)} if "Invocations" in cells else {}),
         },
         dtype=object,
     )
@@ -157,6 +158,8 @@ def to_frame(found: Launches) -> pd.DataFrame:
     columns: dict[str, Any] = {
         name: keys[name].to_numpy() for name in ("kernel", "launch", "grid", "block", "cc", "process", "stream")
     }
+    if "instances" in keys:
+        columns["instances"] = keys["instances"].to_numpy()
     columns["impl"] = [implementation(ranges) for ranges in keys["ranges"]]
     columns["range"] = ["/".join(name for _, name in ranges) for ranges in keys["ranges"]]
     columns["device"] = np.where(keys["gpu"] == "", keys["device"], keys["gpu"])

@@ -19,15 +19,18 @@ from collectors.ncu.text import LONGEST, Row, Scan, Table, physical_lines
 from collectors.rows import printed, ruler
 
 _KEYS = ("ID", "Process ID", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC")
-_TITLES = ["Section Name", "Metric Name", "Metric Unit", "Metric Value"]
+_TITLES = ["Section Name", "Metric Name", "Metric Unit"]
+_RANGE = ["Minimum", "Maximum", "Average"]
 _SHAPE = r"(?P<grid>\([\d, ]+\))x(?P<block>\([\d, ]+\))"
 _PROCESS = re.compile(r"\[(\d+)\] \S+@\S+\s*$")
 _DEVICE = re.compile(r"^\s+Device (\d+), CC ([\d.]+)\s*$")
 LAUNCH = re.compile(
     rf"^[ \t]*(?P<kernel>\S.*?)(?: {_SHAPE})?(?:, \d{{4}}-\w{{3}}-\d\d [\d:]+)?"
-    r", Context (?P<context>\d+), Stream (?P<stream>\d+)(?:, Device (?P<device>\d+), CC (?P<cc>[\d.]+))?\s*$",
+    r"(?:, Context (?P<context>\d+), Stream (?P<stream>\d+))?(?:, Device (?P<device>\d+), CC (?P<cc>[\d.]+))?"
+    r"(?(context)|, Invocations (?P<invocations>\d+))\s*$",
     re.MULTILINE,
 )
+"""The line of a launch; of `--print-summary` that of all launches of a kernel."""
 _SECTION = re.compile(r"^\s+Section: (.+?)\s*$")
 
 
@@ -66,21 +69,22 @@ class _Place:
         if kernel.startswith("unnamed>"):
             kernel = f"<{kernel}"  # ncu prints "<unnamed>::f" so, where no type stands before it.
         device, cc = (launch["device"], launch["cc"]) if launch["device"] else self.device
-        where = [launch["context"], launch["stream"], block, grid, device or "", cc or ""]
-        self.keys = [str(self.number), self.process, kernel, *where]
+        where = [launch["context"] or "", launch["stream"] or "", block, grid, device or "", cc or ""]
+        counted = [launch["invocations"]] if launch["invocations"] else []
+        self.keys = [str(self.number), self.process, kernel, *where, *counted]
 
 
 def rows(scan: Scan) -> Iterator[Row]:
-    """The metrics of a text page as rows of a details table; none where it is no such page.
+    """The metrics of a text page as rows of a details or summary table; none where it is no such page.
 
     A file that ends inside a table breaks off there (Scan.stop). Metrics before the first launch are left out.
     """
-    page = Table([*_KEYS, *_TITLES], 1)
+    pages = {3: Table([*_KEYS, *_TITLES, "Metric Value"], 1), 5: Table([*_KEYS, "Invocations", *_TITLES, *_RANGE], 1)}
     place, before, line = _Place(), "", 0
     table: _Table | None = None
     for line, data in enumerate(physical_lines(scan.path), 1):
         text = data[:LONGEST].decode("utf-8", errors="replace").rstrip("\r\n")
-        if len(ends := ruler(text)) == len(_TITLES) - 1:
+        if len(ends := ruler(text)) in pages:
             if table is None:
                 table = _Table(ends)
             elif table.closed():
@@ -100,8 +104,8 @@ def rows(scan: Scan) -> Iterator[Row]:
                 place.device = on[1], on[2]
         elif text.strip().startswith("Metric Name"):
             table.titled = True
-            table.metrics = text.split() == " ".join(_TITLES[1:]).split()
+            table.metrics = text.split() == " ".join(pages[len(table.ends)].header[-len(table.ends) :]).split()
         elif table.metrics and place.keys and (cells := printed(text, table.ends))[-1]:
-            yield Row(b"", page, line, [*place.keys, place.section, *cells])
+            yield Row(b"", pages[len(cells)], line, [*place.keys, place.section, *cells])
         before = text
     return scan.stop(line, "a table is not closed") if table is not None else None

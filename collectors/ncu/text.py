@@ -19,6 +19,8 @@ from collectors.errors import CollectError
 
 _HEADER = b'"ID","Process ID","Process Name",'
 _BARE_HEADER = re.compile(rb'"?ID"?,"?Process ID"?,"?Process Name"?,')
+_SUMMED = re.compile(rb'"(?:Process ID|Domain)",(?:"[^"]*",)*"Invocations",')
+"""The header of a summary, which has a row a metric of all launches of a kernel."""
 _FIRST_CELL = re.compile(rb'"[^"]*","')
 _GLUED = re.compile(rb'"\d+","\d+",')
 _LOG_LIMIT = 1 << 20
@@ -26,8 +28,12 @@ LONGEST = 1 << 17
 """Bytes that are looked at of a line which is no row."""
 
 DAMAGED = "a row is damaged, or another program wrote the file again: export it again"
-RAW, DETAILS = "raw", "details"
-_NEEDED = {RAW: ("Kernel Name",), DETAILS: ("Kernel Name", "Metric Name", "Metric Unit", "Metric Value")}
+RAW, DETAILS, SUMMARY = "raw", "details", "summary"
+_NEEDED = {
+    RAW: ("Kernel Name",),
+    DETAILS: ("Kernel Name", "Metric Name", "Metric Unit", "Metric Value"),
+    SUMMARY: ("Kernel Name", "Invocations", "Metric Name", "Metric Unit", "Average"),
+}
 """Columns that every page of a kind has, of every version."""
 
 
@@ -41,7 +47,7 @@ class Table:
     page: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.page = RAW if "Metric Name" not in self.header else DETAILS
+        self.page = RAW if "Metric Name" not in self.header else SUMMARY if "Invocations" in self.header else DETAILS
 
     @property
     def least(self) -> int:
@@ -151,6 +157,8 @@ class Scan:
         """The row in a line, None if it holds none; output without a line end may stand before it."""
         if line.startswith(b"=="):
             return None
+        if table.page == SUMMARY:
+            return line if line.startswith(b'"') and b'","' in line else None
         if not table.quoted:
             return line if (line[:1].isdigit() and b"," in line) or line.startswith(b",,") else None
         if line.startswith(b'"'):
@@ -204,9 +212,9 @@ def _closed(data: bytes, cells: list[str], table: Table) -> bool:
 
 def _header(line: bytes) -> int | None:
     """Where a header begins in a line, None if there is none."""
-    if b"Process ID" not in line:
+    if b"Process ID" not in line and b'"Invocations"' not in line:
         return None
-    if _BARE_HEADER.match(line):
+    if _BARE_HEADER.match(line) or _SUMMED.match(line):
         return 0
     place = line.find(_HEADER)
     return place if place >= 0 else None

@@ -245,14 +245,72 @@ def test_bytes_that_are_no_text_do_not_stop_it(tmp_path):
     assert frame["kernel"][0] == "caf\N{REPLACEMENT CHARACTER}"
 
 
-SUMMARY_HEADER = '"Process ID","Process Name","Host Name","Kernel Name","Device","CC","Invocations"\n'
+SUMMARY_PAGE = """==PROF== Profiling "k" - 0: 0%....100% - 9 passes
+==PROF== Profiling "k" - 1: 0%....100% - 9 passes
+[77] a.out@127.0.0.1
+  {above}k(int, long) (4, 1, 1)x(256, 1, 1){beside}, Invocations 2
+    Section: GPU Speed Of Light Throughput
+    ----------------------- ------------- -------- -------- --------
+    Metric Name               Metric Unit  Minimum  Maximum  Average
+    ----------------------- ------------- -------- -------- --------
+    Duration                           us     1.50     2.50     2.00
+    Memory Throughput                   %    10.00    50.00    30.00
+    ----------------------- ------------- -------- -------- --------
+
+    Section: Launch Statistics
+    ----------- --------------- --------- --------- ---------
+    Metric Name     Metric Unit   Minimum   Maximum   Average
+    ----------- --------------- --------- --------- ---------
+    Threads              thread  1,024.00  1,024.00  1,024.00
+    ----------- --------------- --------- --------- ---------
+"""
+SUMMARY_HEAD = [
+    *("Kernel Name", "Block Size", "Grid Size", "Device", "CC", "Invocations", "Section Name", "Metric Name"),
+    *("Metric Unit", "Minimum", "Maximum", "Average"),
+]
+SUMMARY_CELLS = ("k(int, long)", "(256, 1, 1)", "(4, 1, 1)", "0", "8.6", "2", "GPU Speed")
+SUMMARY_METRICS = [
+    ("Duration", "us", "1.50", "2.50", "2.00"),
+    ("Memory Throughput", "%", "10.00", "50.00", "30.00"),
+    ("Threads", "thread", "1,024.00", "1,024.00", "1,024.00"),
+]
 
 
-@pytest.mark.parametrize("text", [SUMMARY_HEADER, "==PROF== x\n k(int) (32, 1, 1)x(32, 1, 1), Invocations 10\n"])
-def test_a_summary_over_launches_is_refused_by_name(tmp_path, text):
-    with pytest.raises(CollectError, match="a summary of ncu, which averages over launches") as caught:
-        collectors.read(put(tmp_path, text.encode()))
-    assert "without --print-summary" in caught.value.fix
+def summary_csv(head, *cells):
+    rows = [[*head, *SUMMARY_HEAD], *([*cells, *SUMMARY_CELLS, *metric] for metric in SUMMARY_METRICS)]
+    return "==PROF== Connected\n" + "".join(",".join(f'"{cell}"' for cell in row) + "\n" for row in rows)
+
+
+OF_PROCESS = ("Process ID", "Process Name", "Host Name")
+OF_RANGE = ("Domain", "Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg")
+NESTED = ' ""run:none:none:RGB:0xff00ff00:ASCII:run""  ""check:none:none:none:none:none:none"" '
+
+
+@pytest.mark.parametrize(
+    ("text", "ranges"),
+    [
+        (SUMMARY_PAGE.format(above="", beside=", Device 0, CC 8.6"), ""),
+        (SUMMARY_PAGE.format(above="Device 0, CC 8.6\n    ", beside=""), ""),
+        (summary_csv(OF_PROCESS, "77", "a.out", "127.0.0.1"), ""),
+        (summary_csv(OF_RANGE, "<default domain>", NESTED), "run/check"),
+    ],
+    ids=["kernel", "gpu", "csv", "nvtx"],
+)
+def test_a_summary_stands_for_many_launches_and_says_that_it_averages(tmp_path, text, ranges):
+    frame = collectors.read(put(tmp_path, text.encode()))
+    (row,) = frame.to_dict("records")
+    assert (row["kernel"], row["instances"], row["range"]) == ("k(int, long)", 2, ranges)
+    assert (row["grid"], row["block"], row["device"], row["cc"]) == ("4,1,1", "256,1,1", "0", "8.6")
+    assert (row["time"], row["memory_throughput"], row["threads"]) == (pytest.approx(2e-6), pytest.approx(0.3), 1024)
+    assert any("averages over the launches of a kernel" in one.what for one in frame.attrs["caveats"])
+
+
+@pytest.mark.parametrize("place", ["8.6", "Metric Unit", "2.50", "30.0"])
+def test_a_summary_that_is_cut_is_refused(tmp_path, place):
+    page = SUMMARY_PAGE.format(above="", beside=", Device 0, CC 8.6")
+    for text in (page, summary_csv(OF_PROCESS, "77", "a.out", "127.0.0.1")):
+        with pytest.raises(CollectError):
+            collectors.read(put(tmp_path, text[: text.index(place) + 2].encode()))
 
 
 def test_labels_of_the_details_page(tmp_path):

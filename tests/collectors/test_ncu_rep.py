@@ -133,8 +133,6 @@ REFUSED = {
     "h200_err_exit3.csv": r"error code \(3\)",
     "h200_err_nokernels.csv": r"No kernels were profiled\..*elementwise_kernel",
     "ncu_fail_app_error_children.csv": r"error code \(1\)",
-    "ncu_details_rtx3070_summary_kernel.csv": "no CSV of ncu",
-    "ncu_details_rtx3070_summary_nvtx.csv": "no CSV of ncu",
 }
 
 
