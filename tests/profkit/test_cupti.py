@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from profkit.guest.clocks import cupti  # noqa: E402
+from profkit.guest.subject import ChangedResultError  # noqa: E402
 
 EPOCH = 1_790_000_000_000_000_000
 
@@ -166,6 +167,26 @@ def test_records_of_other_calls_than_were_made_are_refused(no_recorder):
     with pytest.raises(cupti.CuptiError, match="mine"):
         cupti.sample({"mine": call}, no_recorder)
     assert call.asked[-1] == "stop"
+
+
+class Stubborn(Recorded):
+    """One that fails to stop."""
+
+    def stop_recording(self):
+        super().stop_recording()
+        raise RuntimeError("it goes on")
+
+
+@pytest.mark.parametrize(("wrong", "error"), [(True, ChangedResultError), (False, RuntimeError)])
+def test_one_that_does_not_stop_hides_no_wrong_answer_and_keeps_nobody_from_it(no_recorder, wrong, error):
+    def after(name, number):
+        if wrong:
+            raise ChangedResultError("another answer")
+
+    calls = {name: Stubborn(itertools.repeat(1.0), [(1e-6, 1e-6)] * 48) for name in "ab"}
+    with pytest.raises(error):
+        cupti.sample(calls, no_recorder, after=after)
+    assert [call.asked[-1] for call in calls.values()] == ["stop", "stop"]
 
 
 @pytest.mark.parametrize(("noise", "rounds"), [(0.0, cupti.LEAST), (0.5, cupti.ROUNDS)])

@@ -188,7 +188,18 @@ def test_records_are_spans_and_activities(line, tmp_path):
     assert activity.name == "k"
 
 
-@pytest.mark.parametrize("told", [[[(1e-6,)], []], [[], [3]], [3, []], [], 3])
+_INF, _NAN = math.inf, math.nan
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        *([[(1e-6,)], []], [[], [3]], [3, []], [], 3),
+        *([[row], []] for row in ((_INF, 1e-6), (1e-6, -_INF), (1e-6, _NAN), (_NAN, 1e-6), (-1e-6, 1e-6), (0.0, 0.0))),
+        *([[], [("k", *row)]] for row in ((0.0, _INF, 7), (_NAN, 1e-6, 7), (1e-6, 0.0, 7), (0.0, 1e-6, _INF))),
+        [[], [("k", 0.0, 1e-6, "seven")]],
+    ],
+)
 def test_what_is_no_record_is_refused(line, tmp_path, told):
     with pytest.raises(CuptiError, match="mine"):
         recorded(line, tmp_path, told).records()

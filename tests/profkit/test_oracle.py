@@ -208,6 +208,9 @@ def test_state_is_judged_by_what_a_call_adds_to_it():
     assert judged.judged(Left(before, biased), strict=True).status == "mismatch"
 
 
+ONE, TWO = torch.zeros(3), torch.ones(2)
+
+
 def test_forms_are_compared_first():
     want = {"a": torch.zeros(3), "b": [torch.ones(2, dtype=torch.int32), 1.5]}
     right = {"b": [torch.ones(2, dtype=torch.int32), 1.5], "a": torch.zeros(3)}
@@ -221,6 +224,22 @@ def test_forms_are_compared_first():
     ):
         assert compare.form(wrong, want).status == status
     assert compare.form(torch.zeros(3, dtype=torch.float64), torch.zeros(3), any_dtype=True) is None
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "same"),
+    [
+        ((ONE,), ONE, True),
+        ([ONE], ONE, True),
+        ([[ONE, TWO]], (ONE, TWO), True),
+        ({"a": [ONE]}, {"a": ONE}, True),
+        ({"a": ONE}, ONE, False),
+        ([ONE, TWO], {"a": ONE, "b": TWO}, False),
+        ({"a": {"c": ONE}, "b": TWO}, {"a": {"d": ONE}, "b": TWO}, False),
+    ],
+)
+def test_lists_may_be_nested_otherwise_but_keys_are_names(got, want, same):
+    assert (compare.form(got, want) is None) == same
 
 
 def test_the_figures_are_what_they_are_called():

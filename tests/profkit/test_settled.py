@@ -71,7 +71,9 @@ def test_what_another_process_may_differ_by_is_in_the_interval_and_in_that_of_th
     assert (timed.high / timed.median, timed.median / timed.low) > (1.04, 1.04)
 
 
-@pytest.mark.parametrize(("processes", "share", "high"), [(1, 0.0, 1.04), (1, 0.4, 1.1), (2, 0.4, 1.07), (2, 0.0, 1.0)])
+@pytest.mark.parametrize(
+    ("processes", "share", "high"), [(1, 0.0, 1.04), (1, 0.4, 1.1), (2, 0.4, 1.07), (2, 0.0, 1.0), (3, 0.4, 1.0)]
+)
 def test_gaps_between_kernels_are_taken_to_differ_from_process_to_process(processes, share, high):
     rows = table(1.5, noise=0.0001)
     rows = check(

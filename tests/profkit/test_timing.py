@@ -66,8 +66,10 @@ def test_an_unsound_sample_is_taken_again_and_dropped_only_then():
     assert sum(not sample.kept for sample in stubborn.samples) == 1
 
 
-@pytest.mark.parametrize(("seconds", "rounds"), [(0.01, 12), (0.15, 6), (1.0, 6), (2.5, 5), (10.0, 3)])
-def test_rounds_that_decide_get_more_time_than_others(monkeypatch, seconds, rounds):
+@pytest.mark.parametrize(
+    ("seconds", "rounds", "late"), [(0.01, 12, 0), (0.15, 6, 0), (1.0, 6, 0), (2.5, 5, 0), (10.0, 3, 0), (10.0, 6, 6)]
+)
+def test_rounds_that_decide_get_more_time_than_others(monkeypatch, seconds, rounds, late):
     """The budget is 1 s; a round is two calls, PER_ROUND times, and once beyond the budget."""
     now = [0.0]
 
@@ -77,7 +79,7 @@ def test_rounds_that_decide_get_more_time_than_others(monkeypatch, seconds, roun
             return super().sample(call)
 
     monkeypatch.setattr(timing.time, "monotonic", lambda: now[0])
-    found = timing.measure({"a": lambda: 1, "b": lambda: 1}, Slow(), timing.Plan(1.0, 0.0, most=12))
+    found = timing.measure({"a": lambda: 1, "b": lambda: 1}, Slow(), timing.Plan(1.0, 0.0, most=12, late=late))
     assert found.rounds == rounds
 
 

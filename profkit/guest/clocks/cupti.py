@@ -138,15 +138,23 @@ def sample(
 def recording(calls: Mapping[str, Any], clock: CudaClock) -> Iterator[CuptiClock]:
     """Record in the processes of all calls, which begin together. Raises CuptiError."""
     own, elsewhere = CuptiClock(clock), _elsewhere(calls).values()
-    try:
+    with contextlib.ExitStack() as after:
+        for close in (*(call.stop_recording for call in elsewhere), own.close):
+            after.push(_giving_way(close))
         for call in elsewhere:
             call.ask_warm_up(own.method)
         own.warm_up(lambda: None)
         yield own
-    finally:
-        own.close()
-        for call in elsewhere:
-            call.stop_recording()
+
+
+def _giving_way(close: Callable[[], None]) -> Callable[..., None]:
+    """An exit callback whose own error gives way to one that is on its way."""
+
+    def leave(kind: object, error: BaseException | None, trace: object) -> None:
+        with contextlib.suppress(*([] if error is None else [Exception])):
+            close()
+
+    return leave
 
 
 def _elsewhere(calls: Mapping[str, Any]) -> dict[str, Any]:

@@ -136,7 +136,7 @@ def measure(
             break
         if number >= plan.least and number % 4 == 0 and precision(samples) <= plan.target:
             break
-        if number >= 3 and time.monotonic() > end + (plan.budget if number >= DECIDING else patience):
+        if number >= max(3, plan.late) and time.monotonic() > end + (plan.budget if number >= DECIDING else patience):
             break
     return Result(samples, number, warmup, precision(samples))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,9 @@ CHUNK = 1 << 22
 """Elements compared at once: their float64 copies are small beside large outputs."""
 ELEMENTS = 1 << 20
 """Elements of a sample of a tensor."""
+
+_PLACE = re.compile(r"\[\d+\]")
+"""In a path: a list or tuple, not a key."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +113,15 @@ def step(count: int, most: int = ELEMENTS) -> int:
 
 
 def form(candidate: Any, reference: Any, *, any_dtype: bool = False) -> Verdict | None:
-    """Difference in nesting, keys, types, shapes, dtypes (any_dtype: kinds) or devices, or None."""
+    """Difference in keys, types, shapes, dtypes (any_dtype: kinds) or devices, or None.
+
+    Lists and tuples may be nested in another way, with the same tensors in the same order.
+    """
     got, want = list(tensors(candidate)), list(tensors(reference))
     if len(got) != len(want):
         return Verdict("wrong-type", f"{len(got)} outputs, the reference has {len(want)}")
     for (name, a), (where, b) in zip(got, want, strict=True):
-        if name != where:
+        if _PLACE.sub("", name) != _PLACE.sub("", where):
             return Verdict("wrong-type", f"{name} is where the reference gives {where}")
         if not isinstance(b, torch.Tensor):
             if type(a) is not type(b):

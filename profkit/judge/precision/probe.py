@@ -174,8 +174,10 @@ def told_apart(found: Probe, asked: Iterable[Trial], other: Any, oracle: Oracle)
 
 def gives(trial: Trial, got: Any, found: Probe, other: Any) -> str:
     """The trivial answer, passing for drawn inputs alone, that this one is; "" for none."""
-    mine = thinned(got)
-    known = trivial(thinned(trial.answer), _passed_through(trial.arguments, trial.answer), thinned(other))
+    answer = thinned(trial.answer)
+    # Under the reference's names: lists may be nested in another way.
+    mine = dict(zip(answer, thinned(got).values(), strict=False))
+    known = trivial(answer, _passed_through(trial.arguments, trial.answer), thinned(other))
     return next((name for name, given in known if name in found.told and close(mine, given, BORDERS["fp32"])), "")
 
 

@@ -135,13 +135,28 @@ class RemoteCall:
         self.remote.due()
         try:
             spans, activities = self.remote.output(self._records)
-            return [(float(span), float(busy)) for span, busy in spans], [Activity(*row) for row in activities]
-        except (TypeError, ValueError) as error:
+            return [_span(*row) for row in spans], [_activity(*row) for row in activities]
+        except (TypeError, ValueError, OverflowError) as error:
             raise CuptiError(f"{self.remote.subject.name}: its process sent no records") from error
 
     def stop_recording(self) -> None:
         if not self.remote.gone:
             self.remote.ask("stop_recording")
+
+
+def _span(span: Any, busy: Any) -> tuple[float, float]:
+    """Seconds of a call, both NaN where nothing ran. Raises ValueError for what is no time."""
+    found = float(span), float(busy)
+    if not (all(0 < one < math.inf for one in found) or all(map(math.isnan, found))):
+        raise ValueError(f"{found} are no times")
+    return found
+
+
+def _activity(name: Any, start: Any, end: Any, stream: Any) -> Activity:
+    found = Activity(str(name), float(start), float(end), int(stream))
+    if not 0 <= found.start <= found.end < math.inf:
+        raise ValueError(f"{found} has no time")
+    return found
 
 
 def suspects(calls: Mapping[str, Any]) -> dict[str, RemoteCall]:
