@@ -22,11 +22,15 @@ from analyzers.verdicts.verdict import Condition
 
 @dataclass(frozen=True)
 class Shape:
-    """One set of inputs, as described: median seconds by implementation, speed-ups by candidate."""
+    """One set of inputs, as described: median seconds by implementation, speed-ups by candidate.
+
+    `hosts`: seconds of the host to launch a call, by implementation; NaN unknown.
+    """
 
     inputs: tuple[str, ...]
     times: Mapping[str, float] = field(default_factory=dict)
     ratios: Mapping[str, Ratio] = field(default_factory=dict)
+    hosts: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; a number that is not known is None."""
@@ -38,8 +42,11 @@ def shape(inputs: Sequence[str], timings: pd.DataFrame, reference: str) -> Shape
     """Figures of one shape from its samples."""
     samples = timing.check(timings)
     chosen = timing.choose(samples)
-    times = {name: one.spread.median for name, one in timing.spreads(chosen, samples).items()}
-    return Shape(tuple(inputs), times, timing.speedups(chosen, reference))
+    timed = timing.spreads(chosen, samples)
+    times, hosts = (
+        {name: of(one) for name, one in timed.items()} for of in (lambda one: one.spread.median, lambda one: one.host)
+    )
+    return Shape(tuple(inputs), times, timing.speedups(chosen, reference), hosts)
 
 
 def geometric(shapes: Sequence[Shape]) -> dict[str, Ratio]:
@@ -51,6 +58,35 @@ def geometric(shapes: Sequence[Shape]) -> dict[str, Ratio]:
 
 
 @dataclass(frozen=True)
+class Program:
+    """A program that makes the calls: shares of its recorded time, and calls per second of it.
+
+    `takes`: time of the calls; `waits`: won without them, at the host's recorded pace; `busy`: time of the GPU's work.
+    """
+
+    takes: float
+    waits: float
+    busy: float
+    calls: float
+
+    def saved(self, ratio: Ratio, host: float) -> tuple[float, float]:
+        """(least, most) share of the program's time saved by another length of its calls.
+
+        Least and most of two paces: the host launches as it did under the profiler, or is never late. host [s]: what
+        launching a call costs more; it counts in full where the host is what the program waits for.
+        """
+        lengths = 1 / ratio.low, 1 / ratio.high
+        ahead = [self.takes / self.busy * (1 - one) for one in lengths]
+        more = self.calls / self.busy * host
+        won = [*map(self._recorded, lengths), *ahead]
+        return min(won) - max(more, 0.0), max(won) + min(max(-more, 0.0), 1 - self.busy)
+
+    def _recorded(self, length: float) -> float:
+        takes, waits = self.takes, self.waits
+        return min(takes * (1 - length), waits) if length <= 1 else min(0.0, takes * (1 - length) + takes - waits)
+
+
+@dataclass(frozen=True)
 class Weighted:
     """A candidate's speed-up over all shapes weighted by calls, and what a verdict says of it."""
 
@@ -58,13 +94,8 @@ class Weighted:
     conditions: tuple[Condition, ...]
 
 
-def weighted(
-    shapes: Sequence[Shape], shares: Sequence[float], program: tuple[float, float] | None
-) -> dict[str, Weighted]:
-    """Candidate -> call-weighted speed-up over all shapes, if each shape was timed.
-
-    program: shares of the program's time that these calls take, and that it would win without them.
-    """
+def weighted(shapes: Sequence[Shape], shares: Sequence[float], program: Program | None) -> dict[str, Weighted]:
+    """Candidate -> call-weighted speed-up over all shapes, if each shape was timed."""
     found: dict[str, Weighted] = {}
     for name in shapes[0].ratios if len(shapes) == len(shares) > 0 else ():
         if not all(name in one.ratios and "reference" in one.times for one in shapes):
@@ -83,15 +114,17 @@ def weighted(
             told = {"some": str(len(slower)), "count": str(len(shapes)), "shape": shape, "value": digits(worst)}
             said.append(Condition("slower-at", told))
         if program:
-            saved = {key: f"{_saved(*program, 1 / getattr(ratio, key)):.2%}" for key in ("value", "low", "high")}
-            said.append(Condition("worth", saved))
+            least, most = program.saved(ratio, _launching(shapes, shares, name))
+            said.append(Condition("worth", {"low": f"{least:.1%}", "high": f"{most:.1%}"}))
         found[name] = Weighted(ratio, tuple(said))
     return found
 
 
-def _saved(takes: float, waits: float, length: float) -> float:
-    """Share of a program's time saved by calls of another length (Amdahl, with waiting)."""
-    return min(takes * (1 - length), waits) if length <= 1 else min(0.0, takes * (1 - length) + takes - waits)
+def _launching(shapes: Sequence[Shape], shares: Sequence[float], name: str) -> float:
+    """Seconds by which a candidate's launches cost the host more than the reference's, by call; 0 where not clocked."""
+    more = [one.hosts.get(name, math.nan) - one.hosts.get("reference", math.nan) for one in shapes]
+    known = [(share, one) for share, one in zip(shares, more, strict=True) if not math.isnan(one)]
+    return sum(share * one for share, one in known) / (sum(share for share, _ in known) or 1.0)
 
 
 def _mean(ratios: Sequence[Ratio]) -> Ratio:

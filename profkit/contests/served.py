@@ -61,8 +61,8 @@ _CASES = [
 # Of each case its share of the calls, get_inputs() first; the speed-up is weighted by them.
 SHARES = [
 {shares}]
-# Shares of the program's time: what these calls take, and what it would win without them.
-PROGRAM_SHARE = {takes:.6g}, {waits:.6g}
+# Of the program's time: what these calls take, what it would win without them, what the GPU is busy; calls per second.
+PROGRAM_SHARE = {takes:.6g}, {waits:.6g}, {busy:.6g}, {rate:.6g}
 
 
 class Model(nn.Module):
@@ -115,7 +115,7 @@ def tasks(found: Ledger, source: str, most: int) -> list[Sources]:
             fix=f"record shapes (torch.profiler.profile(record_shapes=True)); known are {', '.join(CALLS)}",
         )
     ranked = sorted(groups.items(), key=lambda one: -sum(row.own for row, _ in one[1]))[:most]
-    return [_sources(n, call, cases, found.step, source) for n, ((call, _), cases) in enumerate(ranked, 1)]
+    return [_sources(n, call, cases, found, source) for n, ((call, _), cases) in enumerate(ranked, 1)]
 
 
 def _places(call: str) -> list[int]:
@@ -150,15 +150,17 @@ def _number(text: str) -> Any:
     return None if not one else float(one) if re.search(r"[.e]", one) else int(one)
 
 
-def _sources(number: int, call: str, cases: Sequence[_Case], step: float, source: str) -> Sources:
+def _sources(number: int, call: str, cases: Sequence[_Case], found: Ledger, source: str) -> Sources:
     kept = sorted(cases, key=lambda one: -one[0].own)[:MOST_SHAPES]
-    calls = sum(row.calls for row, _ in kept)
+    calls, step = sum(row.calls for row, _ in kept), found.step
     name = parsed(kept[0][0].op).name
     told = {
         "name": name,
         "count": len(kept),
         "takes": sum(row.own for row, _ in kept) / step,
         "waits": sum(row.gone for row, _ in kept if row.gone == row.gone) / step,
+        "busy": 1 - found.accounts["idle"] / step,
+        "rate": calls / step,
         "source": source,
         "cases": "".join(f"    {arguments!r},\n" for _, arguments in kept),
         "shares": "".join(f"    {row.calls / calls:.6g},  # {row.shapes}\n" for row, _ in kept),

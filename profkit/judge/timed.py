@@ -123,7 +123,7 @@ class Timed(Task):
         fits = len(shares) == count and min(shares) > 0
         if fits:
             program = getattr(module, "PROGRAM_SHARE", None)
-            program = [program, program] if isinstance(program, float | int) else program
+            program = [program, program, 1.0, 0.0] if isinstance(program, float | int) else program
             self.events.send("served", shares=shares, program=program)
         elif shares:
             how, fix = (

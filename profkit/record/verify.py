@@ -85,7 +85,7 @@ def verify(
 
 
 def _swapped(argv: Sequence[str], change: Path, _: Path) -> list[_Side]:
-    found = [bootstrapped(argv, file, module=SWAP) for file in (Path("-"), change)]
+    found = [bootstrapped(argv, file, module=SWAP) for file in (Path(f"own={change}"), change)]
     if None in found:
         raise ProfkitError(f"{argv[0]} is no Python program", fix="a candidate takes one; give a patch instead")
     return [(one, Path.cwd()) for one in found if one is not None]

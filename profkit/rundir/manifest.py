@@ -242,10 +242,10 @@ class ShapeInfo(msgspec.Struct):
 
 
 class Served(msgspec.Struct):
-    """Shares of a program's calls by shape; `program`: shares of its time, taken and waited for."""
+    """Shares of a program's calls by shape; `program`: see analyzers.verdicts.shapes.Program."""
 
     shares: list[float]
-    program: tuple[float, float] | None = None
+    program: tuple[float, float, float, float] | None = None
 
 
 class PassInfo(msgspec.Struct):

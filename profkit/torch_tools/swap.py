@@ -3,7 +3,8 @@
     python -m profkit.torch_tools.swap CANDIDATE.py SCRIPT ARGS...      (or -m MODULE ARGS..., -c CODE ARGS...)
 
 CANDIDATE has ModelNew, OPERATION ("aten::mm") and PLACES, those of the operation's arguments that its forward takes
-(profkit tasks). With - nothing is replaced. Gradients stay the operation's own.
+(profkit tasks). With own=CANDIDATE.py the operation itself is called by the same detour through Python, to compare
+with. Gradients stay the operation's own.
 """
 
 from __future__ import annotations
@@ -15,22 +16,23 @@ from typing import Any
 
 from profkit.torch_tools.trace import run
 
+OWN = "own="
+
 
 def main(arguments: Sequence[str]) -> int:
     """Run the program; its exit code."""
     import torch
 
     candidate, *target = arguments
-    if candidate == "-":
-        return run(target)
-    found = runpy.run_path(candidate)
+    own = candidate.startswith(OWN)
+    found = runpy.run_path(candidate.removeprefix(OWN))
     library = torch.library.Library(found["OPERATION"].partition("::")[0], "IMPL")
-    replace(library, found, "CUDA" if torch.cuda.is_available() else "CPU")
+    replace(library, found, "CUDA" if torch.cuda.is_available() else "CPU", own)
     return run(target)
 
 
-def replace(library: Any, found: dict[str, Any], key: str) -> None:
-    """Register the candidate's forward for the operation, except inside itself."""
+def replace(library: Any, found: dict[str, Any], key: str, same: bool) -> None:
+    """Register the candidate's forward for the operation, except inside itself; same: the operation's own."""
     import torch
 
     namespace, _, name = found["OPERATION"].partition("::")
@@ -43,7 +45,7 @@ def replace(library: Any, found: dict[str, Any], key: str) -> None:
     own, keys = torch.library.get_kernel(operation, key), torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
     model, places = found["ModelNew"]().eval(), found["PLACES"]
     arguments = operation._schema.arguments
-    inside = False
+    inside = same
 
     def replaced(*given: Any, **more: Any) -> Any:
         nonlocal inside

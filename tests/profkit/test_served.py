@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 import torch
 from click.testing import CliRunner
 from served import trace
 
-from analyzers.verdicts.shapes import Shape, Weighted, weighted
+from analyzers.verdicts.shapes import Program, Shape, Weighted, weighted
 from analyzers.verdicts.statistics import Ratio
 from analyzers.verdicts.verdict import Evidence, decide
 from profkit.api import profile
@@ -70,8 +71,9 @@ def test_the_hottest_shape_is_first_and_shares_are_of_the_calls(tmp_path):
     reference = loaded(folder / "reference.py")
     assert [one.shape for one in reference["get_inputs"]()] == [(999, 8)]
     assert reference["SHARES"] == [0.25, 0.75]
-    takes, waits = reference["PROGRAM_SHARE"]
-    assert 0 < waits <= takes < 1
+    takes, waits, busy, calls = reference["PROGRAM_SHARE"]
+    assert 0 < waits <= takes <= busy < 1
+    assert calls > 0
 
 
 def test_weights_decide_and_the_program_is_told(tmp_path):
@@ -79,7 +81,9 @@ def test_weights_decide_and_the_program_is_told(tmp_path):
         return Shape((name,), {"reference": time}, {"mine": Ratio(value, value * 0.99, value * 1.01, n=9)})
 
     # 90 calls of 1 s at half the speed, 10 calls of 1 s ten times as fast: slower, whatever the mean of the two says.
-    one = weighted([shape("small", 1.0, 0.5), shape("large", 1.0, 10.0)], [0.9, 0.1], (0.5, 0.5))["mine"]
+    one = weighted([shape("small", 1.0, 0.5), shape("large", 1.0, 10.0)], [0.9, 0.1], Program(0.5, 0.5, 1.0, 0.0))[
+        "mine"
+    ]
     assert one.ratio.value == pytest.approx(1 / (0.9 / 0.5 + 0.1 / 10))
     assert one.ratio.low < one.ratio.value < one.ratio.high
     said = decide(
@@ -87,15 +91,35 @@ def test_weights_decide_and_the_program_is_told(tmp_path):
     ).text()
     assert "weighted by calls over 2 shapes" in said
     assert "slower at 1 of 2 shapes: small 0.500x" in said
-    assert "worth -40.5" in said
-    assert not weighted([shape("small", 1.0, 0.5)], [0.9, 0.1], (0.5, 0.5))
+    assert "worth -41.4% to -39.6%" in said
+    assert not weighted([shape("small", 1.0, 0.5)], [0.9, 0.1], Program(0.5, 0.5, 1.0, 0.0))
 
 
-@pytest.mark.parametrize(("speedup", "worth"), [(2.0, "25.00%"), (100.0, "30.00%"), (0.5, "-30.00%"), (0.9, "0.00%")])
-def test_a_program_wins_no_more_than_waits_for_its_calls(speedup, worth):
-    shape = Shape(("one",), {"reference": 1.0}, {"mine": Ratio(speedup, speedup, speedup, n=9)})
-    said = weighted([shape], [1.0], (0.5, 0.3))["mine"].conditions
-    assert next(one.values["value"] for one in said if one.code == "worth") == worth
+@pytest.mark.parametrize(
+    ("speedup", "host", "saved"),
+    [
+        (2.0, 0.0, (0.25, 0.3125)),  # at the recorded pace, and where the host is never late
+        (100.0, 0.0, (0.3, 0.61875)),
+        (0.5, 0.0, (-0.625, -0.3)),
+        (2.0, 1e-3, (0.125, 0.3125)),  # a launch costs the host 1 ms more, 100 times in 0.8 s
+        (2.0, -1e-3, (0.25, 0.4375)),
+        (2.0, -1.0, (0.25, 0.5125)),  # no more than it is late
+    ],
+)
+def test_a_program_wins_by_its_gpus_time_and_by_its_hosts(speedup, host, saved):
+    program = Program(takes=0.5, waits=0.3, busy=0.8, calls=100.0)
+    assert program.saved(Ratio(speedup, speedup, speedup, n=9), host) == pytest.approx(saved)
+
+
+def test_launching_is_weighted_by_calls_and_unknown_without_a_clock():
+    def shape(host):
+        return Shape(
+            ("one",), {"reference": 1.0}, {"mine": Ratio(1.0, 1.0, 1.0, n=9)}, {"reference": 1e-3, "mine": host}
+        )
+
+    program = Program(0.5, 0.5, 1.0, 10.0)
+    said = [weighted([shape(3e-3), shape(5e-3)], [0.5, 0.5], program), weighted([shape(math.nan)], [1.0], program)]
+    assert [one["mine"].conditions[-1].values["low"] for one in said] == ["-3.0%", "0.0%"]
 
 
 @pytest.mark.slow
