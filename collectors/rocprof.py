@@ -1,4 +1,4 @@
-"""AMD's rocprof, versions 1 to 3: dispatches (CSV, rocpd) and summaries.
+"""AMD's rocprof, versions 1 to 3: dispatches (CSV, JSON, rocpd) and summaries.
 
 Versions 1 and 2 have a row a dispatch and a column a counter, version 3 a row a dispatch and counter
 (counter_collection.csv) or times alone (kernel_trace.csv), by default a database (rocpd, SQLite). Times in ns; a grid counts work-items, ours blocks.
@@ -7,17 +7,18 @@ Versions 1 and 2 have a row a dispatch and a column a counter, version 3 a row a
 from __future__ import annotations
 
 import csv
+import json
 import os
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from collectors import Format
+from collectors import Format, text_of
 from collectors.caveat import Caveat
 from collectors.counters import evaluate_columns, metric_names
 from collectors.errors import CollectError
@@ -71,6 +72,9 @@ _KERNEL = {
 }
 """What is read of the views `kernels` and `memory_copies`, else of the table below; a column that a version lacks is empty."""
 _COPY = {**_KERNEL, "agent": ("dst_agent_id",), "bytes": ("size",)}
+_JSON = re.compile(r'\s*\{\s*"rocprofiler-sdk-tool"')
+_GPU = 2
+"""The type of an agent that is no CPU."""
 _FIX = "record it again, or export with `rocprofv3 --output-format csv`"
 FABRIC = Caveat(
     "AMD counts memory traffic where L2 leaves for the fabric",
@@ -81,13 +85,15 @@ FABRIC = Caveat(
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file is rocprofv3's database, or begins with a header of rocprof."""
+    """Whether a file is rocprofv3's database or JSON, or begins with a header of rocprof."""
     if head.startswith("SQLite format 3"):
         try:
             with open_base(path, _FIX) as base:
                 return any(name.startswith("rocpd_") for name in tables_of(base))
         except CollectError:
             return False
+    if _JSON.match(head):
+        return True
     first = next((line for line in head.splitlines() if line.strip()), "")
     try:
         names = set(_ours(next(csv.reader([first]), [])))
@@ -108,6 +114,8 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
     path = Path(path)
     if is_sqlite(path):
         return _read_rocpd(path)
+    if _JSON.match(text_of(path, most=1 << 10)):
+        return _read_json(path)
     text = whole_text(path)
     if text.startswith(("Name,", '"Name",')):
         text = _UNQUOTED.sub(r'"\1"\2', text)
@@ -128,10 +136,7 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
         others = {name for name in names if name not in _COLUMNS and not _FACT.fullmatch(_plain(name))}
         counted = {name: numbers(path, rows[name]) for name in names if name in known}
         counted |= dict.fromkeys(others - known, np.full(len(rows), np.nan))
-    frame = _of_dispatches(path, rows, counted)
-    if {"dram_read", "dram_write"} & set(frame.columns):
-        frame.attrs["caveats"].append(FABRIC)
-    return frame
+    return _of_dispatches(path, rows, counted)
 
 
 def _frame(
@@ -149,6 +154,8 @@ def _frame(
         tool="rocprof",
     )
     frame.attrs["untaken"] = sorted(counted.keys() - metric_names(vendor="amd"))
+    if {"dram_read", "dram_write"} & set(frame.columns):
+        frame.attrs["caveats"].append(FABRIC)
     return frame
 
 
@@ -312,6 +319,74 @@ def _rocpd_frame(path: Path, work: pd.DataFrame, counted: dict[str, Any], agents
     frame = _frame(columns, items, block, facts, counted)
     frame.attrs["report"] = "rocpd"
     return frame
+
+
+def _read_json(path: Path) -> pd.DataFrame:
+    """The launches frame of a results.json: what each of its processes did.
+
+    Raises CollectError for a cut or damaged file and for one without GPU work.
+    """
+    try:
+        tools = json.loads(text_of(path))["rocprofiler-sdk-tool"]
+        rows = [row for tool in tools for row in _of_process(tool)]
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        what = f"a record without {error}" if isinstance(error, LookupError) else str(error)
+        raise CollectError(f"{path}: {what}", fix=_FIX) from error
+    if not rows:
+        raise CollectError(f"{path}: no kernels and no copies in it", fix="record with `rocprofv3 --kernel-trace`")
+    columns = [*_KERNEL, "copied", "bytes", "counters"]
+    work: pd.DataFrame = pd.DataFrame(rows, columns=columns).sort_values(["start", "end"], ignore_index=True)
+    names = dict.fromkeys(name for one in work["counters"] for name in one)
+    counted = {name: np.array([one.get(name, np.nan) for one in work["counters"]], float) for name in names}
+    return _rocpd_frame(path, work, counted, {})
+
+
+def _of_process(tool: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The kernels and copies of a process, by our names; counters summed over the instances of a block."""
+    agents = {one["id"]["handle"]: one for one in tool["agents"]}
+    symbols = {one["kernel_id"]: one for one in tool["kernel_symbols"]}
+    counters = {one["id"]["handle"]: one["name"] for one in tool.get("counters", ())}
+    buffers, counted = tool["buffer_records"], tool.get("callback_records", {}).get("counter_collection", ())
+
+    def row(one: Mapping[str, Any], name: str, agent: int, **facts: Any) -> dict[str, Any]:
+        device = agents.get(agent, {})
+        return {
+            "name": name,
+            "start": one["start_timestamp"],
+            "end": one["end_timestamp"],
+            "process": tool["metadata"]["pid"],
+            "agent": device.get("product_name") or device.get("name") or agent,
+            "stream": one.get("stream_id", {}).get("handle"),
+            "counters": {},
+            **facts,
+        }
+
+    kernels: dict[int, dict[str, Any]] = {}
+    for one in [*buffers.get("kernel_dispatch", ()), *(each["dispatch_data"] for each in counted)]:
+        info = one["dispatch_info"]
+        symbol = symbols[info["kernel_id"]]
+        sizes = {f"grid_{axis}": size for axis, size in info["grid_size"].items()}
+        sizes |= {f"block_{axis}": size for axis, size in info["workgroup_size"].items()}
+        facts = {"registers": symbol.get("arch_vgpr_count"), "shared_memory": info.get("group_segment_size")}
+        name = symbol.get("formatted_kernel_name") or symbol["truncated_kernel_name"]
+        made = row(one, name, info["agent_id"]["handle"], **sizes, **facts)
+        kernels.setdefault(info["dispatch_id"], {**made, "queue": info.get("queue_id", {}).get("handle")})
+    for each in counted:
+        known = kernels[each["dispatch_data"]["dispatch_info"]["dispatch_id"]]["counters"]
+        sums: dict[str, float] = {}
+        for record in each["records"]:
+            name = counters[record["counter_id"]["handle"]]
+            sums[name] = sums.get(name, 0.0) + record["value"]
+        if twice := sorted(known.keys() & sums.keys()):
+            raise ValueError(f"{twice[0]} of one dispatch stands here twice")
+        known |= sums
+    yield from kernels.values()
+    strings = (tool.get("strings") or {}).get("buffer_records")
+    for one in buffers.get("memory_copy", ()):
+        ends = [one[side]["handle"] for side in ("dst_agent_id", "src_agent_id")]
+        agent = next((end for end in ends if agents.get(end, {}).get("type") == _GPU), ends[0])
+        name = strings[one["kind"]]["operations"][one["operation"]] if strings else "MEMORY_COPY"
+        yield row(one, name, agent, copied=True, bytes=one.get("bytes"))
 
 
 FORMAT = Format(

@@ -81,6 +81,7 @@ def detailed_launches(scan: Scan, rows: Iterable[Row], wanted: Callable[[str], b
         one: dict[str, str] = {}
         for name, cell in zip(row.table.header, row.fields(), strict=False):
             one.setdefault(name, cell)
+        key: _Key
         if row.table.page == SUMMARY:
             summed = True
             key = (row.table.line, *row.fields()[: row.table.header.index("Invocations")])

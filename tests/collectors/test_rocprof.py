@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -196,3 +197,97 @@ def test_a_summary_of_version_1_does_not_quote_names_and_fills_are_no_kernels(tm
     )
     with pytest.raises(CollectError, match="calls or of domains"):
         read(path)
+
+
+def dispatch(number: int, start: int, end: int, kernel: int = 1) -> dict[str, object]:
+    handles = {"agent_id": {"handle": 902}, "queue_id": {"handle": 4}}
+    sizes = {"workgroup_size": {"x": 256, "y": 1, "z": 1}, "grid_size": {"x": 1000, "y": 4, "z": 1}}
+    info = {**handles, "kernel_id": kernel, "dispatch_id": number, "group_segment_size": 512, **sizes}
+    return {"start_timestamp": start, "end_timestamp": end, "dispatch_info": info, "stream_id": {"handle": 3}}
+
+
+def counted(of: dict[str, object], *values: tuple[int, float]) -> dict[str, object]:
+    return {"dispatch_data": of, "records": [{"counter_id": {"handle": one}, "value": value} for one, value in values]}
+
+
+def results(**changes: object) -> dict[str, object]:
+    """What `rocprofv3 --output-format json` writes of a process, without what is not read."""
+    agents = [
+        {"id": {"handle": 901}, "type": 1, "name": "cpu", "product_name": "EPYC"},
+        {"id": {"handle": 902}, "type": 2, "name": "gfx942", "product_name": "AMD Instinct MI300X"},
+    ]
+    symbols = [(0, ""), (1, "gemm(float*)"), (2, "add_kernel.kd")]
+    copy = {"kind": 1, "operation": 2, "start_timestamp": 6000, "end_timestamp": 6500, "bytes": 4096}
+    ends = {"dst_agent_id": {"handle": 901}, "src_agent_id": {"handle": 902}}
+    kinds = [
+        {"kind": "NONE", "operations": []},
+        {"kind": "MEMORY_COPY", "operations": ["NONE", "H2D", "DEVICE_TO_HOST"]},
+    ]
+    tool = {
+        "metadata": {"pid": 7},
+        "agents": agents,
+        "counters": [{"id": {"handle": 31}, "name": "FETCH_SIZE"}, {"id": {"handle": 32}, "name": "SQ_WAVES"}],
+        "strings": {"buffer_records": kinds},
+        "kernel_symbols": [{"kernel_id": of, "formatted_kernel_name": name} for of, name in symbols],
+        "callback_records": {
+            "counter_collection": [counted(dispatch(1, 2000, 5000), (31, 8.0), (31, 4.0), (32, 16.0))]
+        },
+        "buffer_records": {
+            "kernel_dispatch": [dispatch(1, 2000, 5000), dispatch(2, 5000, 5250, 2)],
+            "memory_copy": [{**copy, **ends}],
+        },
+    }
+    return {"rocprofiler-sdk-tool": [{**tool, **changes}]}
+
+
+def test_a_json_of_rocprofv3(tmp_path):
+    file = tmp_path / "7_results.json"
+    file.write_text(json.dumps(results()))
+    frame = validate(read(file))
+    assert frame["kernel"].tolist() == ["gemm(float*)", "add_kernel", "DEVICE_TO_HOST"]
+    assert frame["kind"].tolist() == ["kernel", "kernel", "memcpy"]
+    assert frame["time"].tolist() == [3e-6, 2.5e-7, 5e-7]
+    assert frame["grid"].tolist() == ["4,4,1", "4,4,1", ""]
+    assert frame["shared_memory"].tolist() == pytest.approx([512, 512, np.nan], nan_ok=True)
+    assert frame["bytes"].tolist() == pytest.approx([np.nan, np.nan, 4096], nan_ok=True)
+    assert (set(frame["device"]), set(frame["process"])) == ({"AMD Instinct MI300X"}, {"7"})
+    assert frame["dram_read"].tolist() == pytest.approx([12 * 1024, np.nan, np.nan], nan_ok=True)
+    assert frame.attrs["untaken"] == ["SQ_WAVES"]
+    assert [one.code for one in frame.attrs["caveats"]] == ["amd-fabric"]
+
+
+def test_a_json_of_counters_alone_and_of_two_processes(tmp_path):
+    """Without --kernel-trace a dispatch stands in its counters alone; processes number their dispatches each from 1."""
+    both = results(buffer_records={"kernel_dispatch": []})
+    both["rocprofiler-sdk-tool"] += results(metadata={"pid": 8}, callback_records={})["rocprofiler-sdk-tool"]
+    (tmp_path / "results.json").write_text(json.dumps(both))
+    frame = validate(read(tmp_path / "results.json"))
+    assert frame["process"].tolist().count("8") == 3
+    assert sorted(frame["kernel"]) == ["DEVICE_TO_HOST", "add_kernel", "gemm(float*)", "gemm(float*)"]
+    assert frame["dram_read"].notna().sum() == 1
+    copies = {"memory_copy": results()["rocprofiler-sdk-tool"][0]["buffer_records"]["memory_copy"]}
+    (tmp_path / "results.json").write_text(json.dumps(results(buffer_records=copies, callback_records={})))
+    assert validate(read(tmp_path / "results.json"))["kind"].tolist() == ["memcpy"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"kernel_symbols": []}, "a record without 1"),
+        ({"buffer_records": {"kernel_dispatch": [dispatch(1, 9, 3)]}}, "ends before it starts"),
+        ({"buffer_records": {}, "callback_records": {}}, "no kernels and no copies"),
+        ({"callback_records": {"counter_collection": [counted(dispatch(1, 1, 2), (32, 1.0))] * 2}}, "SQ_WAVES"),
+    ],
+)
+def test_a_json_that_lacks_something_is_refused(tmp_path, changes, match):
+    (tmp_path / "results.json").write_text(json.dumps(results(**changes)))
+    with pytest.raises(CollectError, match=match):
+        read(tmp_path / "results.json")
+
+
+def test_a_json_that_is_cut_is_refused(tmp_path):
+    text = json.dumps(results())
+    for end in range(40, len(text) - 1, 97):
+        (tmp_path / "results.json").write_text(text[:end])
+        with pytest.raises(CollectError):
+            read(tmp_path / "results.json")
