@@ -102,7 +102,6 @@ class _Timings:
     `clocks`: what two clocks say where they disagree; `caller`: the speed-up for a waiting caller, where it differs.
     """
 
-    samples: pd.DataFrame | None = None
     timed: Mapping[str, timing.Timed] = field(default_factory=dict)
     ratios: Mapping[str, Ratio] = field(default_factory=dict)
     clocks: Mapping[str, str] = field(default_factory=dict)
@@ -117,17 +116,14 @@ class _Timings:
         ratios = timing.speedups(chosen, reference, spread)
         clocks = timing.two_clocks(samples, chosen, ratios, reference)
         caller = timing.for_a_caller(samples, chosen, ratios, reference)
-        return cls(samples, timing.spreads(chosen, samples, spread), ratios, clocks, caller)
+        return cls(timing.spreads(chosen, samples, spread), ratios, clocks, caller)
 
     @property
     def method(self) -> str:
         return next((one.method for one in self.timed.values()), "")
 
     def caveats(self, reference: str, target: float) -> list[Caveat]:
-        if self.samples is None:
-            return []
-        again = self.samples.loc[self.samples["method"] == f"{self.method}-first", "impl"]
-        return timing.caveats(self.timed, self.ratios, reference, target, set(again))
+        return timing.caveats(self.timed, self.ratios, reference, target)
 
 
 def _by_name(works: Works) -> Mapping[str, tuple[Work, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
@@ -255,17 +255,8 @@ def _contradicts(other: Ratio, claimed: Ratio) -> bool:
     return other.n >= MIN_ROUNDS and (high <= 1 or (gain < SURE and low <= 1 and middle < least))
 
 
-def caveats(
-    timed: Mapping[str, Timed],
-    ratios: Mapping[str, Ratio],
-    reference: str,
-    target: float,
-    again: Collection[str] = (),
-) -> list[Caveat]:
-    """Caveats of the chosen samples.
-
-    target: wanted relative half-width of the medians; again: implementations re-timed after being found the fastest.
-    """
+def caveats(timed: Mapping[str, Timed], ratios: Mapping[str, Ratio], reference: str, target: float) -> list[Caveat]:
+    """Caveats of the chosen samples; target: wanted relative half-width of the medians."""
     if not timed:
         return []
     found: list[Caveat | None] = [precision_caveat({name: t.spread for name, t in timed.items()}, target)]
@@ -278,7 +269,7 @@ def caveats(
     found += [caveat for t in timed.values() for caveat in _of_samples(t)]
     found.append(_clocks(timed, reference))
     found += [_excessive(name, r) for name, r in ratios.items()]
-    found.append(_winner(timed, ratios, again))
+    found.append(_winner(timed, ratios))
     return [caveat for caveat in found if caveat is not None]
 
 
@@ -343,11 +334,11 @@ def best_of(count: int, rel: float) -> float:
     return rel * NormalDist().inv_cdf((count - 0.375) / (count + 0.25))
 
 
-def _winner(timed: Mapping[str, Timed], ratios: Mapping[str, Ratio], again: Collection[str]) -> Caveat | None:
-    """Caveat about the fastest of several candidates measured once; None if luck < 0.1 %."""
+def _winner(timed: Mapping[str, Timed], ratios: Mapping[str, Ratio]) -> Caveat | None:
+    """Caveat about the fastest of several candidates; None if luck < 0.1 %."""
     ranked = sorted((r.value for r in ratios.values() if r.value > 0), reverse=True)
     best = next((name for name, r in ratios.items() if ranked and r.value == ranked[0]), "")
-    if len(ranked) < 3 or best in again:
+    if len(ranked) < 3:
         return None
     # One median's standard error, from its interval.
     luck, lead = best_of(len(ranked), timed[best].spread.precision / 1.96), ranked[0] / ranked[1] - 1

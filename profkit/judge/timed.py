@@ -240,7 +240,6 @@ class Timed(Task):
             current.clear()
             try:
                 calls = self._calls(sound, turn, plan or self._plan())
-                engine.ready(job or self._job, calls, self.device)
                 with self._company.alone(), annotated(self._job.sample, "time"):
                     timed = engine.time_all(job or self._job, calls, self.device, self.events, turn)
                 if job is None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 import random
-import statistics
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,10 +35,6 @@ _FEWER: Mapping[str, Any] = {"least": timing.DECIDING, "most": timing.DECIDING, 
 """Rounds of event pairs then; fewer in repeated jobs, which only need the launch time."""
 _COMPARING = 0.5
 """Share of the time for comparisons after the first rounds."""
-FIELD = 3
-"""Candidates from which selection bias matters."""
-FIRST = "-first"
-"""Suffix of the method of a winner's first samples."""
 MOST_RECORDINGS = 6
 """CUPTI holds records in memory until a recording ends, so long measurements need several."""
 
@@ -61,8 +56,6 @@ def time_all(
         apart = functools.partial(timing.apart, reference=reference, by=job.clear)
         timed.measure(timing.Plan(job.budget, job.target, enough=apart if job.clear else None))
     timed.write()
-    if not job.again:
-        timed.best_again()
     if claims.suspects(calls):
         timed.bound()
     used = {sample.method for sample in timed.samples}
@@ -185,38 +178,6 @@ class _Timed:
         seconds = sample.seconds - self.offset
         return replace(sample, seconds=seconds, kept=sample.kept if seconds > 0 else 0)
 
-    def best_again(self) -> None:
-        """Time the fastest of several candidates again: its first samples are biased by selection."""
-        references = [subject.name for subject in self._job.subjects if subject.role == "reference"]
-        best = fastest(self.samples, [name for name in self._calls if name not in references])
-        if not best or not set(references) & set(self._calls):
-            return
-        fresh = self._timed_again({name: self._calls[name] for name in (*references, best)})
-        if not fresh:
-            return
-        self.dropped += sum(not sample.kept for sample in fresh)
-        self.samples = replaced(self.samples, fresh, best)
-        self.write()
-        for method in {sample.method for sample in fresh}:
-            self.notes[method] += f"; {best}, the fastest of {len(self._calls) - 1}, timed again"
-            self.notes[method + FIRST] = f"the samples by which {best} was found the fastest"
-
-    def _timed_again(self, pair: Mapping[str, TimedCall]) -> list[Sample]:
-        """New samples of these calls; none where CUPTI decided and now fails."""
-        job = self._job
-        plan = timing.Plan(job.budget, job.target, seed=1)
-        fresh = timing.measure(pair, self.own, plan, self.before, self._after).samples
-        fresh = [self._less(sample) for sample in timing.drop_slow_rounds(fresh, self._full)]
-        if any(sample.method == "cupti" for sample in self.samples) and isinstance(self.own, CudaClock):
-            try:
-                fresh += _judged(job, pair, self.own, self.before, self._after)[0]
-            except (cupti.CuptiError, RuntimeError) as error:
-                _only_of_clocks(error)
-                # CUPTI's first samples decide then, with their selection bias.
-                traceback.print_exc()
-                return []
-        return fresh
-
     def bound(self) -> None:
         """Raise candidates to their outside bound by the judge's clock, and add the outside samples."""
         samples = self.samples
@@ -247,17 +208,6 @@ class _Timed:
     def write(self) -> None:
         kept = [one for one in self.samples if one.method != "event"] if self._scant else self.samples
         timing.write(kept, Path(self._job.timings))
-
-
-def ready(job: Job, calls: Mapping[str, TimedCall], device: torch.device) -> None:
-    """Set CUPTI up beside other work, where no host clock follows that it would slow down."""
-    if device.type == "cuda" and job.again:
-        try:
-            with cupti.recording(calls, CudaClock(device, cold=False)):
-                pass
-        except (cupti.CuptiError, RuntimeError) as error:
-            # The recording will fail too, and report it.
-            _only_of_clocks(error)
 
 
 class _Comparing:
@@ -311,23 +261,3 @@ def _judged(
         if timing.precision(samples) <= job.target or time.monotonic() > end:
             break
     return samples, activities
-
-
-def fastest(samples: Iterable[Sample], candidates: Collection[str]) -> str:
-    """The candidate with the least median by the deciding method; "" for fewer than FIELD."""
-    kept = [sample for sample in samples if sample.kept and sample.impl in candidates]
-    for method in outside.DECIDING:
-        seconds = {name: [s.seconds for s in kept if s.impl == name and s.method == method] for name in candidates}
-        medians = {name: statistics.median(values) for name, values in seconds.items() if values}
-        if len(medians) >= FIELD:
-            return min(medians, key=lambda name: medians[name])
-    return ""
-
-
-def replaced(samples: Iterable[Sample], fresh: Collection[Sample], name: str) -> list[Sample]:
-    """All samples, `fresh` ones in later rounds; earlier ones of `name` marked as FIRST."""
-    earlier = list(samples)
-    methods = {sample.method for sample in fresh}
-    beyond = 1 + max((sample.round for sample in earlier), default=-1)
-    first = [replace(s, method=s.method + FIRST) if s.impl == name and s.method in methods else s for s in earlier]
-    return first + [replace(s, round=s.round + beyond) for s in fresh]
