@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from analyzers.rules.rule import NAN, PROGRAM, Case, Proof, Subject, rule
 from analyzers.timeline.idle import IDLE
-from roofline.units import seconds
+from roofline.units import percent, seconds
 
 LEAST = 0.01
 LEAST_BEHIND = 0.05
@@ -37,7 +37,7 @@ def _slice(
     return Case(
         (Proof(f"{name}/step", share, least or NAN), *more),
         s.time - lost,
-        {"share": f"{share:.0%}", "found": s.text.get("found", ""), **params},
+        {"share": percent(share), "found": s.text.get("found", ""), **params},
         min(1.0, share),
         variant=variant,
         likely=s.time - min(s[name], s.time),

@@ -31,6 +31,7 @@ from collectors.nsys.tables import (
     nvtx_ranges,
     open_base,
     process_of,
+    program_of,
     tables_of,
     work_names,
 )
@@ -51,7 +52,7 @@ def read_sqlite(path: str | Path) -> pd.DataFrame:
     """The launches frame: kernels, copies, memsets by start; times in s, `range` from NVTX.
 
     Launches of threads without ranges (autograd's backward) have the only range open on another thread of the process.
-    attrs: "caveats", "report" = "sqlite", "devices". Raises CollectError for a damaged database or no GPU work.
+    attrs: "caveats", "report" = "sqlite", "devices", "program" (its file). Raises CollectError for a damaged database or no GPU work.
     """
     path = Path(path)
     with open_base(path) as base:
@@ -70,6 +71,7 @@ def read_sqlite(path: str | Path) -> pd.DataFrame:
         caveats += diagnostics(base, tables)
         devices = devices_of(base, tables)
         frame = _frame(base, work, where, devices, caveats)
+        frame.attrs["program"] = program_of(base, tables)
     if calls is not None:
         set_host(frame, _host(work, calls, ranges))
     return frame

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from posixpath import basename
 from typing import Any
 from urllib.parse import quote
 
@@ -239,3 +240,12 @@ def label(kind: int, name: int, kernels: dict[int, str]) -> str:
         unified = "Unified Memory " if copy.startswith("Unified-") else ""
         return f"[CUDA {unified}memcpy {copy.removeprefix('Unified-')}]"
     return "[CUDA memset]" if kind == 2 else f"[CUDA graph {name}]"
+
+
+def program_of(base: sqlite3.Connection, tables: set[str]) -> str:
+    """File name of the script, else of the binary, that nsys started; "" unknown."""
+    if "META_DATA_CAPTURE" not in tables:
+        return ""
+    given = dict(base.execute("SELECT name, value FROM META_DATA_CAPTURE WHERE name LIKE 'PROCESS_0:%'"))
+    words = [str(given.get(f"PROCESS_0:{name}") or "") for name in ("COMMAND", "ARGUMENT_0", "ARGUMENT_1")]
+    return basename(next((one for one in words if one.endswith(".py")), words[0]))

@@ -15,6 +15,7 @@ from analyzers.rules.rule import COLLECT, HINT, HOST, PROGRAM, RULES, SCHEMA, Fi
 from profkit.report.layout import cut
 from profkit.report.messages import bound_why, language, named, say, spaced, translated
 from profkit.report.names import short_name
+from profkit.report.sections.answer import ending, title
 from roofline import units
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def document(study: Study, findings: Iterable[Finding]) -> dict[str, object]:
 
 def text(study: Study, findings: Sequence[Finding]) -> str:
     """Findings for the terminal: of a whole program, then of the parts by rank."""
-    parts = [f"{study.manifest.sample.id} on {study.manifest.device.get('name', 'unknown device')}"]
+    parts = [title(study)]
     if study.of_operators:
         return "\n".join([*parts, "", say("op_no_bounds")])
     mine = {name: [one for one in findings if one.impl == name] for name in in_order(study)}
@@ -115,12 +116,6 @@ def headline(study: Study, impl: str) -> str:
     if roof := bound_why(row):
         said.append(say("is_bound_by", roof=roof))
     return say("comma").join(said)
-
-
-def ending(study: Study) -> str:
-    """Suffix of the messages for what a program repeats: "_step", "_passage" or "_all"."""
-    found = next((one.steady.found for one in study.budgets.values()), "all")
-    return {"all": "_all", "range": "_passage"}.get(found, "_step")
 
 
 def worded(one: Finding, study: Study) -> tuple[str, str, str]:
@@ -187,10 +182,10 @@ def gain(one: Finding) -> str:
         # Recording makes a step longer, and a kernel's time of it no longer.
         key += "_recorded"
         told |= {"recorded": told["ratio"], "most": ""}
-    # The host may be late at one place for what held it up at another: then the bound is far above what stands there.
-    share = one.likely / one.upper_bound * one.recorded if one.upper_bound > 0 else math.nan
-    seen = say("seen", share=units.percent(share)) if _whole(one) and MINOR <= share < one.recorded / LOOSE else ""
-    return seen + say(key, time=units.text(one.upper_bound, "s"), **told)
+    # The host may be late at one place for what held it up at another: then the bound is above what stands there.
+    there, most = units.text(one.likely, "s"), units.text(one.upper_bound, "s")
+    more = _whole(one) and there != most and one.likely > 0
+    return say(key, time=say("seen", most=most, time=there) if more else most, **told)
 
 
 def proof(one: Proof) -> str:

@@ -69,7 +69,7 @@ class Block:
     def label(self) -> str:
         """The kernel it is of, or what kind of time it is."""
         if self.of_step and not self.kernels:
-            return say("wall_idle" if self.kind in IDLE else f"wall_{self.kind}")
+            return say(f"wall_{'idle' if self.kind == 'unknown' else self.kind}")
         if self.kernels > 1:
             return say("fall_more", count=str(self.kernels))
         if self.own:
@@ -79,7 +79,7 @@ class Block:
     def why(self) -> str:
         """Kind of time of its kernel and what binds it; "" for what the label says."""
         if self.kind in IDLE and self.kind != "unknown":
-            return say(f"wall_{self.kind}")
+            return say("wall_idle")
         if not self.kernels:
             return named(self.cause)
         if self.of_step:

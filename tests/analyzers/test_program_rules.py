@@ -49,7 +49,7 @@ def found(budget, counted=False):
             "mostly before add: the host does something else, 1 x 50 ms a step",
         ),
         ("host-away", "load", {"away": 0.5, "hole_before": "Memcpy HtoD (Pageable -> Device)"}, "before Memcpy HtoD"),
-        ("gpu-idle", "", {"host": 0.5, "short": 0.1}, "100 kernels a step, copies and fills: 0"),
+        ("gpu-idle", "", {"host": 0.5, "short": 0.1}, "100 kernels a step, 0 memcpy and memset"),
         ("gpu-idle", "chain", {"host": 0.5, "short": 0.9}, "launch-bound"),
         ("idle-unexplained", "", {"unknown": 0.5}, "does not say"),
         ("synchronising", "", {"waiting": 0.5}, "2 synchronising calls a step"),
@@ -87,8 +87,8 @@ def test_each_rule_has_its_slice_of_a_step(rule, variant, slices, said):
 @pytest.mark.parametrize(
     ("steady", "en", "zh"),
     [
-        (Steady(0, 1000, 1, "all"), "50% of the record between", "整段记录中有 50%"),
-        (Steady(0, 1000, 10, "range"), "50% of a passage between", "每次经过有 50%"),
+        (Steady(0, 1000, 1, "all"), "50.0% of the record between", "整段记录中有 50.0%"),
+        (Steady(0, 1000, 10, "range"), "50.0% of a passage between", "每次经过有 50.0%"),
     ],
 )
 def test_what_has_no_steps_is_not_told_of_a_step(steady, en, zh):
@@ -115,9 +115,9 @@ def test_a_bound_is_of_the_step_that_nobody_records():
     assert [one.rule for one in found(budget)] == ["gpu-idle", "host-away"], "ranked as recorded"
     away = told["host-away"]
     assert (away.recorded, away.upper_bound, away.win) == pytest.approx((0.3, 0.03, 0.03))
-    assert "idle for 30% of a step" in away.title
+    assert "idle for 30.0% of a step" in away.title
     assert gain(away) == ("up to 30.0% of a step's wall time as recorded (30.0 ms)")
-    assert gain(told["gpu-idle"]) == "up to 60.0% of a step's wall time (60.0 ms)"
+    assert gain(told["gpu-idle"]) == "up to 60.0% of a step's wall time (60.0 ms: 50.0 ms there and what it delays)"
     assert replace(budget, stream=0.7).least == pytest.approx(0.07), (
         "a step is no shorter than its busiest stream works"
     )
@@ -174,7 +174,7 @@ def test_what_is_first_in_time_is_first_in_the_list(name, first, share, most, ot
     assert sum(finding.win for finding in told) <= one.step - (one.computing - one.tiny) / one.steady.steps + 1e-12
     if name == "resnet":
         # Said before: launch-bound, a CUDA graph wins 54 %; 41 ms of each step lie before the copy of the next batch.
-        assert "a CUDA graph makes none of it shorter" in told[0].next_step
+        assert "a CUDA graph shortens launching, not these holes" in told[0].next_step
         assert "before Memcpy HtoD (Pageable -> Device)" in told[0].title
         assert (one.holes, one.gaps) == (4, 2871)
         assert one.shortest < one.step < one.longest
@@ -182,11 +182,11 @@ def test_what_is_first_in_time_is_first_in_the_list(name, first, share, most, ot
         assert copies.variant == "pageable"
 
 
-def test_the_share_that_stands_there_is_told_before_a_bound_far_above_it():
+def test_the_time_that_stands_there_is_told_beside_a_bound_above_it():
     """Said before: up to 75 % of the record, the GPU only copies for 5 % of it."""
     behind = {"engaged": {"copying": 0.5}, "stream": 0.4}
     (one,) = found(replace(QUIET, computing=0.9, copying=0.1, **behind))
-    assert gain(one).startswith("10.0% there, up to 50.0% of a step's wall time")
+    assert gain(one).startswith("up to 50.0% of a step's wall time (50.0 ms: 10.0 ms there and what it delays)")
     (near,) = found(replace(QUIET, computing=0.9, copying=0.1))
     assert gain(near).startswith("up to 10.0%")
 

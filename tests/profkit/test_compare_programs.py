@@ -93,7 +93,7 @@ def test_a_step_not_the_record_is_compared(said):
     for words in (
         "steady state, 5 steps",
         "20.5 to 25.6 ms",
-        "304 kernels, 2 copies, 14 fills",
+        "304 kernels, 2 memcpy, 14 memset",
         "- the host launched too late",
         "verdict",
         "another start may differ by more",

@@ -162,18 +162,19 @@ def test_a_summary_tells_copies_beside_its_kernels(tmp_path, capsys):
     (tmp_path / "a.csv").write_text(stats + rows)
     assert invoke(["import", str(tmp_path / "a.csv"), "-q", "-o", str(tmp_path / "run")]) == 0
     assert "3.00 us of GPU time" in (shown := capsys.readouterr().out)
-    assert "beside kernels 2 copies, 1 fill: 7.00 us, 70.0% of the GPU's work" in shown
+    assert "beside kernels 2 memcpy, 1 memset: 7.00 us, 70.0% of the GPU's work" in shown
     (tmp_path / "b.csv").write_text(stats + '"CopyHostToDevice",2,6000,3000,100.0\n')
     assert invoke(["import", str(tmp_path / "b.csv"), "-q", "-o", str(tmp_path / "copies")]) == 0
-    assert "no kernels in these exports; beside kernels 2 copies: 6.00 us, 100%" in capsys.readouterr().out
+    assert "no kernels in these exports; beside kernels 2 memcpy: 6.00 us, 100%" in capsys.readouterr().out
 
 
-def test_nobody_speaks_of_correctness_or_speedup(tmp_path, capsys):
+def test_correctness_is_said_to_be_unknown_once_and_no_speedup(tmp_path, capsys):
     assert invoke(["import", str(NCU), "-q", "-o", str(tmp_path / "run")]) == 0
     shown = capsys.readouterr()
     report = (tmp_path / "run" / "report.md").read_text()
     for text in (shown.out, report):
-        assert not re.search(r"correct|speedup|candidate could", text)
+        assert text.count("correctness: not checked (an export holds no results)") == 1
+        assert not re.search(r"correct(?!ness)|speedup|candidate could", text)
     assert "ncu" in report
     assert "profkit import h200_default.csv" in report
 

@@ -16,7 +16,7 @@ from analyzers.rules.rule import COLLECT, TIME, Finding
 from analyzers.rules.subjects import WHOLE
 from analyzers.waterfall import SLICE_KINDS
 from profkit.report import explain
-from profkit.report.explain import MINOR, ending, gain, headline, in_order, proof, unchecked, unexplained, worded
+from profkit.report.explain import MINOR, gain, headline, in_order, proof, unchecked, unexplained, worded
 from profkit.report.layout import cut
 from profkit.report.messages import bound, catalogue, in_each, named, say
 from profkit.report.names import short_name, short_names
@@ -82,7 +82,7 @@ def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
     if first is not None and by_step(first):
         # What the script says of the kernels of a step instead of its own words.
         keys = {"launches": "col_launches", "time": "col_time", "of_time": "of_kernel_time"}
-        heads = {name: list(catalogue().say[key + ending(first)]) for name, key in keys.items()}
+        heads = {name: list(catalogue().say[key + answer.ending(first)]) for name, key in keys.items()}
         heads["share"] = list(catalogue().say["kernel_share"])
     return {
         "best": best,
@@ -325,7 +325,7 @@ def shares_of(mine: Sequence[Block], whole: float) -> list[Values]:
     """Where the time [s] goes by kind, in the order of the blocks."""
     sums: dict[tuple[str, str], float] = {}
     for one in mine:
-        label = one.why() or one.label() if one.of_step else say(f"fall_{one.kind}")
+        label = one.label() if one.of_step else say(f"fall_{one.kind}")
         sums[one.paint, label] = sums.get((one.paint, label), 0.0) + one.seconds
     return [share(*key, seconds, units.percent(seconds / whole)) for key, seconds in sums.items()]
 

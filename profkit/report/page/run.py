@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from profkit.study.study import Part, Study
 
 MOST_FALLS = 12
-WHOLLY = 0.99
-"""Share of the kernels' time from which a program counts as counted."""
 NEAR = 0.8
 """Share of a ceiling from which a kernel without a finding counts as near it."""
 
@@ -139,12 +137,7 @@ def _first_screen(study: Study, found: Sequence[Finding]) -> dict[str, Any]:
     notes += [method.paired_line(study), method.below_least(study), method.noted_line(study)]
     notes += [line for name, line in others if name in skipped]
     whole = study.first_step
-    if whole is not None:
-        # What a run after a change is to be held against.
-        noise, step = answer.spread(whole[1]), units.text(whole[1].step, "s")
-        notes.append(
-            answer.per(study, "p_baseline", time=step) + (say("p_baseline_spread", range=noise) if noise else "")
-        )
+    notes += [say("p_baseline")] if whole is not None else []
     if len(study.metrics):
         cards = _of_part(study, best, found) if best is not None else _of_program(study, found)
     return {
@@ -297,6 +290,7 @@ def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
         return [Card(say("p_which"), say("p_no_kernel"))]
     hot = kernels[0]
     return [
+        Card(say("p_right"), say("not_checked"), method.unchecked(study)),
         *([] if study.first_step is None else _wall_cards(study, study.first_step[1])),
         _hottest_card(study, kernels),
         *([_bound_card(hot, say("p_bound_kernel"))] if str(hot.get("bound_by", "unknown")) != "unknown" else []),
@@ -319,12 +313,9 @@ def _hottest_card(study: Study, kernels: Sequence[Mapping[Any, Any]]) -> Card:
 
 
 def _wall_cards(study: Study, one: Budget) -> Iterator[Card]:
-    """Time of a step, idle share and distance to the lower bound, of the first device."""
+    """Time of a step and its distance to the least known, of the first device."""
     known = {"steps": str(one.steady.steps), "range": answer.spread(one), "work": answer.launched(one)}
     yield Card(answer.per(study, "p_one"), units.text(one.step, "s"), answer.per(study, "p_note", **known))
-    share, gaps = one.idle / one.window, f"{one.gaps / one.parts:.0f}"
-    note = answer.per(study, "p_idle", time=units.text(one.idle / one.parts, "s"), gaps=gaps)
-    yield Card(say("p_idle"), units.percent(share), note, share)
     yield _far_card(study, one)
 
 
@@ -342,9 +333,8 @@ def _far_card(study: Study, one: Budget) -> Card:
     total = float(study.step["time"][study.step["kind"] == "kernel"].sum())
     share = spent / total if total > 0 and not several else 0.0
     note = say("p_allows_counted", share=units.percent(share), **times) if share else say("p_allows_busy", **times)
-    ratio, low = units.digits(one.step / least), units.digits(max(one.least, one.busy) / least)
-    far = say("p_at_least", ratio=ratio) if share < WHOLLY else f"{ratio}x"
-    if answer.slowed(study):
-        far = say("p_at_least_recorded", ratio=ratio, least=low)
-        note += say("p_allows_traced")
+    own = one.step - max(one.least, one.busy)
+    if answer.slowed(study) and own >= answer.LEAST_SLOWED * one.step:
+        note += say("p_allows_traced", own=units.text(own, "s"))
+    far = say("p_far_least" if share else "p_far_busy", ratio=units.digits(one.step / least))
     return Card(say("p_allows"), far, note, least / one.step)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
+import shlex
 from collections.abc import Mapping, Sequence
+from posixpath import basename
 from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
 from analyzers.verdicts.verdict import brief
 from collectors.caveat import SLOWED, TARGET_FAILED
-from profkit.report.explain import ending
 from profkit.report.layout import cut
 from profkit.report.messages import bound_why, judged, say
 from profkit.report.names import short_name
@@ -24,6 +26,8 @@ LEAST_HELD = 0.75
 """Share of the record's GPU time from which the steps may stand for all of it unsaid."""
 LEAST_SLOWED = 0.01
 """Share of a step that recording it must have taken to be told."""
+_ENDINGS = re.compile(r"(\.(trace|pt|json|gz|sqlite|nsys-rep|ncu-rep|csv|txt|log))+$")
+"""Of the names of exports."""
 
 
 def device(study: Study) -> str:
@@ -33,13 +37,39 @@ def device(study: Study) -> str:
 
 def title(study: Study) -> str:
     """What was measured, on what."""
-    return f"{study.manifest.sample.id} on {device(study)}"
+    ran = study.manifest.sample.id if study.manifest.sample.path else _ran(study)
+    return say("title_on", what=ran, device=device(study))
 
 
 def what(study: Study) -> str:
     """The title with the task in the words of its reference, in the language in force."""
     sample = study.manifest.sample
-    return say("p_on", sample=sample.id + (say("colon") + sample.task if sample.task else ""), device=device(study))
+    return (
+        say("p_on", sample=sample.id + say("colon") + sample.task, device=device(study))
+        if sample.task
+        else title(study)
+    )
+
+
+def _ran(study: Study) -> str:
+    """A program or what was exported, and its size: kernels of a step, else the longest kernel's grid."""
+    manifest, kernels = study.manifest, study.hottest
+    files = [_ENDINGS.sub("", basename(one.origin)) for one in manifest.captures if one.origin]
+    known = study.launches.attrs.get("program", "") if study.launches is not None else ""
+    name = cut(shlex.join(manifest.program), 60) or known or next(iter(files), manifest.sample.id)
+    if study.first_step is not None:
+        one = study.first_step[1]
+        return per(study, "title", what=name, count=many(one.launches / one.parts))
+    if manifest.program or study.of_operators or tool(study) == "trtexec" or not len(kernels) or study.launches is None:
+        return name
+    longest = str(kernels["kernel"].iloc[0])
+    own = study.launches[study.launches["kernel"] == longest]
+    sizes = {size: {str(one).replace(",", "x") for one in own[size]} for size in ("grid", "block")}
+    what = short_name(longest)
+    if all(len(one) == 1 and "" not in one for one in sizes.values()):
+        what = say("title_kernel", kernel=what, **{size: one.pop() for size, one in sizes.items()})
+    more = kernels["kernel"].nunique() - 1
+    return say("title_more", what=what, count=str(more)) if more else what
 
 
 def first_lines(study: Study) -> list[str]:
@@ -190,6 +220,12 @@ def _launched(counts: Mapping[str, float], *, kinds: int = 0) -> list[str]:
         say(f"count_{name}_one" if count == "1" else f"count_{name}", count=count, kinds=str(kinds))
         for name, count in told
     ]
+
+
+def ending(study: Study) -> str:
+    """Suffix of the messages for what a program repeats: "_step", "_passage" or "_all"."""
+    found = next((one.steady.found for one in study.budgets.values()), "all")
+    return {"all": "_all", "range": "_passage"}.get(found, "_step")
 
 
 def many(value: float) -> str:

@@ -38,6 +38,16 @@ def counters_note(study: Study) -> str:
     return (say("p_note_fix", note=note, fix=fix) if fix else note + say("stop").rstrip()) if note else ""
 
 
+def right_line(study: Study) -> str:
+    """That and why no results were checked; "" of implementations."""
+    return "" if study.manifest.impls else say("right_line", why=unchecked(study))
+
+
+def unchecked(study: Study) -> str:
+    """Why no results of a program or an export were checked."""
+    return say("p_right_export" if study.manifest.sample.kind == "import" else "p_right_program")
+
+
 def inferred_lines(study: Study) -> list[str]:
     """What binds each implementation by time alone, a line each; [] without --perturb."""
     told = []

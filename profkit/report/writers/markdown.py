@@ -40,6 +40,7 @@ def _head(study: Study) -> Iterator[str]:
     yield _grid(tables.parts_table(study))
     yield _stopped(method.paired_line(study))
     yield method.uncounted_line(study)
+    yield _stopped(method.right_line(study))
     yield method.noted_line(study)
 
 

@@ -42,7 +42,7 @@ def summary(study: Study, told: Mapping[str, str] = MappingProxyType({})) -> str
     if not study.manifest.impls and len(study.hottest):
         blocks.append(terminal_table(tables.kernels_table(study)))
     notes = [method.timing_line(study), method.paired_line(study), method.uncounted_line(study)]
-    blocks += filter(None, [*notes, method.counters_note(study)])
+    blocks += filter(None, [*notes, method.right_line(study), method.counters_note(study)])
     blocks += method.inferred_lines(study)
     blocks += tables.timeline_lines(study)
     blocks += _listed("compute-sanitizer:", caveats.sanitizer_lines(study))
