@@ -95,8 +95,7 @@ def _host(file: Path) -> pd.DataFrame:
 def _table(file: Path) -> pd.DataFrame:
     """A table with its texts as texts."""
     types: Any = {name: str for name in {*TRACE, *ACTIVITY, *HOST} if name not in _NUMBERS}
-    found: pd.DataFrame = pd.read_csv(file, dtype=types, keep_default_na=False)
-    return found
+    return pd.read_csv(file, dtype=types, keep_default_na=False)
 
 
 FORMAT = Format("cupti", sniff, read, role_of)

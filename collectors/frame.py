@@ -114,15 +114,13 @@ def spelt(frame: pd.DataFrame) -> pd.DataFrame:
 def distinct(column: pd.Series[Any]) -> list[Any]:
     """Distinct values of a column; a categorical may list some that no row has."""
     coded = isinstance(column.dtype, pd.CategoricalDtype)
-    values: list[Any] = column.cat.categories.tolist() if coded else column.unique().tolist()
-    return values
+    return column.cat.categories.tolist() if coded else column.unique().tolist()
 
 
 def renamed(column: pd.Series[Any], known: Mapping[str, str]) -> pd.Series[Any]:
     """A text column mapped through `known`; categories stay categories."""
     coded = isinstance(column.dtype, pd.CategoricalDtype)
-    told: pd.Series[Any] = column.map(dict(known)).astype("category" if coded else column.dtype)
-    return told
+    return column.map(dict(known)).astype("category" if coded else column.dtype)
 
 
 def role_of(frame: pd.DataFrame) -> Role:

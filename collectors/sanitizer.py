@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from collectors.errors import CollectError
 
@@ -35,19 +37,31 @@ _ACCESS = re.compile(r"\b(Read|Write|Atomic\w*) access at (.+?)(?= and (?:Read|W
 _TROUBLE = re.compile(r"(Internal Sanitizer Error|Error|Target application returned|Warning): ?(.*)")
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A kind of error in one kernel at one place, and how often; `detail` is of the first one.
+class Finding(msgspec.Struct, frozen=True):
+    """A kind of error in one kernel at one place.
 
-    severity: error, warning or info. place: file:line where the code was built with -lineinfo, else "".
+    `place`: file:line where the code was built with -lineinfo, else "". `severity`: error, warning, info. `detail`: thread
+    and address of the first. `tool` found it; `own`: the kernel is the candidate's, not a library's.
     """
 
     kind: str
-    kernel: str
+    kernel: str = ""
     place: str = ""
     count: int = 1
     severity: str = "error"
     detail: str = ""
+    tool: str = ""
+    own: bool = True
+
+    @property
+    def serious(self) -> bool:
+        """Whether it is an error in a kernel of the candidate's own."""
+        return self.own and self.severity == "error"
+
+    @property
+    def text(self) -> str:
+        """Tool, kind, kernel and place on one line."""
+        return f"{self.tool}: {self.kind} in {self.kernel} {self.place}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -81,7 +95,7 @@ def parse(text: str) -> Log:
         if finding is not None:
             key = (finding.kind, finding.kernel, finding.place, finding.severity)
             before = found.get(key)
-            found[key] = replace(before, count=before.count + finding.count) if before else finding
+            found[key] = msgspec.structs.replace(before, count=before.count + finding.count) if before else finding
         elif _TROUBLE.match(record[0]) and not _SUMMARY.match(record[0]):
             troubles.append(record[0])
     return Log(tuple(found.values()), sum(counts) if counts else None, tuple(dict.fromkeys(troubles)))

@@ -106,8 +106,7 @@ class Replay:
             if np.isfinite(self.asked[at]):
                 shift = shift + freed[groups[at]]
         first = self.start[0] if count else 0.0
-        found: Times = ended.max(axis=0) - first if count else np.zeros(scenarios)
-        return found
+        return ended.max(axis=0) - first if count else np.zeros(scenarios)
 
 
 def _last(stops: Times, moments: Times, order: NDArray[np.int64], slack: float) -> NDArray[np.int64]:

@@ -133,8 +133,7 @@ class _Gaps:
     @property
     def late(self) -> Times:
         """Seconds of each gap until its launch was asked for."""
-        found: Times = self.before[:, 1] - self.before[:, 0]
-        return found
+        return self.before[:, 1] - self.before[:, 0]
 
     @property
     def held(self) -> Times:

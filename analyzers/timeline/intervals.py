@@ -57,8 +57,7 @@ def passed(stretches: Times, times: Times) -> Times:
 def shared(stretches: Times, others: Times) -> Times:
     """Overlap of each of `others` with the stretches."""
     until = passed(stretches, others.ravel()).reshape(-1, 2)
-    found: Times = until[:, 1] - until[:, 0]
-    return found
+    return until[:, 1] - until[:, 0]
 
 
 def rows(mine: NDArray[np.bool_]) -> NDArray[np.bool_] | slice:

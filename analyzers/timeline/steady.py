@@ -94,8 +94,7 @@ def _marked(paths: pd.Series[str]) -> NDArray[np.int64] | None:
     fresh = np.flatnonzero(np.diff(code[at], prepend=-1))
     if len(at) < LEAST * len(paths) or (np.diff(code[at][fresh]) < 0).any():
         return None
-    marks: NDArray[np.int64] = np.append(at[fresh], at[-1] + 1)
-    return marks
+    return np.append(at[fresh], at[-1] + 1)
 
 
 def _number(path: str) -> int:

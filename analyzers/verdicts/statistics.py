@@ -228,8 +228,7 @@ class _Over:
 def _processes_of(names: NDArray[Any], rounds: ArrayLike, processes: ArrayLike) -> NDArray[Any]:
     """The process of each of these rounds."""
     known, first = np.unique(np.asarray(rounds).ravel(), return_index=True)
-    found: NDArray[Any] = np.asarray(processes).ravel()[first][np.searchsorted(known, names)]
-    return found
+    return np.asarray(processes).ravel()[first][np.searchsorted(known, names)]
 
 
 def _over_processes(logs: Array, processes: NDArray[Any], resamples: int = RESAMPLES) -> _Over | None:

@@ -69,11 +69,7 @@ def beneath(stream: TextIO) -> TextIO:
 
 
 def _code(found: re.Match[str]) -> str:
-    number = ord(found[0])
-    short = {9: "\\t", 10: "\\n", 13: "\\r"}
-    return short.get(number) or (
-        f"\\x{number:02x}" if number < 1 << 8 else f"\\u{number:04x}" if number < 1 << 16 else f"\\U{number:08x}"
-    )
+    return found[0].encode("unicode_escape").decode()
 
 
 def struct(found: T) -> T:

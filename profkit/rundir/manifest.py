@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from collectors.caveat import Caveat
+from collectors.sanitizer import Finding
 from profkit.errors import ProfkitError
 from profkit.rundir.files import gone
 
@@ -74,28 +75,6 @@ class Check(msgspec.Struct):
     def said(self) -> str:
         """To what the answer was right: "fp32 (20.3 bits)", "" for exact ones."""
         return f"{self.precision} ({self.bits:.1f} bits)" if self.precision and self.bits is not None else ""
-
-
-class Finding(msgspec.Struct):
-    """Finding of compute-sanitizer in one kernel at one place.
-
-    `severity`: error, warning, info; `own`: the kernel is the candidate's, not a library's; `detail`: thread and
-    address of the first.
-    """
-
-    tool: str
-    kind: str
-    kernel: str = ""
-    place: str = ""
-    count: int = 1
-    severity: str = "error"
-    own: bool = True
-    detail: str = ""
-
-    @property
-    def serious(self) -> bool:
-        """Whether it is an error in a kernel of the candidate's own."""
-        return self.own and self.severity == "error"
 
 
 class Sanitized(msgspec.Struct):

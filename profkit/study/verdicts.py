@@ -53,7 +53,7 @@ def _evidence(study: Study, impl: Impl, rows: Mapping[str, Mapping[Any, Any]], f
         impl=impl.name,
         status=impl.status,
         reason=impl.reason,
-        unsound=tuple(f"{one.tool}: {one.kind} in {one.kernel} {one.place}".rstrip() for one in impl.unsound),
+        unsound=tuple(one.text for one in impl.unsound),
         passing=tuple(manifest.probe.get("passing", ())),
         random=bool(manifest.probe.get("random", False)),
         ratio=str(row.get("pace", "") or ""),

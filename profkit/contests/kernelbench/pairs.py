@@ -87,7 +87,7 @@ def own(run: Study, impl: Impl) -> Record:
     }
     return {
         **{key: finite(value) for key, value in figures.items()},
-        "unsound": [f"{f.tool}: {f.kind} in {f.kernel} {f.place}".rstrip() for f in impl.unsound],
+        "unsound": [one.text for one in impl.unsound],
         "status": impl.status,
         "backend": impl.backend,
         "precision": run.manifest.precision,

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from analyzers.kernels.provenance import base_name
 from collectors import sanitizer as logs
 from collectors.caveat import Caveat
@@ -15,7 +17,7 @@ from profkit.launch import runner, tools
 from profkit.record.job import commands, job
 from profkit.record.session import Session
 from profkit.rundir.files import temporary
-from profkit.rundir.manifest import Finding, Impl, Sanitized
+from profkit.rundir.manifest import Impl, Sanitized
 from profkit.vendor.nvidia import sanitizer
 
 SLOWER = 10.0
@@ -93,7 +95,7 @@ def _judge(log: Path, outcome: runner.Outcome, impl: Impl, name: str) -> tuple[S
     for one in found.findings:
         # The candidate's: its source defines it, or no library has such a name.
         own = base_name(one.kernel) in impl.kernels or not _LIBRARIES.search(one.kernel)
-        findings.append(Finding(name, one.kind, one.kernel, one.place, one.count, one.severity, own, one.detail))
+        findings.append(msgspec.structs.replace(one, tool=name, own=own))
     if findings:
         return Sanitized(name, "findings", "", findings), found.troubles
     called = any(e.kind == "impl" and e.impl == impl.name and e.data.get("status") == "counted" for e in outcome.events)

@@ -12,7 +12,8 @@ from profkit.report.sections.method import placed
 
 if TYPE_CHECKING:
     from collectors.caveat import Caveat
-    from profkit.rundir.manifest import Finding, Impl
+    from collectors.sanitizer import Finding
+    from profkit.rundir.manifest import Impl
     from profkit.study.study import Study
 
 ASIDE = (
