@@ -12,6 +12,7 @@ from msgspec.structs import force_setattr
 
 from analyzers.errors import AnalyzeError
 from analyzers.pipes import TENSOR, in_order
+from analyzers.verdicts.speedup import SLACK
 from collectors.caveat import Caveat
 from roofline.ceilings import TRUST, Roofline
 from roofline.units import text as amount
@@ -21,9 +22,6 @@ SOURCES = ("declared", "modelled", "counted")
 
 AGREE = 0.05
 """Two counts of the same work may differ by this share before it is a caveat."""
-
-SLACK = 0.02
-"""A measured ceiling repeats within this share, so a time is called impossible only below it."""
 
 
 class Work(msgspec.Struct, frozen=True, omit_defaults=True):

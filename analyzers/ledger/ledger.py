@@ -17,9 +17,10 @@ from analyzers.errors import AnalyzeError
 from analyzers.kernels.names import tensor_type
 from analyzers.ledger.replay import Replay
 from analyzers.ledger.work import MOVING, OTHER, POINTWISE, Need, need
-from analyzers.lower_bound import SLACK, Work, lower_bound_time
+from analyzers.lower_bound import Work, lower_bound_time
 from analyzers.timeline.budget import Budget, budget
 from analyzers.timeline.calls import COMMUNICATION
+from analyzers.verdicts.speedup import SLACK
 from collectors.caveat import Caveat
 from collectors.operations import parsed
 from roofline.ceilings import Roofline

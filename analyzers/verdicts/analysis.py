@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -20,12 +20,10 @@ from analyzers.timeline.call import Recorded, held, splits
 from analyzers.verdicts import timing
 from analyzers.verdicts.implementation import (
     IMPL_COLUMNS,
-    LowerBounds,
     Part,
-    as_counted,
+    bind,
     compared,
     lower_bound_row,
-    lower_bounds,
     part,
     placed,
     withdrawn,
@@ -38,7 +36,8 @@ from roofline.ceilings import Roofline
 NAN = math.nan
 SCHEMA = "profkit-metrics/1"
 
-Works: TypeAlias = "Mapping[str, Sequence[Work]] | Sequence[Work] | Work | None"
+
+Needs: TypeAlias = Mapping[str, tuple[Work, ...]]
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,8 @@ class Analysis:
     impls: one row an implementation, with the columns of columns.toml. `flops` are the task's, so that padding and
     repeated work achieve nothing. kernels: one row a kernel of an implementation, largest share first: `share` of its
     counted time, `launches` of one call, the counters added up, every metric and placement; where one call was recorded
-    `call_time` [s], and `share` is of that. works: what the task must do; own_works: by implementation where each does
-    something else. hottest: kernels over all parts, the longest first; `impl` is the part, or how many there are.
+    `call_time` [s], and `share` is of that. needs: what the task must do, under "", or each implementation by itself.
+    hottest: kernels over all parts, the longest first; `impl` is the part, or how many there are.
     """
 
     impls: pd.DataFrame
@@ -58,13 +57,20 @@ class Analysis:
     reference: str = "reference"
     method: str = ""
     counters_missing: str = ""
-    works: tuple[Work, ...] = ()
-    own_works: Mapping[str, tuple[Work, ...]] = field(default_factory=dict)
+    needs: Needs = field(default_factory=dict)
     hottest: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def works_of(self, impl: str) -> tuple[Work, ...]:
-        """Work of one implementation: its own where each has one, else the task's."""
-        return self.own_works.get(impl, ()) if self.own_works else self.works
+        """Work of one implementation: its own, else the task's."""
+        return _own(self.needs, impl)
+
+    @property
+    def works(self) -> tuple[Work, ...]:
+        """Work of the task or of all implementations, each once."""
+        every = (work for given in self.needs.values() for work in given)
+        return tuple(
+            {(one.source, one.bytes, one.written, one.note, *one.flops.items()): one for one in every}.values()
+        )
 
     def impl(self, name: str) -> dict[str, Any]:
         """One implementation's row; raises AnalyzeError when there is none of that name."""
@@ -90,9 +96,13 @@ class Analysis:
             "impls": to_records(self.impls),
             "kernels": to_records(self.kernels),
             "works": [work.to_dict() for work in self.works],
-            "own_works": {name: [one.to_dict() for one in works] for name, works in self.own_works.items()},
+            "own_works": {name: [one.to_dict() for one in works] for name, works in self.needs.items() if name},
             "caveats": msgspec.to_builtins(self.caveats),
         }
+
+
+def _own(needs: Needs, name: str) -> tuple[Work, ...]:
+    return needs.get(name, needs.get("", ()))
 
 
 @dataclass(frozen=True)
@@ -126,21 +136,6 @@ class _Timings:
         return timing.caveats(self.timed, self.ratios, reference, target)
 
 
-def _by_name(works: Works) -> Mapping[str, tuple[Work, ...]]:
-    """What the task must do, for all implementations (under "") or by name."""
-    if isinstance(works, Mapping):
-        return {name: tuple(given) for name, given in works.items()}
-    return {"": unique_works(() if works is None else (works,) if isinstance(works, Work) else works)}
-
-
-def unique_works(works: Iterable[Work]) -> tuple[Work, ...]:
-    """Works in order, each once."""
-    found: dict[Any, Work] = {}
-    for work in works:
-        found.setdefault((work.source, work.bytes, work.written, work.note, *work.flops.items()), work)
-    return tuple(found.values())
-
-
 @dataclass(frozen=True)
 class _Counted:
     """Launches added up by implementation (`by_name`, with work) and by kernel (placed).
@@ -155,8 +150,8 @@ class _Counted:
     by_name: Mapping[str, tuple[Mapping[Any, Any], Work | None]]
 
     @classmethod
-    def of(cls, launches: pd.DataFrame | None, roofline: Roofline, works: Callable[[str], Sequence[Work]]) -> _Counted:
-        """Add up and place launches. works: the works of a part, by its name."""
+    def of(cls, launches: pd.DataFrame | None, roofline: Roofline, needs: Needs) -> _Counted:
+        """Add up and place launches."""
         if launches is None or launches.empty:
             none = pd.DataFrame({"impl": [], "kernel": []})
             return cls(pd.DataFrame({"impl": []}), none, none, [], {})
@@ -168,17 +163,15 @@ class _Counted:
         caveats += over_roofs(launches, roofline)
         impls = add_up(by_part(launches), ["impl"])
         rows = zip(impls["impl"], impls.to_dict("records"), counted(impls), strict=True)
-        kernels, hottest = _kernels(launches, roofline, works)
+        kernels, hottest = _kernels(launches, roofline, needs)
         return cls(impls, kernels, hottest, caveats, {str(name): (row, work) for name, row, work in rows})
 
 
-def _kernels(
-    launches: pd.DataFrame, roofline: Roofline, works: Callable[[str], Sequence[Work]]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _kernels(launches: pd.DataFrame, roofline: Roofline, needs: Needs) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Kernels by part, the largest share first, and over all parts; each placed once."""
     own = add_up(launches, ["impl", "kernel"])
     alone = own.groupby("impl", sort=False)["kernel"].transform("size") == 1
-    written = [next((work.written for work in works(str(name)) if work.written > 0), NAN) for name in own["impl"]]
+    written = [next((work.written for work in _own(needs, str(name)) if work.written > 0), NAN) for name in own["impl"]]
     own["output"] = np.where(alone, written, NAN)
     parts = own.groupby("kernel", sort=False)["impl"].agg(["first", "size"])
     shared = own["kernel"].map(parts["size"]) > 1
@@ -221,7 +214,7 @@ class Recording:
 def analyze(
     timings: pd.DataFrame | None,
     launches: pd.DataFrame | None,
-    works: Works,
+    needs: Needs,
     roofline: Roofline,
     *,
     reference: str = "reference",
@@ -231,23 +224,19 @@ def analyze(
     """Judge every implementation that was timed or counted.
 
     timings: samples as in timings.csv, None when nothing was timed. launches: the launches frame of one call, None or
-    empty without counters (`counters_missing` says why). works: what the task must do, for all implementations or by
-    name. reference: "" where nothing is compared. Raises AnalyzeError on input that cannot be judged.
+    empty without counters (`counters_missing` says why). needs: see Analysis. reference: "" where nothing is compared.
+    Raises AnalyzeError on input that cannot be judged.
     """
     recording = recording or Recording()
-    times, declared = _Timings.of(timings, reference, recording.spread), _by_name(works)
-
-    def own(name: str) -> tuple[Work, ...]:
-        return declared.get(name, declared.get("", ()))
-
+    times = _Timings.of(timings, reference, recording.spread)
     caveats = [Caveat("no hardware counters in these numbers", counters_missing, code="no-counters")]
     caveats = [*(caveats if counters_missing else []), *times.caveats(reference, recording.target)]
     if launches is not None and len(launches):
-        launches, halves = without_half_moves(launches, declared)
+        launches, halves = without_half_moves(launches, needs)
         caveats += halves
-    counts = _Counted.of(launches, roofline, own)
+    counts = _Counted.of(launches, roofline, needs)
     caveats += counts.caveats
-    rows, kernels, found = _Rows(times, counts, own, roofline, recording).of(launches, reference)
+    rows, kernels, found = _Rows(times, counts, needs, roofline, recording).of(launches, reference)
     judged: list[dict[str, Any]] = []
     for row in rows:
         name = row["impl"]
@@ -262,8 +251,7 @@ def analyze(
         reference,
         times.method,
         counters_missing,
-        unique_works(work for given in declared.values() for work in given),
-        declared if isinstance(works, Mapping) else {},
+        needs,
         counts.hottest,
     )
 
@@ -274,7 +262,7 @@ class _Rows:
 
     times: _Timings
     counts: _Counted
-    works: Callable[[str], tuple[Work, ...]]
+    needs: Needs
     roofline: Roofline
     recording: Recording
 
@@ -283,14 +271,13 @@ class _Rows:
     ) -> tuple[list[dict[str, Any]], pd.DataFrame, list[Caveat]]:
         """Rows of all implementations without speed-ups, the kernels, and the caveats about them."""
         parts = [self._part(name) for name in self._names(reference)]
-        least = self._lower_bounds(parts, reference)
+        self._bind(parts, reference)
         kernels = self._in_calls(launches, {one.row["impl"]: one.row["kernel_time"] for one in parts})
         shares = splits(kernels, {one.row["impl"]: (one.row["time"], one.row["kernel_time"]) for one in parts})
         rows = []
-        seen = placed([*map(as_counted, parts, least)], self.counts.impls, self.roofline)
-        for one, under, lower_bound in zip(parts, seen, least, strict=True):
+        for one, under in zip(parts, placed(parts, self.counts.impls, self.roofline), strict=True):
             row = {**one.row, **under}
-            rows.append({**row, **held(row, *shares.get(row["impl"], ({}, ""))), **lower_bound_row(one, lower_bound)})
+            rows.append({**row, **held(row, *shares.get(row["impl"], ({}, ""))), **lower_bound_row(one)})
         return rows, kernels, [caveat for one in parts for caveat in one.caveats]
 
     def _names(self, reference: str) -> list[str]:
@@ -300,27 +287,27 @@ class _Rows:
 
     def _part(self, name: str) -> Part:
         timed, counted = self.times.timed.get(name), self.counts.by_name.get(name, (None, None))
-        one = part(name, timed, counted, self.works(name), self.roofline, self.recording.l2_bytes)
+        one = part(name, timed, counted, _own(self.needs, name), self.roofline, self.recording.l2_bytes)
         if name in self.recording.calls:
             one.row["kernel_time"] = self.recording.calls[name].seconds(one.row["time"], one.row["kernels"])
         return one
 
-    def _lower_bounds(self, parts: Sequence[Part], reference: str) -> list[LowerBounds | None]:
-        """Lower bounds of all parts, without the ones that the reference goes below; caveats."""
-        found = lower_bounds(parts, self.roofline, self.recording.l2_bytes)
-        for one, lower_bound in zip(parts, found, strict=True):
-            if lower_bound is None:
+    def _bind(self, parts: Sequence[Part], reference: str) -> None:
+        """Give all parts their lower bounds, but one that the reference goes below."""
+        bind(parts, self.roofline, self.recording.l2_bytes)
+        for one in parts:
+            if (least := one.task) is None:
                 continue
-            least = lower_bound.task
             if least.time < LAUNCH_LOWER_BOUND and math.isnan(self.roofline.peak("launch")):
                 what = "the lower bound leaves launching out: no empty kernel was timed on this device"
                 much = f"a lower bound of {least.time:.3g} s, where kernels take about {LAUNCH_LOWER_BOUND:.2g} s"
                 one.caveats.append(Caveat(what, much, "`profkit ceilings` measures it", "lower-bound-without-launch"))
-            caveat = withdrawn(one, lower_bound) if reference and one.row["impl"] == reference else None
+            caveat = withdrawn(one) if reference and one.row["impl"] == reference else None
             if caveat is not None:
                 one.caveats.append(caveat)
-                return [None if other is not None and other.task == least else other for other in found]
-        return found
+                for other in parts:
+                    other.task = None if other.task == least else other.task
+                return
 
     def _in_calls(self, launches: pd.DataFrame | None, totals: Mapping[str, float]) -> pd.DataFrame:
         """Kernels with `call_time` [s] and share of it where a call like the timed was recorded."""

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import pandas as pd
 
 from analyzers.counts import as_counters
-from analyzers.lower_bound import SLACK, LowerBound, Work, combine, gate, lower_bound_time
+from analyzers.lower_bound import LowerBound, Work, combine, gate, lower_bound_time
 from analyzers.pipes import LEVELS, keeps
 from analyzers.placement import place
 from analyzers.records import tables
 from analyzers.verdicts import timing
+from analyzers.verdicts.speedup import SLACK
 from analyzers.verdicts.statistics import Ratio
 from collectors.caveat import Caveat
 from roofline.ceilings import Roofline
@@ -26,19 +27,31 @@ IMPL_COLUMNS = tuple(tables("columns.toml")["impls"])
 """Columns of Analysis.impls, see columns.toml."""
 MATTERS = 0.1
 """Share of the time from which arithmetic counts: below, conventions of counting it decide nothing."""
+UNBOUND = LowerBound()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Part:
-    """Facts of an implementation before placement: times, counted and necessary work.
+    """Facts of an implementation before placement: times, work and lower bounds.
 
-    row: its columns that times give. hardware: the counted work. least: the declared or modelled one.
+    row: its columns that times give. hardware: the counted work. least: the declared or modelled one. Bounds: of the `task`
+    (None: of no use), in its `own` precision, and of its `counted` work. beaten: it needs less time than the modelled FLOP,
+    which are the reference's then and not the task's.
     """
 
     row: dict[str, Any]
     hardware: Work | None
     least: Work | None
     caveats: list[Caveat]
+    task: LowerBound | None = None
+    own: LowerBound = UNBOUND
+    counted: LowerBound = UNBOUND
+    beaten: bool = False
+
+    @property
+    def placed(self) -> Work | None:
+        """The least work, by bytes alone where it beats the modelled FLOP."""
+        return _by_bytes(self.least) if self.least is not None and self.task is not None and self.beaten else self.least
 
 
 def part(
@@ -65,21 +78,8 @@ def part(
     return Part(row, hardware, least, [*found, *_slower_when_counted(row)])
 
 
-@dataclass(frozen=True)
-class LowerBounds:
-    """Lower bounds of an implementation: `task` precision, `own` precision, `counted` work.
-
-    beaten: it needs less time than the modelled FLOP, which are the reference's then and not the task's.
-    """
-
-    task: LowerBound
-    own: LowerBound
-    counted: LowerBound
-    beaten: bool
-
-
-def lower_bounds(parts: Sequence[Part], roofline: Roofline, l2_bytes: float) -> list[LowerBounds | None]:
-    """Lower bounds of every implementation, None without a work; one task has one.
+def bind(parts: Sequence[Part], roofline: Roofline, l2_bytes: float) -> None:
+    """Give lower bounds to every implementation with a work; one task has one.
 
     A unit that keeps the task's precision lowers the task's bound once an implementation has used it (fp64 on tensor
     cores). A lower precision is that implementation's own bound.
@@ -87,37 +87,26 @@ def lower_bounds(parts: Sequence[Part], roofline: Roofline, l2_bytes: float) -> 
 
     def bound(work: Work | None, one: Part) -> LowerBound:
         l2 = str(one.row["l2"])
-        return LowerBound() if work is None else lower_bound_time(work, roofline, l2_bytes=l2_bytes, l2=l2)
+        return UNBOUND if work is None else lower_bound_time(work, roofline, l2_bytes=l2_bytes, l2=l2)
 
-    found: list[tuple[Any, LowerBound, LowerBound, bool] | None] = []
     best: dict[Any, LowerBound] = {}
-    for one in parts:
-        if one.least is None:
-            found.append(None)
-            continue
-        task, seen = (
-            (one.least.source, one.least.bytes, *one.least.flops.items()),
-            _on_pipe_seen(one.least, one.hardware),
-        )
-        own, held = bound(seen, one), best.get(task, lower_bound_time(one.least, roofline))
-        best[task] = own if _bits(seen) >= _bits(one.least) and own.time < held.time else held
-        bytes_, time = bound(_by_bytes(one.least), one), one.row["time"]
-        beaten = one.least.source == "modelled" and own.forbids(time) and not bytes_.forbids(time)
-        if beaten:
+    known = [(one, one.least) for one in parts if one.least is not None]
+    bounded = [(one, least, (least.source, least.bytes, *least.flops.items())) for one, least in known]
+    for one, least, task in bounded:
+        seen = _on_pipe_seen(least, one.hardware)
+        one.own, one.counted = bound(seen, one), bound(one.hardware, one)
+        held = best.get(task, lower_bound_time(least, roofline))
+        best[task] = one.own if _bits(seen) >= _bits(least) and one.own.time < held.time else held
+        bytes_, time = bound(_by_bytes(least), one), one.row["time"]
+        one.beaten = least.source == "modelled" and one.own.forbids(time) and not bytes_.forbids(time)
+        if one.beaten:
             best[task] = bytes_
-        found.append((task, own, bound(one.hardware, one), beaten))
-    return [one and LowerBounds(best[one[0]], *one[1:]) for one in found]
+    for one, _, task in bounded:
+        one.task = best[task]
 
 
 def _by_bytes(work: Work) -> Work:
     return msgspec.structs.replace(work, flops=dict.fromkeys(work.flops, NAN))
-
-
-def as_counted(one: Part, bound: LowerBounds | None) -> Part:
-    """The part, its work by bytes alone where it beats the modelled FLOP."""
-    if one.least is None or bound is None or not bound.beaten:
-        return one
-    return replace(one, least=_by_bytes(one.least))
 
 
 def _bits(work: Work) -> tuple[int, ...]:
@@ -125,14 +114,14 @@ def _bits(work: Work) -> tuple[int, ...]:
     return keeps(max(work.flops, key=lambda name: work.flops[name], default=""))
 
 
-def withdrawn(reference: Part, lower_bound: LowerBounds) -> Caveat | None:
+def withdrawn(reference: Part) -> Caveat | None:
     """Caveat that the reference goes below the lower bound, which is then withdrawn."""
-    time = reference.row["time"]
-    if not time < lower_bound.own.time * (1 - SLACK) or lower_bound.own.bound_by == "launch":
+    time, own = reference.row["time"], reference.own
+    if not time < own.time * (1 - SLACK) or own.bound_by == "launch":
         return None
     return Caveat(
-        f"the lower bound is withdrawn: the reference goes below it (set by {lower_bound.own.bound_by})",
-        f"{time:.4g} s measured, lower bound {lower_bound.own.time:.4g} s",
+        f"the lower bound is withdrawn: the reference goes below it (set by {own.bound_by})",
+        f"{time:.4g} s measured, lower bound {own.time:.4g} s",
         "look at get_work() or the work model, at skipped work, and at data that stayed in L2",
         WITHDRAWN,
     )
@@ -142,29 +131,29 @@ WITHDRAWN = "lower-bound-withdrawn"
 """Code of the caveat about a lower bound that the reference itself goes below."""
 
 
-def lower_bound_row(one: Part, lower_bound: LowerBounds | None) -> dict[str, Any]:
+def lower_bound_row(one: Part) -> dict[str, Any]:
     """Columns of a lower bound, none without one; a time below it is a caveat."""
-    if one.least is None or lower_bound is None:
+    if one.least is None or one.task is None:
         return {}
     time, moved = one.row["time"], one.hardware.bytes if one.hardware is not None else NAN
-    warning = gate(time, lower_bound.own, one.row["impl"])
-    if lower_bound.beaten:
+    warning = gate(time, one.own, one.row["impl"])
+    if one.beaten:
         warning = Caveat(
             f"{one.row['impl']}: less time than the reference's FLOP need: the lower bound is that of the bytes",
-            f"{time:.4g} s measured, {lower_bound.own.hard:.4g} s for the modelled FLOP",
+            f"{time:.4g} s measured, {one.own.hard:.4g} s for the modelled FLOP",
             "another algorithm or skipped work: count with --ncu",
         )
     if warning is not None:
         one.caveats.append(warning)
     return {
-        "lower_bound_time": lower_bound.task.time,
-        "lower_bound_bound_by": lower_bound.task.bound_by,
-        "lower_bound_own_time": lower_bound.own.time,
-        "lower_bound_own_bound_by": lower_bound.own.bound_by,
-        "lower_bound_hard": lower_bound.own.hard,
-        "counted_hard": lower_bound.counted.hard,
-        "lower_bound_ratio": time / lower_bound.task.time if lower_bound.task.time > 0 else NAN,
-        "impossible": lower_bound.own.forbids(time) and not lower_bound.beaten,
+        "lower_bound_time": one.task.time,
+        "lower_bound_bound_by": one.task.bound_by,
+        "lower_bound_own_time": one.own.time,
+        "lower_bound_own_bound_by": one.own.bound_by,
+        "lower_bound_hard": one.own.hard,
+        "counted_hard": one.counted.hard,
+        "lower_bound_ratio": time / one.task.time if one.task.time > 0 else NAN,
+        "impossible": one.own.forbids(time) and not one.beaten,
         "compulsory_bytes": one.least.bytes,
         "compulsory_ratio": moved / one.least.bytes if one.least.bytes > 0 else NAN,
     }
@@ -204,7 +193,7 @@ def placed(parts: Sequence[Part], added: pd.DataFrame, roofline: Roofline) -> li
     frame = added.set_index("impl").reindex(names)
     text = [name for name in frame if not pd.api.types.is_numeric_dtype(frame[name])]
     frame[text] = frame[text].fillna("")
-    filled = [_filled(one.hardware, one.least) for one in parts]
+    filled = [_filled(one.hardware, one.placed) for one in parts]
     model = pd.DataFrame([given for given, _ in filled], index=frame.index)
     for name in model:
         frame[name] = model[name].combine_first(frame[name]) if name in frame else model[name]
@@ -226,13 +215,13 @@ def _place_row(one: Part, values: Mapping[Any, Any], source: str) -> dict[str, A
         "shares": {name: values.get(f"{name}_fraction", NAN) for name in LEVELS}
         | {str(values["compute"]): values.get("compute_fraction", NAN)},
     }
-    if one.least is not None and one.least.total > 0:
-        flops, moved = one.least.total, found["bytes"]
+    if (least := one.placed) is not None and least.total > 0:
+        flops, moved = least.total, found["bytes"]
         achieved = flops / row["time"] if row["time"] > 0 else NAN
         found |= {
             "flops": flops,
             "flops_lower": False,
-            "flops_source": one.least.source,
+            "flops_source": least.source,
             "achieved_flops": achieved,
             "intensity": flops / moved if moved > 0 else NAN,
             "attainable": achieved / found["attainable_fraction"] if found.get("attainable_fraction", 0) > 0 else NAN,

@@ -11,6 +11,8 @@ import math
 FORMULAS = {"ratio": "old / new", "gain": "old / new - 1"}
 THRESHOLD = 0.01
 """How far from 1 a speed-up has to be, for sure, to be one."""
+SLACK = 0.02
+"""A measured ceiling repeats within this share, so a time is called impossible only below it."""
 
 
 def speedup(old: float, new: float, convention: str = "ratio") -> float:

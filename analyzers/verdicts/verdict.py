@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from analyzers.records import plain, tables
-from analyzers.verdicts.speedup import digits
+from analyzers.verdicts.speedup import SLACK, THRESHOLD, digits
 
 NAN = math.nan
 
@@ -165,7 +165,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     `status`, `reason`: of the check (ok, mismatch, crash, ...). `unsound`: compute-sanitizer's findings in its own kernels.
     `passing`: trivial answers that pass for the task; `random`: the reference draws its answers.
-    `ratio`: verdict of the speed-up's interval, "same" within `threshold`. `clocks`: the speed-ups of two clocks that
+    `ratio`: verdict of the speed-up's interval. `clocks`: the speed-ups of two clocks that
     contradict each other. `slower`: factor by which `load` may have slowed a side.
     `time` [s] of a call; `hard` [s]: its least by the task's model; `counted_hard` [s]: by its own counted work, NaN without
     counters; `share`: counted work over the model's.
@@ -186,13 +186,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     speedup: float = NAN
     low: float = NAN
     high: float = NAN
-    threshold: float = NAN
     clocks: str = ""
     time: float = NAN
     hard: float = NAN
     counted_hard: float = NAN
     share: float = NAN
-    slack: float = 0.0
     used: str = ""
     task: str = ""
     own_ran: bool | None = None
@@ -221,8 +219,8 @@ def decide(known: Evidence) -> Verdict:
     if known.random or known.passing:
         shown = "the reference draws its answers" if known.random else f"{', '.join(known.passing)} would pass"
         return _paced(known, "void", shown, below=False)
-    below = known.time < known.hard * (1 - known.slack)
-    if below and known.time < known.counted_hard * (1 - known.slack):
+    below = known.time < known.hard * (1 - SLACK)
+    if below and known.time < known.counted_hard * (1 - SLACK):
         needs = f"{known.time / known.counted_hard:.2f} of the least time that its own counted work needs"
         return _paced(known, "impossible", needs, below=False)
     word = known.ratio if known.ratio in PACED else "inconclusive"
@@ -234,7 +232,7 @@ def decide(known: Evidence) -> Verdict:
 def _paced(known: Evidence, word: str, kind: str = "", *, below: bool, busy: bool = False) -> Verdict:
     """A verdict on an implementation that is right and was timed."""
     open_ = word == "inconclusive" and not busy
-    few = known.low > 1 + known.threshold or known.high < 1 / (1 + known.threshold)
+    few = known.low > 1 + THRESHOLD or known.high < 1 / (1 + THRESHOLD)
     half = (known.high - known.low) / 2 / known.speedup if known.speedup > 0 else NAN
     counted = math.isfinite(known.counted_hard)
     pace = _holding(

@@ -15,7 +15,7 @@ from profkit.annotation import Declared
 
 def declared_works(
     declared: Mapping[str, Declared], launches: pd.DataFrame, *, filtered: bool
-) -> tuple[dict[str, Work], list[Caveat]]:
+) -> tuple[dict[str, tuple[Work]], list[Caveat]]:
     """Declared work by range; none where the launches are `filtered`."""
     said = {path: one for path, one in declared.items() if one.flops is not None or one.bytes is not None}
     if not said:
@@ -34,7 +34,8 @@ def declared_works(
             caveats.append(Caveat(f"range {path}: its declared work has no kernels", passages, fix))
             continue
         moved = math.nan if one.bytes is None else one.bytes
-        works[path] = Work(_pipes(one, counts.loc[path]), moved, "declared", note=f"annotate({path!r}), {passages}")
+        made = Work(_pipes(one, counts.loc[path]), moved, "declared", note=f"annotate({path!r}), {passages}")
+        works[path] = (made,)
     return works, caveats
 
 

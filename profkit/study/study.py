@@ -183,14 +183,13 @@ class Study:
         )
         return replace(found, caveats=unique([*found.caveats, *caveats, *caveats_of(self)]))
 
-    def _works(self) -> tuple[Mapping[str, Sequence[Work]] | Sequence[Work], list[Caveat]]:
-        """What the task must do, or each range by itself."""
+    def _works(self) -> tuple[Mapping[str, tuple[Work, ...]], list[Caveat]]:
+        """What the task must do, under "", or each range by itself."""
         if self.manifest.impls:
-            return tuple(Work.from_dict(row) for row in self.manifest.work), []
+            return {"": tuple(Work.from_dict(row) for row in self.manifest.work)}, []
         if self.launches is None or self.launches.empty:
             return {}, []
-        works, caveats = declared_works(self.declared, self.launches, filtered=self.filtered)
-        return {path: (work,) for path, work in works.items()}, caveats
+        return declared_works(self.declared, self.launches, filtered=self.filtered)
 
     @cached_property
     def whose(self) -> Mapping[str, Provenance]:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from analyzers.lower_bound import SLACK
 from analyzers.records import number
 from analyzers.verdicts.analysis import Analysis
 from analyzers.verdicts.implementation import WITHDRAWN
 from analyzers.verdicts.shapes import Weighted
-from analyzers.verdicts.speedup import THRESHOLD, word
+from analyzers.verdicts.speedup import word
 from analyzers.verdicts.verdict import Evidence, Verdict, decide
 from profkit.rundir.manifest import Impl, Manifest
 
@@ -60,13 +59,11 @@ def _evidence(study: Study, impl: Impl, rows: Mapping[str, Mapping[Any, Any]], f
         speedup=number(row, "speedup"),
         low=number(row, "speedup_low"),
         high=number(row, "speedup_high"),
-        threshold=THRESHOLD,
         clocks=str(row.get("clocks", "") or ""),
         time=number(row, "time"),
         hard=hard if floored else NAN,
         counted_hard=counted,
         share=counted / hard if hard > 0 else NAN,
-        slack=SLACK,
         used=used,
         task=task,
         own_ran=None if whose is None else not whose.never_launched,

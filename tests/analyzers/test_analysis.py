@@ -38,7 +38,7 @@ def counters():
 
 
 def test_the_whole_story_by_hand(timings, counters, h200):
-    result = analyze(timings, counters, MODEL, h200)
+    result = analyze(timings, counters, {"": (MODEL,)}, h200)
     assert result.impls["impl"].tolist() == ["reference", "cuda"]
     row = result.impl("cuda")
     assert row["time"] == pytest.approx(26e-6, rel=2e-3)
@@ -64,7 +64,7 @@ def test_the_whole_story_by_hand(timings, counters, h200):
 
 
 def test_without_counters_the_model_speaks_and_says_so(timings, h200):
-    result = analyze(timings, None, [MODEL], h200, counters_missing="ncu was not found")
+    result = analyze(timings, None, {"": (MODEL,)}, h200, counters_missing="ncu was not found")
     row = result.impl("cuda")
     assert (row["work_source"], row["flops"], row["bytes"]) == ("modelled", ICVXKH_FLOP, ICVXKH_BYTES)
     assert row["achieved_flops"] == pytest.approx(2.58e12, rel=5e-3)
@@ -74,31 +74,31 @@ def test_without_counters_the_model_speaks_and_says_so(timings, h200):
     assert math.isnan(row["compulsory_ratio"])
     assert result.kernels.empty
     assert result.caveats[0].how_much == "ncu was not found"
-    near = analyze(samples({"reference": noisy(2e-6)}), None, MODEL, h200)
+    near = analyze(samples({"reference": noisy(2e-6)}), None, {"": (MODEL,)}, h200)
     assert near.impl("reference")["bound_by"] == "dram"
 
 
 def test_launches_without_times_of_a_call_are_not_called_launch_bound(h200):
     frame = build({"kernel": ["k"], "time": [1.8e-6], "instances": [1000], "cc": ["9.0"]}, tool="nsys")
-    row = analyze(None, frame, None, h200).impls.iloc[0]
+    row = analyze(None, frame, {}, h200).impls.iloc[0]
     assert (row["kernels"], row["bound_by"], row["method"]) == (1000, "unknown", "nsys")
     assert math.isnan(row["ncu_time"])
 
 
 def test_kernels_slower_under_the_tool_are_caveats(timings, h200):
     frame = launches({"impl": "cuda", "time": 80e-6, "dram_bytes": 9e6})
-    assert "while they were counted" in whats(analyze(timings, frame, None, h200))
+    assert "while they were counted" in whats(analyze(timings, frame, {}, h200))
 
 
 def test_strangers_launches_without_a_reference(h200):
-    result = analyze(None, launches({"impl": "", "time": 1e-3, "flop_fp32": 6e10, "dram_bytes": 1e6}), None, h200)
+    result = analyze(None, launches({"impl": "", "time": 1e-3, "flop_fp32": 6e10, "dram_bytes": 1e6}), {}, h200)
     row = result.impls.iloc[0]
     assert (row["impl"], row["verdict"], row["bound_by"]) == ("", "", "fp32")
     assert math.isnan(row["speedup"])
 
 
 def test_a_time_below_the_lower_bound_is_impossible_not_faster(h200):
-    result = analyze(samples({"reference": noisy(39e-6), "cheat": noisy(0.5e-6)}), None, MODEL, h200)
+    result = analyze(samples({"reference": noisy(39e-6), "cheat": noisy(0.5e-6)}), None, {"": (MODEL,)}, h200)
     row = result.impl("cheat")
     assert row["impossible"]
     assert row["verdict"] == "impossible"
@@ -109,7 +109,7 @@ def test_a_time_below_the_lower_bound_is_impossible_not_faster(h200):
 def test_flop_that_a_right_answer_does_without_are_no_bound_of_the_task(h200):
     """diag(A) @ B as a product: the reference's FLOP take 2 ms, the bytes 28 us."""
     work = Work({"fp32": 1.37e11}, 1.34e8, "modelled", written=6.7e7)
-    result = analyze(samples({"reference": noisy(2.7e-3), "scaled": noisy(55e-6)}), None, work, h200)
+    result = analyze(samples({"reference": noisy(2.7e-3), "scaled": noisy(55e-6)}), None, {"": (work,)}, h200)
     row = result.impl("scaled")
     assert (row["impossible"], row["verdict"], row["lower_bound_bound_by"]) == (False, "faster", "dram")
     assert row["lower_bound_ratio"] == pytest.approx(55e-6 / (1.34e8 / 4.8e12), rel=0.05)
@@ -122,7 +122,7 @@ def test_the_achieved_rate_is_of_the_tasks_work_whatever_was_counted(h200):
     work = Work({"tensor_bf16": 1e11}, 1e8)
     padded = {"impl": "reference", "time": 3e-4, "op_tensor_bf16": 2e11, "dram_bytes": 1e8}
     lean = {"impl": "cuda", "time": 3e-4 / 1.73, "op_tensor_bf16": 1e11, "dram_bytes": 1e8}
-    rows = analyze(None, launches(padded, lean), work, h200).impls.set_index("impl")
+    rows = analyze(None, launches(padded, lean), {"": (work,)}, h200).impls.set_index("impl")
     achieved = rows["achieved_flops"]
     assert achieved["cuda"] / achieved["reference"] == pytest.approx(1.73)
     assert rows["counted_flops"].tolist() == [2e11, 1e11]
@@ -130,7 +130,7 @@ def test_the_achieved_rate_is_of_the_tasks_work_whatever_was_counted(h200):
 
 def test_without_a_work_a_partial_count_is_a_lower_bound(h200):
     rows = {"flop_fp32": math.nan, "inst_fp32_fma": 1e9, "inst_fp32_add": math.nan, "inst_fp32_mul": math.nan}
-    row = analyze(None, launches({"time": 1e-3, "dram_bytes": 1e6, **rows}), None, h200).impl("reference")
+    row = analyze(None, launches({"time": 1e-3, "dram_bytes": 1e6, **rows}), {}, h200).impl("reference")
     assert (row["flops"], row["flops_lower"]) == (2e9, True)
 
 
@@ -139,7 +139,7 @@ def test_one_lower_bound_a_task_and_beside_it_that_of_the_own_precision(h200):
     tf32 = {"impl": "tf32", "time": 310e-6, "op_tensor_tf32": 2 * 4096**3, "dram_bytes": 3 * 4 * 4096**2}
     plain = {"impl": "reference", "time": 2600e-6, "flop_fp32": 2 * 4096**3, "dram_bytes": 3 * 4 * 4096**2}
     timings = samples({"reference": noisy(2700e-6), "tf32": noisy(320e-6)})
-    rows = analyze(timings, launches(plain, tf32), work, h200).impls.set_index("impl")
+    rows = analyze(timings, launches(plain, tf32), {"": (work,)}, h200).impls.set_index("impl")
     assert rows["lower_bound_time"].tolist() == [pytest.approx(2 * 4096**3 / 67e12)] * 2
     assert rows["lower_bound_own_bound_by"].tolist() == ["fp32", "tensor_tf32"]
     assert rows["lower_bound_own_time"]["tf32"] == pytest.approx(2 * 4096**3 / 494.7e12)
@@ -150,25 +150,25 @@ def test_a_unit_of_the_same_precision_lowers_the_lower_bound_of_all(h200):
     work = Work({"fp64": 1e10}, 1e6)
     dmma = {"impl": "reference", "time": 2e-4, "op_tensor_fp64": 1e10, "dram_bytes": 1e6}
     plain = {"impl": "cuda", "time": 4e-4, "flop_fp64": 1e10, "dram_bytes": 1e6}
-    rows = analyze(None, launches(dmma, plain), work, h200).impls
+    rows = analyze(None, launches(dmma, plain), {"": (work,)}, h200).impls
     assert rows["lower_bound_time"].tolist() == [pytest.approx(1e10 / 67e12)] * 2
     assert rows["lower_bound_own_bound_by"].tolist() == ["tensor_fp64", "fp64"]
 
 
 def test_a_lower_bound_knows_the_launch_where_it_was_measured(h200):
     timings = samples({"reference": noisy(59e-6), "cuda": noisy(1.6e-6)})
-    blind = analyze(timings, None, Work({"fp32": 98304.0}, 32864.0), h200)
+    blind = analyze(timings, None, {"": (Work({"fp32": 98304.0}, 32864.0),)}, h200)
     assert blind.impl("cuda")["lower_bound_ratio"] > 200
     assert [caveat.code for caveat in blind.caveats].count("lower-bound-without-launch") == 1
     line = h200.with_([Ceiling("launch", "time", 1.1e-6, "measured"), Ceiling("gap", "time", 1e-6, "measured")])
-    known = analyze(timings, None, Work({"fp32": 98304.0}, 32864.0), line)
+    known = analyze(timings, None, {"": (Work({"fp32": 98304.0}, 32864.0),)}, line)
     row = known.impl("cuda")
     assert (row["lower_bound_bound_by"], row["lower_bound_ratio"]) == ("launch", pytest.approx(1.6 / 1.1, rel=1e-2))
     assert "lower-bound-without-launch" not in {caveat.code for caveat in known.caveats}
 
 
 def test_a_reference_below_its_lower_bound_withdraws_it(h200):
-    result = analyze(samples({"reference": noisy(0.5e-6), "cuda": noisy(0.4e-6)}), None, MODEL, h200)
+    result = analyze(samples({"reference": noisy(0.5e-6), "cuda": noisy(0.4e-6)}), None, {"": (MODEL,)}, h200)
     assert result.impls["lower_bound_time"].isna().all()
     assert not result.impls["impossible"].any()
     assert [caveat.code for caveat in result.caveats].count("lower-bound-withdrawn") == 1
@@ -178,7 +178,7 @@ def test_impossible_is_what_the_pipe_that_did_the_work_cannot_do(h200):
     work = Work({"fp32": 2 * 4096**3}, 3 * 4 * 4096**2, "modelled")
     frame = launches({"impl": "tf32", "time": 300e-6, "op_tensor_tf32": 2 * 4096**3, "dram_bytes": 3 * 4 * 4096**2})
     timings = samples({"reference": noisy(2700e-6), "tf32": noisy(320e-6)})
-    row = analyze(timings, frame, work, h200).impl("tf32")
+    row = analyze(timings, frame, {"": (work,)}, h200).impl("tf32")
     assert row["lower_bound_own_bound_by"] == "tensor_tf32"
     assert row["verdict"] == "faster"
 
@@ -187,12 +187,12 @@ def test_a_whole_that_is_near_no_roof_says_what_most_of_it_is_bound_by(h200):
     peak = h200.peak("dram")
     stream = {"impl": "reference", "kernel": "copy", "time": 60e-6, "dram_bytes": 0.9 * peak * 60e-6}
     idle = {"impl": "reference", "kernel": "wait", "time": 50e-6, "dram_bytes": 1e4}
-    row = analyze(samples({"reference": noisy(110e-6)}), launches(stream, idle), None, h200).impl("reference")
+    row = analyze(samples({"reference": noisy(110e-6)}), launches(stream, idle), {}, h200).impl("reference")
     assert (row["bound_by"], row["bound_split"]) == ("dram", "55% dram, 45% unknown")
     assert row["evidence"].endswith("; 55% dram, 45% unknown")
-    later = analyze(samples({"reference": noisy(200e-6)}), launches(stream, idle), None, h200).impl("reference")
+    later = analyze(samples({"reference": noisy(200e-6)}), launches(stream, idle), {}, h200).impl("reference")
     assert (later["bound_by"], later["bound_split"]) == ("mixed", "45% gaps, 30% dram, 25% unknown")
-    alone = analyze(samples({"reference": noisy(50e-6)}), launches(idle), None, h200).impl("reference")
+    alone = analyze(samples({"reference": noisy(50e-6)}), launches(idle), {}, h200).impl("reference")
     assert (alone["bound_by"], alone["bound_split"]) == ("unknown", "100% unknown")
 
 
@@ -200,8 +200,8 @@ def test_the_most_trusted_method_with_enough_rounds_decides(h200):
     event = samples({"reference": noisy(30e-6), "c": noisy(20e-6)})
     few = samples({"reference": noisy(25e-6, 6), "c": noisy(15e-6, 6)}, "cupti")
     many = samples({"reference": noisy(25e-6), "c": noisy(15e-6)}, "cupti")
-    assert analyze(pd.concat([event, few]), None, None, h200).method == "event"
-    result = analyze(pd.concat([event, many]), None, None, h200)
+    assert analyze(pd.concat([event, few]), None, {}, h200).method == "event"
+    result = analyze(pd.concat([event, many]), None, {}, h200)
     assert result.method == "cupti"
 
 
@@ -230,7 +230,7 @@ def of_two_clocks(cupti, event):
     ],
 )
 def test_a_second_clock_that_contradicts_undoes_the_word(h200, cupti, event, word):
-    row = analyze(of_two_clocks(cupti, event), None, None, h200).impl("c")
+    row = analyze(of_two_clocks(cupti, event), None, {}, h200).impl("c")
     assert (row["method"], row["pace"], row["verdict"]) == ("cupti", word, word)
     assert row["clocks"].partition(", event ")[0] == (f"cupti {cupti:.3g}x" if word == "inconclusive" else "")
     assert row["speedup"] == pytest.approx(cupti)
@@ -251,11 +251,11 @@ def test_a_second_clock_that_is_only_less_sure_contradicts_nothing(event, contra
 
 def test_a_second_clock_of_another_cache_or_few_rounds_undoes_nothing(h200):
     both = of_two_clocks(1.04, 0.9)
-    assert analyze(both, None, None, h200).impl("c")["pace"] == "inconclusive"
+    assert analyze(both, None, {}, h200).impl("c")["pace"] == "inconclusive"
     few = both[~(both["method"].eq("event") & both["round"].ge(4))]
-    assert analyze(few, None, None, h200).impl("c")["pace"] == "faster"
+    assert analyze(few, None, {}, h200).impl("c")["pace"] == "faster"
     warm = both.assign(l2=np.where(both["method"].eq("event"), "warm", "cold"))
-    assert analyze(warm, None, None, h200).impl("c")["pace"] == "faster"
+    assert analyze(warm, None, {}, h200).impl("c")["pace"] == "faster"
 
 
 def test_unsound_samples_are_left_out_and_counted(h200):
@@ -263,7 +263,7 @@ def test_unsound_samples_are_left_out_and_counted(h200):
     timings["kept"] = 1
     timings.loc[timings.index[:12], ["seconds", "kept"]] = [9.0, 0]
     timings.loc[timings.index[12], "seconds"] = np.nan
-    result = analyze(timings, None, None, h200)
+    result = analyze(timings, None, {}, h200)
     assert result.impl("reference")["n"] == 47
     assert result.impl("reference")["time"] == pytest.approx(30e-6, rel=1e-2)
     assert "unsound" in whats(result)
@@ -274,39 +274,39 @@ def test_caveats_of_a_bad_measurement(h200):
     rising = 30e-6 * (1 + 0.03 * np.arange(60) / 60)
     timings = samples({"reference": rising, "c": rising * 2, "d": noisy(30e-6, rel=0.2)}, l2="warm", throttle=4)
     timings["sm_clock"] = np.where(timings["impl"] == "c", 1.5e9, 1.98e9)
-    text = whats(analyze(timings, None, None, h200))
+    text = whats(analyze(timings, None, {}, h200))
     for words in ("drifts", "warm cache", "slowed by power", "SM clock differs", "precision"):
         assert words in text
 
 
 def test_few_rounds_are_inconclusive(h200):
-    result = analyze(samples({"reference": noisy(30e-6, 9), "c": noisy(10e-6, 9)}), None, None, h200)
+    result = analyze(samples({"reference": noisy(30e-6, 9), "c": noisy(10e-6, 9)}), None, {}, h200)
     assert result.impl("c")["verdict"] == "inconclusive"
     assert "too few interleaved rounds" in whats(result)
 
 
 def test_the_best_of_several_is_a_caveat(h200):
     many = {f"c{i}": noisy(20e-6, 30, 0.02, i) for i in range(5)}
-    assert "luck" in whats(analyze(samples({"reference": noisy(20e-6, 30), **many}), None, None, h200))
+    assert "luck" in whats(analyze(samples({"reference": noisy(20e-6, 30), **many}), None, {}, h200))
 
 
 def test_works_by_name_and_unknown_pipes(timings, h200):
-    result = analyze(timings, None, {"cuda": [MODEL]}, h200)
+    result = analyze(timings, None, {"cuda": (MODEL,)}, h200)
     assert result.impl("reference")["work_source"] == ""
     assert result.impl("cuda")["work_source"] == "modelled"
     with pytest.raises(AnalyzeError, match="magic"):
-        analyze(timings, None, Work({"magic": 1.0}, 1.0), h200)
+        analyze(timings, None, {"": (Work({"magic": 1.0}, 1.0),)}, h200)
 
 
 def test_a_timings_file_without_a_column_is_named(h200):
     with pytest.raises(AnalyzeError, match="'round'"):
-        analyze(pd.DataFrame({"impl": ["a"], "method": ["e"], "seconds": [1.0]}), None, None, h200)
+        analyze(pd.DataFrame({"impl": ["a"], "method": ["e"], "seconds": [1.0]}), None, {}, h200)
     with pytest.raises(AnalyzeError, match="nobody"):
-        analyze(samples({"reference": noisy(1e-3)}), None, None, h200).impl("nobody")
+        analyze(samples({"reference": noisy(1e-3)}), None, {}, h200).impl("nobody")
 
 
 def test_nothing_measured_is_an_empty_judgement(h200):
-    result = analyze(None, None, None, h200)
+    result = analyze(None, None, {}, h200)
     assert result.impls.empty
     assert list(result.impls.columns) == list(IMPL_COLUMNS)
 
@@ -319,7 +319,7 @@ def test_the_callers_time_is_known_whatever_timed_the_device():
         for impl in ("reference", "cuda")
         for method, seconds, host in (("cupti", 5e-5, math.nan), ("event", 5e-5, 3e-5), ("host", 9e-5, 9e-5))
     ]
-    result = analyze(pd.DataFrame(rows), None, None, Roofline("none"))
+    result = analyze(pd.DataFrame(rows), None, {}, Roofline("none"))
     assert result.method == "cupti"
     assert set(result.impls["host_time"]) == {3e-5}
 
@@ -340,5 +340,5 @@ def test_a_caller_who_waits_has_a_speedup_of_his_own(h200, host, said):
         samples({"reference": times * device, "c": times * device / gain}, method=method)
         for gain, method, times in parts
     )
-    row = analyze(timings, None, None, h200).impl("c")
+    row = analyze(timings, None, {}, h200).impl("c")
     assert (row["speedup"], row["caller"]) == (pytest.approx(1.08), said)

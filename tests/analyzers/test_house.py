@@ -34,7 +34,7 @@ def test_a_recorded_fp32_gemm_and_relu():
 
     frame = read(RECORDED / "h200_lean_raw_base.csv")
     spec = find_spec("NVIDIA H200", cc="9.0", sms=132)
-    result = analyze(None, frame, None, Roofline("H200", datasheet_ceilings(spec)))
+    result = analyze(None, frame, {}, Roofline("H200", datasheet_ceilings(spec)))
     gemm, relu = (row for _, row in result.kernels.iterrows())
     assert gemm["flops"] == pytest.approx(2 * 4096**3, rel=1e-3)
     # ncu's own rule row of this kernel prints 77 % of the fp32 peak, at the clock of the run.

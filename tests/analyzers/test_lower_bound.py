@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from synthetic import ICVXKH_BYTES, ICVXKH_FLOP
 
 from analyzers.errors import AnalyzeError
-from analyzers.lower_bound import SLACK, Work, combine, disagreements, gate, lower_bound_time
+from analyzers.lower_bound import Work, combine, disagreements, gate, lower_bound_time
+from analyzers.verdicts.speedup import SLACK
 from roofline.ceilings import Ceiling, Roofline
 
 positive = st.floats(1e3, 1e18)

@@ -66,6 +66,6 @@ def test_two_thousand_ranges_are_placed_together(h200, calls):
 
 def test_a_kernel_of_several_parts_is_added_up(h200):
     rows = [{"impl": impl, "kernel": "k", "time": 1e-5, "dram_bytes": b} for impl, b in (("a", 1e7), ("b", 3e7))]
-    hottest = analyze(None, launches(*rows, {"impl": "b", "kernel": "m", "time": 9e-5}), None, h200).hottest
+    hottest = analyze(None, launches(*rows, {"impl": "b", "kernel": "m", "time": 9e-5}), {}, h200).hottest
     assert hottest[["kernel", "impl"]].to_numpy().tolist() == [["m", "b"], ["k", "2 ranges"]]
     assert hottest["dram_bandwidth"].tolist()[1] == pytest.approx(2e12)

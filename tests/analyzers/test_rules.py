@@ -81,7 +81,7 @@ def recorded():
     frame["impl"] = names
     peaks = {c: float(frame[c].median()) for c in frame if c.startswith("peak_")}
     roof = Roofline("NVIDIA H200").with_(ncu_ceilings(peaks))
-    analysis = analyze(None, frame, None, roof)
+    analysis = analyze(None, frame, {}, roof)
     times = {s.impl: s.time for s in kernel_subjects(analysis, roof, 132)}
     return explain(analysis, roof, sms=132), times
 
@@ -162,11 +162,16 @@ def test_each_range_has_its_own_work():
         ncu_ceilings({c: float(frame[c].median()) for c in frame if c.startswith("peak_")})
     )
     own = {"copy": (Work({}, 2.0**29),), "doubled": (Work({"fp32": 2.0 * 132 * 8 * 256 * 4096 * 8}, 1e6),)}
-    analysis = replace(analyze(None, frame, own, roof), own_works=own)
+    analysis = analyze(None, frame, own, roof)
     told = {(f.impl, f.rule): f for f in explain(analysis, roof, sms=132)}
     assert told["doubled", "precision"].variant == ""
     assert told["doubled", "precision"].params["wanted"] == "fp32"
-    shared = {(f.impl, f.rule): f for f in explain(replace(analysis, own_works={}), roof, sms=132)}
+    shared = {
+        (f.impl, f.rule): f
+        for f in explain(
+            replace(analysis, needs={"": tuple(work for one in own.values() for work in one)}), roof, sms=132
+        )
+    }
     assert shared["copy", "dram-bound"].upper_bound >= told["copy", "dram-bound"].upper_bound
 
 
@@ -345,7 +350,7 @@ def test_fusing_changes_no_precision():
     flops = 0.2 * float(frame[["flop_fp32", "flop_fp64"]].to_numpy().sum())
     peaks = {name: float(frame[name].median()) for name in frame if name.startswith("peak_")}
     roof = Roofline("NVIDIA H200").with_(ncu_ceilings(peaks))
-    analysis = analyze(None, frame, (Work({"tensor_bf16": flops}, 1e6),), roof)
+    analysis = analyze(None, frame, {"": (Work({"tensor_bf16": flops}, 1e6),)}, roof)
     pipe = str(analysis.impl("reference")["lower_bound_own_bound_by"])
     fuse = next(one for one in explain(analysis, roof, sms=132) if one.rule == "fuse")
     assert pipe in ("fp32", "fp64")

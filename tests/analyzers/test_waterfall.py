@@ -28,7 +28,7 @@ def test_a_kernel_at_a_ceiling_needs_that_much_though_another_pipe_was_not_count
 def test_each_slice_by_hand(h200):
     work = Work({}, 4.8e6)
     copy = {"impl": "a", "kernel": "copy", "time": 3e-6, "dram_bytes": 9.6e6, "blocks": 4.0, "sm_count": 132.0}
-    analysis = analyze(samples({"a": noisy(5e-6, rel=0)}), launches(copy), work, h200, reference="")
+    analysis = analyze(samples({"a": noisy(5e-6, rel=0)}), launches(copy), {"": (work,)}, h200, reference="")
     one = waterfalls(analysis)["a"]
     seconds = {part.kind: part.seconds for part in one.slices}
     assert seconds == pytest.approx({LOWER_BOUND: 1e-6, WORK: 1e-6, EXCESS: 1e-6, GAPS: 2e-6})
@@ -44,7 +44,7 @@ def test_what_two_tools_differ_by_about_one_launch_is_no_gap(h200):
     timed = {"a": noisy(10e-6, rel=0)}
 
     def kinds(method, *rows):
-        return waterfalls(analyze(samples(timed, method), launches(*rows), None, h200, reference=""))["a"]
+        return waterfalls(analyze(samples(timed, method), launches(*rows), {}, h200, reference=""))["a"]
 
     one = kinds("cupti", copy)
     assert (one.of(GAPS), one.kernels) == (0, {"copy": pytest.approx(10e-6)})
@@ -59,7 +59,7 @@ def test_a_kernel_at_its_l2_roof_is_at_a_roof(h200):
     """Said before: longer than its l2 ceiling asks for, of what it took beyond the DRAM ceiling."""
     busy = {"impl": "a", "kernel": "k", "time": 10e-6, "dram_bytes": 4.8e6, "blocks": 999.0, "sm_count": 132.0}
     line = h200.with_([Ceiling("l2", "bandwidth", 8e12, "measured")])
-    analysis = analyze(None, launches({**busy, "l2_bytes": 8e-6 * 8e12}), Work({}, 4.8e6), line, reference="")
+    analysis = analyze(None, launches({**busy, "l2_bytes": 8e-6 * 8e12}), {"": (Work({}, 4.8e6),)}, line, reference="")
     row = analysis.kernels.iloc[0]
     assert (row["bound_by"], row["roof"], row["roof_share"]) == ("l2", "l2", pytest.approx(0.8))
     assert row["attainable_fraction"] == pytest.approx(0.1)
@@ -73,21 +73,23 @@ def test_a_kernel_at_its_l2_roof_is_at_a_roof(h200):
 
 def test_a_kernel_with_a_row_for_each_range_takes_the_time_of_both(h200):
     twice = [{"impl": f"a{inner}", "kernel": "copy", "time": 1e-6, "dram_bytes": 4.8e6} for inner in ("", "/b")]
-    analysis = analyze(samples({"a": noisy(5e-6, rel=0)}), launches(*twice), None, h200, reference="")
+    analysis = analyze(samples({"a": noisy(5e-6, rel=0)}), launches(*twice), {}, h200, reference="")
     assert waterfalls(analysis)["a"].kernels == {"copy": pytest.approx(2e-6)}
 
 
 def test_a_launch_that_cannot_go_is_no_loss(h200):
     line = h200.with_([Ceiling("launch", "time", 1.2e-6, "measured")])
     tiny = {"impl": "a", "time": 1.5e-6, "dram_bytes": 4.8e3, "blocks": 4.0, "sm_count": 132.0}
-    analysis = analyze(samples({"a": noisy(1.6e-6, rel=0)}), launches(tiny), Work({}, 4.8e3), line, reference="")
+    analysis = analyze(
+        samples({"a": noisy(1.6e-6, rel=0)}), launches(tiny), {"": (Work({}, 4.8e3),)}, line, reference=""
+    )
     one = waterfalls(analysis)["a"]
     assert one.of(LOWER_BOUND) == pytest.approx(1.2e-6)
     assert one.of(EXCESS) + one.of(GAPS) == pytest.approx(0.4e-6)
 
 
 def test_without_counters_or_lower_bound_the_rest_is_said_to_be_unknown(h200):
-    one = waterfalls(analyze(samples({"a": noisy(5e-6, rel=0)}), None, None, h200, reference=""))["a"]
+    one = waterfalls(analyze(samples({"a": noisy(5e-6, rel=0)}), None, {}, h200, reference=""))["a"]
     assert math.isnan(one.lower_bound)
     assert one.to_dict()["lower_bound"] is None
     assert [part.kind for part in one.slices] == [KERNELS]

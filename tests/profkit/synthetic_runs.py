@@ -72,7 +72,7 @@ def make_run(folder, seconds, rows=(), work=None, *, device="Test GPU", files=No
     folder.mkdir(parents=True, exist_ok=True)
     frame = timings(seconds)
     frame.to_csv(folder / "timings.csv", index=False)
-    works = (work,) if work is not None else (Work({"fp32": 1e8}, 4e8),)
+    needs = {"": (work if work is not None else Work({"fp32": 1e8}, 4e8),)}
     manifest = Manifest(
         SampleInfo(sample, f"S1/{sample}", files=files or {"reference": FileRef("ref.py", "a" * 64)}),
         created="2026-01-01T00:00:00Z",
@@ -98,7 +98,7 @@ def make_run(folder, seconds, rows=(), work=None, *, device="Test GPU", files=No
     run = Study(Run(folder, manifest))
     run.run.save()
     known = launches(list(rows)) if len(rows) else None
-    run.__dict__["analysis"] = analyze(frame, known, works, Roofline(device, CEILINGS))
+    run.__dict__["analysis"] = analyze(frame, known, needs, Roofline(device, CEILINGS))
     return run
 
 
