@@ -12,12 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any
 
 import msgspec
 
 from analyzers.placement import LAUNCH_LOWER_BOUND, NEAR
-from analyzers.records import plain
 
 SURE, LIKELY, UNKNOWN = "sure", "likely", "unknown"
 LATENCY = "latency"
@@ -68,10 +66,6 @@ class Inferred(msgspec.Struct, frozen=True):
         told += [("near", {"roof": name, "share": f"{share:.0%}"})] if name else []
         times = {one: getattr(seen, one) for one in CONDITIONS}
         return told + [(one, {"times": f"{times[one]:.2f}"}) for one in CONDITIONS if not math.isnan(times[one])]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, NaN as None."""
-        return plain(msgspec.to_builtins(self))
 
 
 def evidence(time: float, uses: Mapping[str, float], seconds: Mapping[str, Sequence[float]]) -> Evidence:

@@ -53,9 +53,10 @@ def to_records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [plain({str(key): value for key, value in row.items()}) for row in frame.to_dict("records")]
 
 
-def plain(data: Mapping[str, Any]) -> dict[str, Any]:
+def plain(data: Mapping[str, Any] | msgspec.Struct) -> dict[str, Any]:
     """What JSON can hold: numbers that are none become None, those in lists and objects too."""
-    return {key: _plain(value) for key, value in data.items()}
+    fields = msgspec.to_builtins(data) if isinstance(data, msgspec.Struct) else data
+    return {key: _plain(value) for key, value in fields.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 
 from analyzers.counts import inside
-from analyzers.records import plain
 from analyzers.timeline.call import each_in_call, in_call
 from analyzers.verdicts.analysis import Analysis
 
@@ -49,10 +48,6 @@ class Waterfall(msgspec.Struct, frozen=True):
     def of(self, kind: str) -> float:
         """Seconds of all slices of a kind."""
         return sum((one.seconds for one in self.slices if one.kind == kind), 0.0)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, NaN as None."""
-        return plain(msgspec.to_builtins(self))
 
 
 def waterfalls(analysis: Analysis) -> dict[str, Waterfall]:

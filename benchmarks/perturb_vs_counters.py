@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from analyzers.records import plain
 from profkit.api import profile
 from profkit.launch import cache, gpu, protocol
 from profkit.launch.protocol import Job, Subject
@@ -89,7 +90,7 @@ def main() -> int:
             continue
         truth = counted(recorded if options.recorded else study, best)
         agreed += one.bound_by == truth
-        rows.append({"sample": sample.name, "counters": truth, "stored": counted(recorded, best), **one.to_dict()})
+        rows.append({"sample": sample.name, "counters": truth, "stored": counted(recorded, best), **plain(one)})
         print(f"{sample.name} {best}: counters {truth}; {one.sure} {one.bound_by}; {one.text()}", flush=True)
     print(f"{agreed} of {len(samples)} as the counters say")
     if options.json:

@@ -13,11 +13,10 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
-from analyzers.records import plain
 from analyzers.waterfall import EXCESS, KERNELS, Waterfall
 from collectors.ncu.source import Instruction, Listing
 
@@ -51,10 +50,6 @@ class Line(msgspec.Struct, frozen=True):
     bound: float = math.nan
     excess: float = math.nan
     impl: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, NaN as None."""
-        return plain(msgspec.to_builtins(self))
 
 
 def lines_of(listings: Iterable[Listing], calls: Mapping[str, Waterfall]) -> list[Line]:

@@ -98,7 +98,7 @@ def summary(samples: ArrayLike, rounds: ArrayLike | None = None, processes: Arra
     if rounds is not None and processes is not None and blocks.min() > 0:
         over = _over_processes(np.log(blocks), _processes_of(names, rounds, processes))
         if over is not None:
-            count, within, low, high = over.count, over.within, math.exp(over.low), math.exp(over.high)
+            count, _, low, high, within = over
     rel = _NORMAL_SD * mad / median if median else NAN
     return Spread(x.size, median, rel, min(low, median), max(high, median), drift(x), count, within)
 
@@ -192,8 +192,8 @@ def ratio(
         return Ratio(value=value, n=n)
     over = None if processes is None else _over_processes(logs, _processes_of(names, rx, processes), resamples)
     if over is not None:
-        value, low, high = (math.exp(edge) for edge in (over.value, over.low, over.high))
-        return Ratio(value, low, high, n, verdict(low, high, n), over.count, over.within)
+        count, value, low, high, within = over
+        return Ratio(value, low, high, n, verdict(low, high, n), count, within)
     low, high = (math.exp(edge) for edge in np.quantile(_medians(logs, resamples), _TAILS))
     within = (high - low) / 2 / value
     low, high = widened(value, low, high, spread)
@@ -214,15 +214,8 @@ def verdict(low: float, high: float, n: int) -> str:
     return "inconclusive" if n < MIN_ROUNDS else word(low, high)
 
 
-@dataclass(frozen=True)
-class _Over:
-    """Mean over `count` processes with its interval; `within`: half-width due to their rounds."""
-
-    count: int
-    value: float
-    low: float
-    high: float
-    within: float
+_Over: TypeAlias = "tuple[int, float, float, float, float]"
+"""Number of processes, their mean with its interval, and the half-width that their rounds explain alone."""
 
 
 def _processes_of(names: NDArray[Any], rounds: ArrayLike, processes: ArrayLike) -> NDArray[Any]:
@@ -232,7 +225,7 @@ def _processes_of(names: NDArray[Any], rounds: ArrayLike, processes: ArrayLike) 
 
 
 def _over_processes(logs: Array, processes: NDArray[Any], resamples: int = RESAMPLES) -> _Over | None:
-    """Interval over processes from one logarithm a round; None for one process."""
+    """Over processes, from one logarithm a round; None for one process."""
     groups = [logs[processes == one] for one in np.unique(processes)]
     count = len(groups)
     if count < 2:
@@ -244,7 +237,7 @@ def _over_processes(logs: Array, processes: NDArray[Any], resamples: int = RESAM
     agreed = within * (_TWO if count == 2 else 1.0)
     half = _student(count - 1) * math.sqrt(seen / count) if seen > explained else agreed
     value = float(centres.mean())
-    return _Over(count, value, value - half, value + half, within)
+    return count, math.exp(value), math.exp(value - half), math.exp(value + half), within
 
 
 def _student(freedom: int) -> float:

@@ -134,7 +134,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON with the English sentence as `line`; unknown numbers are None."""
-        return {**plain(msgspec.to_builtins(self)), "wins": self.wins, "line": self.text()}
+        return {**plain(self), "wins": self.wins, "line": self.text()}
 
     def text(self, lang: str = "en", translated: Translation = str) -> str:
         """The verdict as a sentence without the implementation's name, conditions included."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from analyzers.records import plain
 from profkit._version import __version__
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.report.compare import compared
@@ -69,7 +70,7 @@ class Tools:
         found: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for line in self._study(run).lines:
             if kernel in line.kernel:
-                found.setdefault((line.impl, line.kernel), []).append(line.to_dict())
+                found.setdefault((line.impl, line.kernel), []).append(plain(line))
         if not found:
             raise ProfkitError(f"{run}: no source lines in this run", fix="profkit profile SAMPLE --lines")
         return _short({"lines": [line for lines in found.values() for line in lines[:top]]})

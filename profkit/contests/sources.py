@@ -7,7 +7,7 @@ import keyword
 import math
 import re
 import tokenize
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -90,12 +90,17 @@ class Sources:
 
 
 def _on_cpu(text: str) -> str:
-    lines = text.splitlines(keepends=True)
-    for token in reversed(list(tokenize.generate_tokens(io.StringIO(text).readline))):
-        if token.type == tokenize.STRING and re.fullmatch(r"""(['"])cuda(:0)?\1""", token.string):
-            row, column = token.start
-            line = lines[row - 1]
-            lines[row - 1] = f'{line[:column]}"cpu"{line[column + len(token.string) :]}'
+    cuda = re.compile(r"""(['"])cuda(:0)?\1""")
+    return _replaced(text, lambda _, one: '"cpu"' if one.type == tokenize.STRING and cuda.fullmatch(one.string) else "")
+
+
+def _replaced(text: str, change: Callable[[str, tokenize.TokenInfo], str]) -> str:
+    """The text with other tokens: `change` of the one before and the token itself, "" to keep it."""
+    lines, tokens = text.splitlines(keepends=True), list(tokenize.generate_tokens(io.StringIO(text).readline))
+    for before, token in reversed(list(zip(["", *(one.string for one in tokens)], tokens, strict=False))):
+        if new := change(before, token):
+            (row, column), line = token.start, lines[token.start[0] - 1]
+            lines[row - 1] = line[:column] + new + line[column + len(token.string) :]
     return "".join(lines)
 
 
@@ -133,17 +138,9 @@ def write_new(sources: Sources, folder: Path) -> Path:
 
 def rename_names(text: str, names: Mapping[str, str]) -> str:
     """Replace names by token. Raises tokenize.TokenError or SyntaxError on other text."""
-    lines = text.splitlines(keepends=True)
-    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
-    edits: list[tuple[int, int, str]] = []
-    for before, token in zip([None, *tokens], tokens, strict=False):
-        attribute = before is not None and before.type == tokenize.OP and before.string == "."
-        if token.type == tokenize.NAME and token.string in names and not attribute:
-            edits.append((token.start[0] - 1, token.start[1], token.string))
-    for row, column, old in reversed(edits):
-        line = lines[row]
-        lines[row] = line[:column] + names[old] + line[column + len(old) :]
-    return "".join(lines)
+    return _replaced(
+        text, lambda before, one: names.get(one.string, "") if one.type == tokenize.NAME and before != "." else ""
+    )
 
 
 def used_names(text: str) -> set[str]:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analyzers.records import plain
 from analyzers.verdicts.shapes import to_dict
 from profkit.errors import ProfkitError
 from profkit.report import figures
@@ -60,7 +61,7 @@ def document(study: Study) -> dict[str, Any]:
     return {
         **study.analysis.to_dict(),
         "verdicts": [one.to_dict() for one in study.verdicts.values()],
-        "inferred": [one.to_dict() for one in study.inferred.values()],
-        "lines": [one.to_dict() for one in study.lines],
+        "inferred": [plain(one) for one in study.inferred.values()],
+        "lines": [plain(one) for one in study.lines],
         **more,
     }

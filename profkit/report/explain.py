@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from analyzers.records import plain
 from analyzers.rules.rule import COLLECT, HINT, HOST, PROGRAM, RULES, SCHEMA, Finding, Proof
 from profkit.report.layout import cut
 from profkit.report.messages import bound_why, language, named, say, spaced, translated
@@ -46,8 +47,8 @@ def document(study: Study, findings: Iterable[Finding]) -> dict[str, object]:
         "sample": study.manifest.sample.id,
         "device": study.manifest.device.get("name", ""),
         "findings": [one.to_dict() for one in findings],
-        "waterfalls": [one.to_dict() for one in study.waterfalls.values()],
-        "lines": [one.to_dict() for one in study.lines],
+        "waterfalls": [plain(one) for one in study.waterfalls.values()],
+        "lines": [plain(one) for one in study.lines],
     }
 
 

@@ -158,7 +158,7 @@ def _lower_bounds(study: Study) -> tuple[LowerBoundPoint, ...]:
     """The algorithm at its compulsory traffic, from the work that sets the lower bound."""
     for work in study.analysis.works[:1]:
         if math.isfinite(work.intensity) and work.intensity > 0 and work.flops:
-            return (LowerBoundPoint("lower_bound", work.intensity, max(work.flops, key=lambda name: work.flops[name])),)
+            return (LowerBoundPoint(work.intensity, max(work.flops, key=lambda name: work.flops[name])),)
     return ()
 
 

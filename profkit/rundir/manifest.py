@@ -71,11 +71,6 @@ class Check(msgspec.Struct):
     mean_rel: float | None = None
     median_rel: float | None = None
 
-    @property
-    def said(self) -> str:
-        """To what the answer was right: "fp32 (20.3 bits)", "" for exact ones."""
-        return f"{self.precision} ({self.bits:.1f} bits)" if self.precision and self.bits is not None else ""
-
 
 class Sanitized(msgspec.Struct):
     """One candidate under one tool. `state`: clean, findings, or failed (and `why`)."""
@@ -123,7 +118,8 @@ class Impl(msgspec.Struct):
     @property
     def exactness(self) -> str:
         """Least precision of its answers, "fp32 (20.3 bits)"; "" where nothing was measured."""
-        return self.least.said if self.least is not None else ""
+        one = self.least
+        return f"{one.precision} ({one.bits:.1f} bits)" if one is not None and one.precision else ""
 
     @property
     def unsound(self) -> list[Finding]:

@@ -57,7 +57,6 @@ class Arrow:
 class LowerBoundPoint:
     """The lower bound of an algorithm at its compulsory intensity [FLOP/B]."""
 
-    label: str
     intensity: float
     compute: str = "fp32"
     level: str = "dram"

@@ -8,6 +8,7 @@ import math
 import pytest
 
 from analyzers.perturbation import LIKELY, SURE, UNKNOWN, Evidence, evidence, infer
+from analyzers.records import plain
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ def test_what_a_call_minds_says_what_binds_it(seen, bound, sure):
     assert len(found.reasons) == (seen.time < 2e-6) + (seen.near[1] > 0) + 3 - sum(
         map(math.isnan, (seen.half_sms, seen.half_warps, seen.warm))
     )
-    assert json.dumps(found.to_dict(), allow_nan=False)
+    assert json.dumps(plain(found), allow_nan=False)
 
 
 def test_medians_are_held_against_the_usual_one_and_what_was_not_tried_is_not_known():

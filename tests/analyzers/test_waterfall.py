@@ -10,6 +10,7 @@ import pytest
 from synthetic import launches, noisy, samples
 
 from analyzers.lower_bound import Work
+from analyzers.records import plain
 from analyzers.rules.findings import examine
 from analyzers.rules.rule import HOST, TIME, Subject
 from analyzers.verdicts.analysis import analyze
@@ -34,7 +35,7 @@ def test_each_slice_by_hand(h200):
     assert seconds == pytest.approx({LOWER_BOUND: 1e-6, WORK: 1e-6, EXCESS: 1e-6, GAPS: 2e-6})
     (excess,) = [part for part in one.slices if part.kind == EXCESS]
     assert (excess.kernel, excess.cause) == ("copy", "dram")
-    assert json.dumps(one.to_dict(), allow_nan=False)
+    assert json.dumps(plain(one), allow_nan=False)
     assert set(SLICE_KINDS) == {LOWER_BOUND, WORK, EXCESS, KERNELS, GAPS}
 
 
@@ -91,7 +92,7 @@ def test_a_launch_that_cannot_go_is_no_loss(h200):
 def test_without_counters_or_lower_bound_the_rest_is_said_to_be_unknown(h200):
     one = waterfalls(analyze(samples({"a": noisy(5e-6, rel=0)}), None, {}, h200, reference=""))["a"]
     assert math.isnan(one.lower_bound)
-    assert one.to_dict()["lower_bound"] is None
+    assert plain(one)["lower_bound"] is None
     assert [part.kind for part in one.slices] == [KERNELS]
 
 
