@@ -72,14 +72,14 @@ class Program:
     def saved(self, ratio: Ratio, host: float) -> tuple[float, float]:
         """(least, most) share of the program's time saved by another length of its calls.
 
-        Least and most of two paces: the host launches as it did under the profiler, or is never late. host [s]: what
-        launching a call costs more; it counts in full where the host is what the program waits for.
+        At two paces: the host launches as it did under the profiler, or is never late. host [s]: what launching a call
+        costs more; it counts at the first one, as far as the program waits for the host there.
         """
         lengths = 1 / ratio.low, 1 / ratio.high
-        ahead = [self.takes / self.busy * (1 - one) for one in lengths]
-        more = self.calls / self.busy * host
-        won = [*map(self._recorded, lengths), *ahead]
-        return min(won) - max(more, 0.0), max(won) + min(max(-more, 0.0), 1 - self.busy)
+        late = self.calls * host * (1 - self.waits / self.takes)
+        won = [self._recorded(one) - late for one in lengths]
+        won += [self.takes / self.busy * (1 - one) for one in lengths]
+        return min(won), max(won)
 
     def _recorded(self, length: float) -> float:
         takes, waits = self.takes, self.waits

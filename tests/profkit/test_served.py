@@ -101,9 +101,12 @@ def test_weights_decide_and_the_program_is_told(tmp_path):
         (2.0, 0.0, (0.25, 0.3125)),  # at the recorded pace, and where the host is never late
         (100.0, 0.0, (0.3, 0.61875)),
         (0.5, 0.0, (-0.625, -0.3)),
-        (2.0, 1e-3, (0.125, 0.3125)),  # a launch costs the host 1 ms more, 100 times in 0.8 s
-        (2.0, -1e-3, (0.25, 0.4375)),
-        (2.0, -1.0, (0.25, 0.5125)),  # no more than it is late
+        (
+            2.0,
+            1e-2,
+            (-0.15, 0.3125),
+        ),  # a launch costs the host 10 ms more, 100 times a second; it is late for 40 % of it
+        (2.0, -1e-3, (0.29, 0.3125)),
     ],
 )
 def test_a_program_wins_by_its_gpus_time_and_by_its_hosts(speedup, host, saved):
@@ -117,7 +120,7 @@ def test_launching_is_weighted_by_calls_and_unknown_without_a_clock():
             ("one",), {"reference": 1.0}, {"mine": Ratio(1.0, 1.0, 1.0, n=9)}, {"reference": 1e-3, "mine": host}
         )
 
-    program = Program(0.5, 0.5, 1.0, 10.0)
+    program = Program(0.5, 0.25, 1.0, 20.0)
     said = [weighted([shape(3e-3), shape(5e-3)], [0.5, 0.5], program), weighted([shape(math.nan)], [1.0], program)]
     assert [one["mine"].conditions[-1].values["low"] for one in said] == ["-3.0%", "0.0%"]
 
