@@ -184,12 +184,11 @@ def fewer_headers(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
 @pytest.fixture
 def given_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU's ceilings are given to what measures in this process too, and little is flushed."""
-    from profkit.guest import facts
     from profkit.guest.clocks import clocks
     from profkit.judge.timing import outside
     from roofline import measure
 
-    given = ((measure, "measure_cpu"), (facts, "last_level_cache"), (clocks, "_WARM_SECONDS"), (outside, "_BUDGET"))
+    given = ((measure, "measure_cpu"), (clocks, "last_level_cache"), (clocks, "_WARM_SECONDS"), (outside, "_BUDGET"))
     for module, name in given:
         monkeypatch.setattr(module, name, getattr(module, name))  # Taken back afterwards.
     runpy.run_path(str(FAKES / "warm/given_ceilings.py"))

@@ -93,7 +93,7 @@ def device_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def cpu() -> dict[str, Any]:
     """This machine's CPU, found without torch."""
-    return {"kind": "cpu", "name": cpu_name(Path("/proc/cpuinfo"))}
+    return {"kind": "cpu", "name": cpu_name()}
 
 
 def device_of(frames: Mapping[str, pd.DataFrame]) -> dict[str, Any]:

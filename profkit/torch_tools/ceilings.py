@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import msgspec
@@ -33,10 +32,8 @@ def missing(events: Events, why: str) -> None:
 
 def main(kind: str, out: str) -> int:
     """Write {"device", "ceilings", "refused"} as JSON."""
-    device, roof, refused = measure.measure_roofline(kind)
-    told = {k: v for k, v in asdict(device).items() if v == v and v not in ("", None)}
-    # By these a run finds them.
-    told |= facts.device_facts(facts.choose("cpu")) if kind == "cpu" else {}
+    _, roof, refused = measure.measure_roofline(kind)
+    told = facts.device_facts(facts.choose(kind))
     measured = [msgspec.to_builtins(c) for c in roof.ceilings if c.source == "measured"]
     Path(out).write_text(json.dumps({"device": told, "ceilings": measured, "refused": list(refused)}), "utf-8")
     return 0

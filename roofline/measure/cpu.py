@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -32,20 +33,26 @@ def measure_cpu(*, rounds: int = 4, budget: float = 2.0) -> tuple[Ceiling, ...]:
 
 
 def cpu_device() -> Device:
-    """This machine's CPU: its name and the threads that torch uses."""
+    """This machine's CPU: its name, cache and memory, and the threads that torch uses."""
     import torch
 
-    return Device("cpu", cpu_name(Path("/proc/cpuinfo")), threads=torch.get_num_threads())
+    return Device(
+        "cpu",
+        cpu_name(),
+        threads=torch.get_num_threads(),
+        l2_bytes=float(last_level_cache()),
+        memory_bytes=float(psutil.virtual_memory().total),
+    )
 
 
-def cpu_name(cpuinfo: Path) -> str:
-    """The model name in a cpuinfo file, or "CPU"."""
+def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The model name in a cpuinfo file; without one what the system calls the processor."""
     try:
         text = cpuinfo.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return "CPU"
+        text = ""
     found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return found.group(1).strip() if found else "CPU"
+    return found.group(1).strip() if found else platform.processor() or platform.machine()
 
 
 def _timer(run: Callable[[], object], calls: int) -> Timing:
@@ -64,7 +71,7 @@ def _matmuls(torch: Any) -> Iterator[Probe]:
 
 def _streams(torch: Any) -> Iterator[Probe]:
     """Streams over arrays beyond the cache."""
-    n = array_bytes(last_level_cache(CACHE), psutil.virtual_memory().available) // 4
+    n = array_bytes(last_level_cache(), psutil.virtual_memory().available) // 4
     return streams(torch, *(torch.full((n,), value) for value in (0.25, 0.5, 0.75)))
 
 
@@ -74,7 +81,7 @@ def array_bytes(cache: int, memory: int) -> int:
     return max(MIB, min(wanted, memory // 16) // MIB * MIB)
 
 
-def last_level_cache(folder: Path) -> int:
+def last_level_cache(folder: Path = CACHE) -> int:
     """Size [B] of the biggest cache that a sysfs folder lists; 32 MiB when it does not say."""
     sizes = [32 * MIB]
     for entry in folder.glob("index*/size"):

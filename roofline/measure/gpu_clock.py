@@ -20,16 +20,20 @@ WARM = 50
 
 
 class Nvml:
-    """Clock, power and memory facts of one device; NaN where NVML does not tell."""
+    """Clock, power and memory facts of one device; NaN where NVML does not tell.
 
-    def __init__(self, uuid: str) -> None:
+    index: of a device without a known UUID, which CUDA_VISIBLE_DEVICES may have renumbered.
+    """
+
+    def __init__(self, uuid: str, index: int = 0) -> None:
         self._nvml: Any = None
         # No library, no driver, a hidden device: the timings stand without it.
         with contextlib.suppress(Exception):
             import pynvml
 
             pynvml.nvmlInit()
-            self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+            find = pynvml.nvmlDeviceGetHandleByUUID if uuid else pynvml.nvmlDeviceGetHandleByIndex
+            self._handle = find(uuid or index)
             self._nvml = pynvml
 
     def read(self, call: str, *arguments: Any) -> Any:
@@ -48,19 +52,30 @@ class Nvml:
         value = self.read("nvmlDeviceGetPowerUsage")
         return NAN if value is None else value / 1e3
 
+    def state(self) -> dict[str, Any]:
+        """Clock rates [Hz], power [W], temperature [C] and throttle reasons (a bit mask) now."""
+        temperature = self.read("nvmlDeviceGetTemperature", 0)  # of the GPU itself
+        return {
+            "sm_clock": self.clock(),
+            "mem_clock": self.clock(memory=True),
+            "power": self.power(),
+            "temperature": NAN if temperature is None else float(temperature),
+            "throttle": int(self.read("nvmlDeviceGetCurrentClocksThrottleReasons") or 0),
+        }
+
     def driver(self) -> str:
         """The driver's version, or an empty string."""
-        if self._nvml is None:
-            return ""
-        value = self._nvml.nvmlSystemGetDriverVersion()
-        return value.decode() if isinstance(value, bytes) else str(value)
+        return "" if self._nvml is None else _text(self._nvml.nvmlSystemGetDriverVersion())
+
+
+def nvml_of(torch: Any, index: int) -> Nvml:
+    """NVML's view of a CUDA device."""
+    return Nvml(_uuid(torch.cuda.get_device_properties(index)), index)
 
 
 def gpu_device(torch: Any, index: int) -> Device:
     """A CUDA device as torch and NVML describe it."""
-    properties = torch.cuda.get_device_properties(index)
-    uuid = _uuid(properties)
-    nvml = Nvml(uuid)
+    properties, nvml = torch.cuda.get_device_properties(index), nvml_of(torch, index)
     return Device(
         "cuda",
         properties.name,
@@ -71,9 +86,13 @@ def gpu_device(torch: Any, index: int) -> Device:
         max_sm_clock=nvml.clock(maximum=True),
         max_mem_clock=nvml.clock(memory=True, maximum=True),
         bus_bits=nvml.read("nvmlDeviceGetMemoryBusWidth"),
-        uuid=uuid,
+        uuid=_uuid(properties) or _text(nvml.read("nvmlDeviceGetUUID") or ""),
         driver=nvml.driver(),
     )
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def _uuid(properties: Any) -> str:

@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import platform
 import sys
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -147,7 +148,7 @@ def test_cpu_facts_come_from_the_system(tmp_path):
     info = tmp_path / "cpuinfo"
     info.write_text("processor\t: 0\nmodel name\t: AMD EPYC 9654\n")
     assert cpu_name(info) == "AMD EPYC 9654"
-    assert cpu_name(tmp_path / "none") == "CPU"
+    assert cpu_name(tmp_path / "none") == (platform.processor() or platform.machine())
     for index, size in enumerate(("32K", "1024K", "33M")):
         (tmp_path / f"index{index}").mkdir()
         (tmp_path / f"index{index}" / "size").write_text(size + "\n")
@@ -285,6 +286,28 @@ def test_without_nvml_every_reading_is_unknown(monkeypatch):
     assert math.isnan(nvml.power())
     assert nvml.driver() == ""
     assert nvml.read("nvmlDeviceGetMemoryBusWidth") is None
+    assert nvml.state()["throttle"] == 0
+    assert math.isnan(nvml.state()["temperature"])
+
+
+@pytest.mark.parametrize(("uuid", "handle"), [("GPU-1", "by UUID"), ("", "by index")])
+def test_a_device_without_a_known_uuid_is_found_by_its_index(monkeypatch, uuid, handle):
+    from roofline.measure.gpu_clock import Nvml
+
+    said = {"nvmlDeviceGetPowerUsage": 70_000, "nvmlDeviceGetCurrentClocksThrottleReasons": 4}
+    fake = SimpleNamespace(
+        NVML_CLOCK_SM=1,
+        NVML_CLOCK_MEM=2,
+        nvmlInit=lambda: None,
+        nvmlDeviceGetHandleByUUID=lambda one: {"GPU-1": "by UUID"}[one],
+        nvmlDeviceGetHandleByIndex=lambda one: {3: "by index"}[one],
+        nvmlDeviceGetClockInfo=lambda one, kind: 1000 * kind * (one == handle),
+        nvmlDeviceGetTemperature=lambda one, sensor: 41,
+        **{name: lambda _, told=told: told for name, told in said.items()},
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    state = Nvml(uuid, 3).state()
+    assert state == {"sm_clock": 1e9, "mem_clock": 2e9, "power": 70.0, "temperature": 41.0, "throttle": 4}
 
 
 def test_the_source_has_every_kernel_and_needs_no_header():

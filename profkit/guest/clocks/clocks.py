@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping
 from time import perf_counter
-from typing import Any
 
 import torch
 
 from profkit.guest import facts
 from profkit.guest.clocks.timing import Call, Clock
-from profkit.vendor.nvidia import nvml
+from roofline.measure.cpu import last_level_cache
+from roofline.measure.gpu_clock import nvml_of
 
 _WARM_SECONDS = {"cuda": 0.03, "cpu": 0.1}
 _MAX_HOLD = 0.02
@@ -33,7 +33,7 @@ class CudaClock(Clock):
         self.l2 = "cold" if cold else "warm"
         size = int(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0)) or 64 << 20
         self.flush_bytes = 2 * size if cold else 0
-        self._device = device
+        self._device, self._nvml = device, nvml_of(torch, device.index or 0)
         self._buffer = torch.ones(self.flush_bytes // 4, dtype=torch.int32, device=device) if cold else None
         self._hold: dict[int, float] = {}
         self._misses: dict[int, int] = {}
@@ -80,7 +80,7 @@ class CudaClock(Clock):
         return start.elapsed_time(stop) * 1e-3, host, sound
 
     def state(self) -> Mapping[str, float]:
-        return telemetry(self._device)
+        return self._nvml.state()
 
 
 def _persisting_reset() -> Callable[[], object]:
@@ -110,20 +110,6 @@ class HostClock(Clock):
         return seconds, seconds, True
 
 
-def telemetry(device: torch.device) -> dict[str, Any]:
-    """Clock rates [Hz], power [W], temperature [C], throttle reasons; empty without NVML."""
-    with nvml.Unsaid():
-        pynvml, handle = facts.nvml(device)
-        return {
-            "sm_clock": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM) * 1e6,
-            "mem_clock": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM) * 1e6,
-            "power": pynvml.nvmlDeviceGetPowerUsage(handle) * 1e-3,
-            "temperature": float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
-            "throttle": int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),
-        }
-    return {}
-
-
 class CpuClock(Clock):
     """The wall clock round one call, after evicting the inputs from the last-level cache."""
 
@@ -131,7 +117,7 @@ class CpuClock(Clock):
         self.method = "wall"
         self.note = f"perf_counter round the call, {torch.get_num_threads()} threads"
         self.l2 = "cold" if cold else "warm"
-        self.flush_bytes = min(2 * facts.last_level_cache(), 256 << 20) if cold else 0
+        self.flush_bytes = min(2 * last_level_cache(), 256 << 20) if cold else 0
         self._buffer = torch.ones(self.flush_bytes // 8, dtype=torch.int64) if cold else None
 
     def warm_up(self, call: Call) -> int:

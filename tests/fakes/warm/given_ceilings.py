@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from profkit.guest import facts
 from profkit.guest.clocks import clocks
 from profkit.judge.timing import outside
 from profkit.launch import warm as resident
@@ -17,7 +16,7 @@ measure.measure_cpu = lambda **_: tuple(
 )
 
 # Twice the cache is written before each sample that is timed cold: 200 MB on a server, 40 ms.
-facts.last_level_cache = lambda: 4 << 20
+clocks.last_level_cache = lambda: 4 << 20
 
 # What is timed in tests decides nothing: calls need not be warm, and three looks from outside are enough.
 clocks._WARM_SECONDS, outside._BUDGET = {"cuda": 0.03, "cpu": 0.01}, 0.0
