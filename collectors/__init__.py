@@ -27,36 +27,31 @@ _HEAD = 1 << 18
 _OTHERS = (
     (
         "a pointer of git LFS, not the file it stands for",
-        "",
         r"\Aversion https://git-lfs\.github\.com/spec/",
         "git lfs pull",
     ),
     (
-        "a session of the Visual Profiler",
-        ".nvvp",
-        "",
-        "import it with `nvprof -i FILE --csv --log-file out.csv` and give out.csv",
+        "a session of the Visual Profiler, which holds settings and no launches",
+        r"\A\s*<\?xml[^>]*>\s*<session\b",
+        "give the database that `nvprof -o` wrote (.nvprof, .nvvp)",
     ),
     (
         "a table of rocprof-compute",
-        "",
         r"^(?:Dispatch_ID,)?[^\n]*\bKernel_Name\b[^\n]*\bTCC_HIT\[0\]|^Dispatch_ID,Kernel_Name,GPU_ID\s|^(?:,)?Metric_ID,Metric,Avg|^,?Metric,Avg,Min,Max,Unit",
         "give the counter_collection.csv of `rocprofv3 --pmc ... --output-format csv`",
     ),
     (
         "a Chrome trace of rocprof",
-        "",
         r'"traceEvents"[\s\S]*"(?:BeginNs|DurationNs)"',
         "give the results.csv or results.stats.csv that rocprof wrote beside it",
     ),
     (
         "a log with a table of torch.profiler whose lines begin with who wrote them",
-        "",
         r"\S +Name +Self CPU %",
         "take what stands before each line away, or print the table into a file of its own",
     ),
 )
-"""Files of other tools by the end of their name or what stands in them: what they are, and what to export instead."""
+"""Files of other tools by what stands in them: what they are, and what to export instead."""
 _PACKED = re.compile(r"\A(?:SQLite format 3|PK\x03\x04|.{0,3}\ufffd)")
 """The beginning of a file that is no text."""
 
@@ -110,8 +105,8 @@ def format_of(name: str) -> Format:
 
 def sniffed(head: str, path: Path) -> Format:
     """The format of a file that begins with `head`; raises CollectError when it is of none."""
-    for what, suffix, mark, fix in _OTHERS:
-        if (suffix and path.name.lower().endswith(suffix)) or (mark and re.search(mark, head)):
+    for what, mark, fix in _OTHERS:
+        if re.search(mark, head):
             raise CollectError(f"{path}: {what}, which is not read", fix=fix)
     for one in formats():
         if one.sniff(head, path):

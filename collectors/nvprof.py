@@ -1,4 +1,4 @@
-"""nvprof exports: summaries (CSV, text) and GPU traces (CSV).
+"""nvprof exports: summaries (CSV, text), GPU traces (CSV), and databases (.nvprof, .nvvp).
 
 Old CSVs have units inside the values, newer ones a row of units. Of a summary `time` is the mean of one of its
 `instances`. Names are not always quoted in old CSVs, so the last field takes the rest of the line.
@@ -7,6 +7,7 @@ Old CSVs have units inside the values, newer ones a row of units. Of a summary `
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from collectors import Format
 from collectors.caveat import Caveat
 from collectors.errors import CollectError, uneven
 from collectors.frame import build, role_of
-from collectors.nsys.launches import memop_kind, moved_bytes, shapes
+from collectors.nsys.launches import each, memop_kind, moved_bytes, shapes
+from collectors.nsys.sqlite import frame_of
+from collectors.nsys.tables import ACTIVITY, gpu_work, is_sqlite, label, open_base, tables_of
 from collectors.rows import added_up, numbers, records, table, whole_text
 
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -35,12 +38,35 @@ _WAITS = r"\[Unified Memory (?!Memcpy)"
 _NOISE = re.compile(r"^==\d+==|^=+ |^\s*$|^\s*(?:```|~~~|</\w)|^(?:\(\S+\) ?)?\[?[\w.-]+@[\w.-]+[: ].*[$#%](?: |$)")
 """Lines of nvprof's between its rows, of Markdown, and a shell's prompt."""
 _METRICS = re.compile(r'^\s*Invocations\s+(?:Metric|Event) Name\s|^"?Device"?,"?Kernel"?,"?Invocations')
+_WORK = (
+    *(("kernel", "KERNEL"), ("kernel", "CONCURRENT_KERNEL"), ("memset", "MEMSET")),
+    *(("memcpy", "MEMCPY"), ("memcpy", "MEMCPY2"), ("memcpy", "MIGRATION")),
+)
+_MIGRATION = f"""CREATE TEMP VIEW {ACTIVITY}MIGRATION AS SELECT start, end, streamId, value AS bytes,
+    CASE counterKind WHEN 2 THEN srcId ELSE dstId END AS deviceId,
+    CASE counterKind WHEN 1 THEN 11 WHEN 2 THEN 12 ELSE 13 END AS copyKind
+    FROM {ACTIVITY}UNIFIED_MEMORY_COUNTER WHERE counterKind IN (1, 2, 8)"""
+"""Copies of unified memory among CUPTI's counters of it, by the kinds of copies; the rest are faults."""
+_GPU = {
+    "name": "value",
+    "major": "computeCapabilityMajor",
+    "minor": "computeCapabilityMinor",
+    "sms": "numMultiprocessors",
+    "l2_bytes": "l2CacheSize",
+    "memory_bytes": "globalMemorySize",
+}
+_AGAIN = "copy the file again, or record with nsys"
 _EMPTY = ("No kernels were profiled", "No API activities were profiled", "No events/metrics were profiled")
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file is of nvprof: a header of a summary, a trace or metrics, CSV or text."""
-    del path
+    """Whether a file is of nvprof: its database, or a header of a summary, a trace or metrics, CSV or text."""
+    if head.startswith("SQLite format 3"):
+        try:
+            with open_base(path, _AGAIN) as base:
+                return "StringTable" in tables_of(base)
+        except CollectError:
+            return False
     lines = head.splitlines()[:2000]
     return any(_kind(line) or _METRICS.match(line) for line in lines) or "NVPROF is profiling process" in head
 
@@ -62,6 +88,8 @@ def read(path: str | Path) -> pd.DataFrame:
     an export without kernels.
     """
     path = Path(path)
+    if is_sqlite(path):
+        return _read_base(path)
     # The bracket of a memory operation closes the row, so only the newline can be missing after it; calls and pages are not read.
     closes = r"(?:\n|[,\s]\"?\[CUDA mem[^\]\n]*\]\"?\s*|(?:API calls:|== Unified Memory profiling result:)[\s\S]*)\Z"
     lines = whole_text(path, closes).split("\n")
@@ -203,6 +231,56 @@ def _trace(path: Path, rows: pd.DataFrame) -> pd.DataFrame:
         caveats=caveats,
         report="trace",
     )
+
+
+def _read_base(path: Path) -> pd.DataFrame:
+    """The launches frame of what `nvprof -o` wrote, without its metrics."""
+    with open_base(path, _AGAIN) as base:
+        tables = tables_of(base)
+        if f"{ACTIVITY}UNIFIED_MEMORY_COUNTER" in tables:
+            base.execute(_MIGRATION)
+            tables.add(f"{ACTIVITY}MIGRATION")
+        work = gpu_work(base, tables, _WORK, "name")
+        if not len(work["start"]):
+            raise CollectError(f"{path}: no GPU work in this database of nvprof", fix="let the program end by itself")
+        texts = dict(base.execute("SELECT _id_, value FROM StringTable").fetchall())
+        facts = ", ".join(_GPU.values())
+        rows = base.execute(f"SELECT id, {facts} FROM {ACTIVITY}DEVICE d LEFT JOIN StringTable s ON s._id_ = d.name")
+        gpus = {number: dict(zip(_GPU, told, strict=True)) for number, *told in rows}
+        process = _process(base, tables)
+        counted = base.execute(f"SELECT COUNT(*) FROM {ACTIVITY}METRIC").fetchone()[0]
+    # Times since 1970 would cost the last digits of a float.
+    work["end"] = work["end"] - work["start"].min()
+    work["start"] = work["start"] - work["start"].min()
+    devices = {
+        number: {**one, "index": str(number), "cc": f"{one.pop('major')}.{one.pop('minor')}"}
+        for number, one in gpus.items()
+    }
+    kernels = {key: _function(text) for key, text in texts.items()}
+    names = each(work["name"] * 3 + work["kind"], lambda key: label(key % 3, key // 3, kernels))
+    caveats = []
+    if counted:
+        fix = "count with Nsight Compute (CC 7.0 and up)"
+        caveats = [Caveat("metrics and events that nvprof counted are not read", f"{counted} values", fix)]
+    frame = frame_of(work, names, "", devices, caveats, tool="nvprof", report="trace")
+    frame["process"] = process
+    return frame
+
+
+def _process(base: sqlite3.Connection, tables: set[str]) -> str:
+    """The process that called CUDA; "" where none or several did."""
+    calls = [
+        f"SELECT DISTINCT processId FROM {ACTIVITY}{one}" for one in ("RUNTIME", "DRIVER") if ACTIVITY + one in tables
+    ]
+    found = base.execute(" UNION ".join(calls)).fetchall() if calls else []
+    return str(found[0][0]) if len(found) == 1 else ""
+
+
+def _function(name: str) -> str:
+    """The function of a mangled name, without its arguments; a template, a member and any other name as it stands."""
+    length = re.match(r"_Z(\d+)", name)
+    end = length.end() + int(length[1]) if length else 0
+    return name[length.end() : end] if length and name[end : end + 1] not in ("", "I") else name
 
 
 FORMAT = Format("nvprof", sniff, read, role_of)

@@ -24,7 +24,7 @@ from collectors.nsys.tables import is_sqlite
 from collectors.nsys.text import Export, Table, header_of, scan
 from collectors.rows import added_up
 
-_BINARY = (".nsys-rep", ".qdrep", ".qdstrm")
+RECORDINGS = (".nsys-rep", ".qdrep", ".qdstrm")
 _MARKS = ("Processing [", "SKIPPED:", "Generating SQLite file")
 # The first of these that is there makes the launches frame.
 _CHOICES = (("gpu_trace",), ("gpu_sum",), ("kern_sum", "mem_time_sum"), ("nvtx_kern_sum",))
@@ -37,7 +37,7 @@ def sniff(head: str, path: Path) -> bool:
     """Whether a file is of nsys: a report header, a sqlite export, a recording, or empty."""
     if head.startswith("SQLite format 3"):
         return sqlite.sniff(head, path)
-    if path.suffix.lower() in _BINARY or not head.strip():
+    if path.suffix.lower() in RECORDINGS or not head.strip():
         return True
     if any(mark in head for mark in _MARKS):
         return True
@@ -52,7 +52,7 @@ def read(path: str | Path, *, coded: bool = False) -> pd.DataFrame:
     CollectError when the file is damaged, or holds no kernels.
     """
     path = Path(path)
-    if path.suffix.lower() in _BINARY:
+    if path.suffix.lower() in RECORDINGS:
         raise CollectError(f"{path}: a recording of nsys, not an export", fix=f"nsys export --type sqlite {path.name}")
     if is_sqlite(path):
         return sqlite.read_sqlite(path)

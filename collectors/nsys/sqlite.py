@@ -7,7 +7,6 @@ thread and time; see ranges). Tables and columns differ between versions: both a
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -70,7 +69,7 @@ def read_sqlite(path: str | Path) -> pd.DataFrame:
         caveats += _gaps(work, calls, ranges)
         caveats += diagnostics(base, tables)
         devices = devices_of(base, tables)
-        frame = _frame(base, work, where, devices, caveats)
+        frame = frame_of(work, work_names(base, work), where, devices, caveats, tool="nsys", report="sqlite")
         frame.attrs["program"] = program_of(base, tables)
     if calls is not None:
         set_host(frame, _host(work, calls, ranges))
@@ -161,13 +160,15 @@ def _lost_launches(work: dict[str, Any], calls: dict[str, Any]) -> int:
     return int((launch & ~recorded & (calls["start"] > last)).sum())
 
 
-def _frame(
-    base: sqlite3.Connection,
+def frame_of(
     work: dict[str, Any],
-    where: list[str],
+    names: Any,
+    where: Any,
     devices: dict[int, dict[str, Any]],
     caveats: list[Caveat],
+    **told: str,
 ) -> pd.DataFrame:
+    """The launches frame of GPU work (tables.gpu_work) with its names and ranges; told: `tool` and `report`."""
     numbers, streams = work["deviceId"], each(work["streamId"], str)
     used = sorted(set(numbers.tolist()))
     if len(used) > 1:
@@ -177,7 +178,7 @@ def _frame(
     return build(
         {
             "range": where,
-            "kernel": work_names(base, work),
+            "kernel": names,
             "grid": shapes(*(work[f"grid{axis}"] for axis in "XYZ")),
             "block": shapes(*(work[f"block{axis}"] for axis in "XYZ")),
             "device": each(numbers, lambda one: devices[one]["name"] if one in devices else str(one)),
@@ -190,8 +191,8 @@ def _frame(
             "registers": registers,
             **moved_bytes(moved, sizes[moved]),
         },
-        tool="nsys",
+        tool=told["tool"],
         caveats=caveats,
-        report="sqlite",
+        report=told["report"],
         devices=[devices[one] for one in used if one in devices],
     )

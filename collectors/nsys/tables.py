@@ -6,7 +6,7 @@ Tables and columns differ between versions: both are looked up. Ids are int64, -
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from posixpath import basename
@@ -22,7 +22,7 @@ from collectors.nsys.ranges import Range
 
 _MAGIC = b"SQLite format 3\x00"
 ACTIVITY = "CUPTI_ACTIVITY_KIND_"
-TABLES = {"kernel": "KERNEL", "memcpy": "MEMCPY", "memset": "MEMSET", "graph": "GRAPH_TRACE"}
+_TABLES = (("kernel", "KERNEL"), ("memcpy", "MEMCPY"), ("memset", "MEMSET"), ("graph", "GRAPH_TRACE"))
 _COPY_KINDS = (
     *("Unknown", "Host-to-Device", "Device-to-Host", "Host-to-Array", "Array-to-Host", "Array-to-Array"),
     *("Array-to-Device", "Device-to-Array", "Device-to-Device", "Host-to-Host", "Peer-to-Peer"),
@@ -43,7 +43,7 @@ _GPU = {
     "l2_bytes": "l2CacheSize",
     "memory_bytes": "totalMemory",
 }
-NAME_COLUMNS = {"kernel": "demangledName", "memcpy": "copyKind", "memset": "-1", "graph": "graphId"}
+NAME_COLUMNS = {"memcpy": "copyKind", "memset": "-1", "graph": "graphId"}
 KINDS = ("kernel", "memcpy", "memset", "graph")
 _BLOCK = 1 << 16
 
@@ -110,15 +110,24 @@ def _matrix(cursor: sqlite3.Cursor, width: int) -> Any:
     return np.concatenate(blocks) if blocks else np.empty((0, width), dtype=np.int64)
 
 
-def gpu_work(base: sqlite3.Connection, tables: set[str]) -> dict[str, Any]:
-    """GPU work by start: int64 arrays named as _COLUMNS, -1 where unknown, and "kind"."""
+def gpu_work(
+    base: sqlite3.Connection,
+    tables: set[str],
+    among: Sequence[tuple[str, str]] = _TABLES,
+    kernel: str = "demangledName",
+) -> dict[str, Any]:
+    """GPU work by start: int64 arrays named as _COLUMNS, -1 where unknown, and "kind".
+
+    among: kinds of work and the ends of their tables' names. kernel: the column of a kernel's name.
+    """
     parts, kinds = [], []
-    for kind, suffix in TABLES.items():
+    for kind, suffix in among:
         table = ACTIVITY + suffix
         if table not in tables:
             continue
         there = columns_of(base, table)
-        names = [NAME_COLUMNS[kind] if name == "name" else name for name in _COLUMNS]
+        called = kernel if kind == "kernel" else NAME_COLUMNS[kind]
+        names = [called if name == "name" else name for name in _COLUMNS]
         cells = [f"COALESCE({name}, -1)" if name in there else "-1" for name in names]
         part = _matrix(base.execute(f"SELECT {', '.join(cells)} FROM {table}"), len(_COLUMNS))
         parts.append(part)

@@ -6,6 +6,8 @@ import contextlib
 import os
 import re
 import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,13 +19,16 @@ from collectors import CollectError, Format, Role, format_of, head_of, sniffed
 from collectors.caveat import Caveat
 from collectors.errors import NoLaunchesError
 from collectors.frame import distinct
+from collectors.nsys import RECORDINGS
 from collectors.nsys.scrub import scrub as write_scrubbed
 from profkit._version import __version__
 from profkit.errors import ProfkitError
+from profkit.launch import tools
 from profkit.record.ceilings import KINDS, device_facts
 from profkit.rundir.directory import RUNS, Run, create_run, now
 from profkit.rundir.files import sha256
 from profkit.rundir.manifest import Capture, Command, Counters, FileRef, Manifest, SampleInfo
+from profkit.vendor.nvidia.nsys import export, failure
 from roofline.device import find_spec
 
 if TYPE_CHECKING:
@@ -88,9 +93,23 @@ def import_files(
     target = Path(output) if output is not None else None
     if target is not None and target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ProfkitError(f"{target} exists", fix="name a directory that does not: -o NEW")
+    with tempfile.TemporaryDirectory() as place:
+        return _imported([Path(os.path.abspath(file)) for file in files], Path(place), target, device, scrub, progress)
+
+
+def _imported(
+    files: Sequence[Path], place: Path, target: Path | None, device: str, scrub: bool, progress: Callable[[str], None]
+) -> Imported:
+    """See import_files; place: a folder for the exports of recordings."""
     found: list[_Found] = []
     failures: list[ProfkitError] = []
-    for path, kind, companions in _grouped([Path(os.path.abspath(file)) for file in files], failures):
+    exports: list[Path] = []
+    for file in files:
+        try:
+            exports.append(_exported(file, place, progress))
+        except ProfkitError as error:
+            failures.append(error)
+    for path, kind, companions in _grouped(exports, failures):
         progress(f"reading {path.name} ({path.stat().st_size / 1e6:.3g} MB)")
         try:
             one = _look(path, kind, companions)
@@ -123,6 +142,20 @@ def import_files(
         run.save()
         undo.pop_all()
     return Imported(run, failures, frames)
+
+
+def _exported(file: Path, place: Path, progress: Callable[[str], None]) -> Path:
+    """The sqlite export of a recording of nsys, where nsys is here; any other file itself."""
+    nsys = tools.find(tools.NSYS) if file.suffix.lower() in RECORDINGS and file.is_file() else None
+    if nsys is None:
+        return file
+    progress(f"exporting {file.name} with nsys {nsys.text}")
+    made = Path(tempfile.mkdtemp(dir=place)) / f"{file.stem}.sqlite"
+    done = subprocess.run(export(nsys.path, file, made), capture_output=True, text=True, errors="replace", check=False)
+    if not made.exists():
+        why, fix = failure(done.stdout + done.stderr, file.with_suffix(""))
+        raise ProfkitError(f"{file.name}: {why}", fix=fix)
+    return made
 
 
 def _grouped(files: Sequence[Path], failures: list[ProfkitError]) -> list[tuple[Path, Format, Mapping[str, Path]]]:

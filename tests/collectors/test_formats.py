@@ -43,7 +43,12 @@ def test_a_profile_takes_the_companions_that_are_named_as_it_is(tmp_path):
 @pytest.mark.parametrize(
     ("name", "head", "what", "fix"),
     [
-        ("x.nvvp", "SQLite format 3", "Visual Profiler", "nvprof -i"),
+        (
+            "x.nvvp",
+            '<?xml version="1.0"?>\n<session version="2" name="x.nvvp">',
+            "settings and no launches",
+            "nvprof -o",
+        ),
         ("pmc_perf.csv", "Dispatch_ID,Kernel_Name,GPU_ID,TCC_HIT[0]\n1,k,0,5\n", "rocprof-compute", "rocprofv3 --pmc"),
         ("pmc_dispatch_info.csv", "Dispatch_ID,Kernel_Name,GPU_ID\n0,k,0\n", "rocprof-compute", "rocprofv3 --pmc"),
         (

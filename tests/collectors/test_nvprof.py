@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from frames import validate
 
 import collectors
-from collectors import CollectError, nvprof
+from collectors import CollectError, nvprof, read
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "nsys" / "nvprof_summary_old.csv"
 
@@ -164,3 +165,69 @@ def test_what_is_cut_behind_the_rows_of_the_gpu_loses_none(tmp_path):
     path.write_text(path.read_text().partition("\n      API")[0])
     with pytest.raises(CollectError, match="cut"):
         nvprof.read(path)
+
+
+KERNELS = "start, end, deviceId, streamId, correlationId, gridX, gridY, gridZ, blockX, blockY, blockZ, registersPerThread, name"
+
+
+def database(path: Path) -> Path:
+    """What `nvprof -o` writes, without what is not read."""
+    copies = "start, end, deviceId, streamId, correlationId, bytes"
+    with sqlite3.connect(path) as base:
+        base.executescript(f"""
+            CREATE TABLE StringTable (_id_, value);
+            INSERT INTO StringTable VALUES (1, 'Tesla T4'), (2, '_Z6vecAddPdS_'), (3, '_Z3addIfEvPT_'), (4, '_ZN2at1kEv');
+            CREATE TABLE CUPTI_ACTIVITY_KIND_DEVICE (id, name, computeCapabilityMajor, computeCapabilityMinor,
+                numMultiprocessors, l2CacheSize, globalMemorySize);
+            INSERT INTO CUPTI_ACTIVITY_KIND_DEVICE VALUES (0, 1, 7, 5, 40, 4194304, 15843721216);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL ({KERNELS});
+            CREATE TABLE CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL ({KERNELS});
+            INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES
+                (1600000000000009000, 1600000000000009100, 0, 7, 4, 1, 1, 1, 32, 1, 1, 8, 4);
+            INSERT INTO CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL VALUES
+                (1600000000000002000, 1600000000000004500, 0, 7, 2, 16, 2, 1, 256, 1, 1, 20, 2),
+                (1600000000000005000, 1600000000000005001, 0, 13, 3, 1, 1, 1, 32, 1, 1, 8, 3);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY ({copies}, copyKind);
+            INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (1600000000000000000, 1600000000000001000, 0, 7, 1, 4096, 1);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET ({copies}, value);
+            INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (1600000000000006000, 1600000000000006001, 0, 7, 5, 64, 0);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER (counterKind, value, start, end, srcId, dstId, streamId);
+            INSERT INTO CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER VALUES
+                (2, 65536, 1600000000000007000, 1600000000000008000, 0, 0, -1), (4, 3, 1600000000000007000, 0, 0, 0, -1);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (processId);
+            INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (77), (77);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_METRIC (id, value);
+            INSERT INTO CUPTI_ACTIVITY_KIND_METRIC VALUES (1280, 0), (1281, 0);
+        """)
+    base.close()
+    return path
+
+
+@pytest.mark.parametrize("name", ["theirs.nvvp", "theirs.nvprof"])
+def test_a_database_of_nvprof(tmp_path, name):
+    frame = validate(read(database(tmp_path / name)))
+    copies = "[CUDA memcpy Host-to-Device]", "[CUDA memset]", "[CUDA Unified Memory memcpy Device-to-Host]"
+    assert frame["kernel"].tolist() == [copies[0], "vecAdd", "_Z3addIfEvPT_", *copies[1:], "_ZN2at1kEv"]
+    assert frame["kind"].tolist() == ["memcpy", "kernel", "kernel", "memset", "memcpy", "kernel"]
+    assert frame["start"].tolist() == pytest.approx([0, 2e-6, 5e-6, 6e-6, 7e-6, 9e-6], abs=1e-15)
+    assert frame["time"].tolist() == pytest.approx([1e-6, 2.5e-6, 1e-9, 1e-9, 1e-6, 1e-7], abs=1e-15)
+    assert frame["bytes"].dropna().tolist() == [4096, 64, 65536]
+    assert frame["grid"][1] == "16,2,1"
+    assert frame["registers"].tolist() == pytest.approx([np.nan, 20, 8, np.nan, np.nan, 8], nan_ok=True)
+    assert (set(frame["device"]), set(frame["cc"]), set(frame["process"])) == ({"Tesla T4"}, {"7.5"}, {"77"})
+    assert frame.attrs["devices"][0]["sms"] == 40
+    assert [(one.how_much) for one in frame.attrs["caveats"]] == ["2 values"]
+
+
+def test_a_database_of_nvprof_without_work_or_cut_is_refused(tmp_path):
+    path = database(tmp_path / "x.nvvp")
+    whole = path.read_bytes()
+    with sqlite3.connect(path) as base:
+        for table in ("KERNEL", "CONCURRENT_KERNEL", "MEMCPY", "MEMSET", "UNIFIED_MEMORY_COUNTER"):
+            base.execute(f"DELETE FROM CUPTI_ACTIVITY_KIND_{table}")
+    base.close()
+    with pytest.raises(CollectError, match="no GPU work"):
+        read(path)
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(CollectError):
+        read(path)

@@ -337,3 +337,25 @@ def test_scrub_copies_a_sqlite_export_without_its_machine(tmp_path, sqlite):
     assert (clean / "imported" / NCU.name).read_bytes() == NCU.read_bytes()
     # What is checked when the run is read again is the copy.
     assert invoke(["report", str(clean)]) == 0
+
+
+def test_a_recording_of_nsys_is_exported_where_nsys_is(tmp_path, sqlite, fake_nsys, monkeypatch, capsys):
+    monkeypatch.delenv("PROFKIT_NSYS", raising=False)
+    (tmp_path / "data").mkdir()
+    shutil.copy(sqlite, tmp_path / "data" / "report.sqlite")
+    fake_nsys(data=tmp_path / "data")
+    (tmp_path / "theirs.nsys-rep").write_bytes(b"a recording")
+    taken = import_files([tmp_path / "theirs.nsys-rep"], tmp_path / "run").run
+    assert [(one.origin, one.tool, one.role) for one in taken.manifest.captures] == [("theirs.sqlite", "nsys", "times")]
+    assert (taken.path / "imported" / "theirs.sqlite").read_bytes() == sqlite.read_bytes()
+
+
+def test_a_recording_that_nsys_cannot_export_costs_itself_alone(tmp_path, sqlite, install_tool, monkeypatch):
+    monkeypatch.delenv("PROFKIT_NSYS", raising=False)
+    script = tmp_path / "broken.py"
+    script.write_text("import sys\nprint('version 2020.1.1' if '--version' in sys.argv else 'it is newer than I am')\n")
+    install_tool("nsys", script)
+    (tmp_path / "theirs.nsys-rep").write_bytes(b"a recording")
+    taken = import_files([tmp_path / "theirs.nsys-rep", sqlite], tmp_path / "run")
+    assert [str(one) for one in taken.failures] == ["theirs.nsys-rep: nsys wrote no report: it is newer than I am"]
+    assert len(taken.run.manifest.captures) == 1
