@@ -264,6 +264,8 @@ def _read_base(path: Path) -> pd.DataFrame:
         caveats = [Caveat("metrics and events that nvprof counted are not read", f"{counted} values", fix)]
     frame = frame_of(work, names, "", devices, caveats, tool="nvprof", report="trace")
     frame["process"] = process
+    if counted:
+        del frame["start"]  # Each kernel was run several times, and waited for the counters.
     return frame
 
 

@@ -53,7 +53,9 @@ def read_captures(run: Run, known: Mapping[str, pd.DataFrame]) -> Captured:
     timed = [
         frame
         for one, frame in found
-        if "start" in frame and (one.role == "timeline" or not several) and one.tool in ("nsys", "cupti", "kineto")
+        if "start" in frame
+        and (one.role == "timeline" or not several)
+        and one.tool in ("nsys", "cupti", "kineto", "nvprof")
     ]
     launches = together(used, run.captures, ranged=not several) if used else None
     calls = [
