@@ -17,13 +17,12 @@ import pandas as pd
 from collectors.caveat import TRACE_CUT, Caveat
 from collectors.errors import CollectError
 from collectors.frame import build, set_host
-from collectors.nsys.launches import each, moved_bytes, shapes
+from collectors.nsys.launches import each, moved_bytes, told
 from collectors.nsys.ranges import Range, attributed
 from collectors.nsys.tables import (
     ACTIVITY,
     KINDS,
     api_calls,
-    call_key,
     devices_of,
     diagnostics,
     gpu_work,
@@ -32,6 +31,7 @@ from collectors.nsys.tables import (
     process_of,
     program_of,
     tables_of,
+    unpacked,
     work_names,
 )
 
@@ -79,7 +79,7 @@ def read_sqlite(path: str | Path) -> pd.DataFrame:
 def _host(work: dict[str, Any], calls: dict[str, Any], ranges: Sequence[Range]) -> pd.DataFrame:
     """The host's events (see collectors.kineto.host_frame): CUDA calls and closed ranges."""
     # The first piece of work of each call: a graph's launch has many.
-    keys, first = np.unique(call_key(work["globalPid"], work["correlationId"]), return_index=True)
+    keys, first = np.unique(work["call"], return_index=True)
     at = np.searchsorted(keys, calls["key"]).clip(max=len(keys) - 1)
     closed = [one for one in ranges if one.end is not None]
     begin = np.array([one.start for one in closed], dtype=np.int64)
@@ -112,7 +112,7 @@ def _attribute(
         caveats.append(Caveat(what, "", "-t cuda,nvtx"))
     if not ranges or calls is None:
         return [""] * size
-    key = call_key(work["globalPid"], work["correlationId"])
+    key = work["call"]
     at = np.searchsorted(calls["key"], key).clip(max=len(calls["key"]) - 1)
     known = calls["key"][at] == key
     thread, time = (np.where(known, calls[name][at], -1) for name in ("thread", "start"))
@@ -153,11 +153,15 @@ def _gaps(work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[R
 def _lost_launches(work: dict[str, Any], calls: dict[str, Any]) -> int:
     """Number of launch calls without GPU work after the last one that has some."""
     launch = each(calls["name"], lambda name: "x" * ("Launch" in name and "HostFunc" not in name)) == "x"
-    recorded = np.isin(calls["key"], call_key(work["globalPid"], work["correlationId"]))
+    recorded = np.isin(calls["key"], work["call"])
     if not (launch & recorded).any():
         return 0
     last = calls["start"][launch & recorded].max()
     return int((launch & ~recorded & (calls["start"] > last)).sum())
+
+
+def _shape(sides: Sequence[int]) -> str:
+    return "" if min(sides) < 0 else ",".join(map(str, sides))
 
 
 def frame_of(
@@ -166,33 +170,41 @@ def frame_of(
     where: Any,
     devices: dict[int, dict[str, Any]],
     caveats: list[Caveat],
-    **told: str,
+    *,
+    tool: str,
+    report: str,
 ) -> pd.DataFrame:
-    """The launches frame of GPU work (tables.gpu_work) with its names and ranges; told: `tool` and `report`."""
-    numbers, streams = work["deviceId"], each(work["streamId"], str)
-    used = sorted(set(numbers.tolist()))
-    if len(used) > 1:
-        streams = each(numbers, str) + ":" + streams
-    registers, sizes = (np.where(work[name] < 0, np.nan, work[name]) for name in ("registersPerThread", "bytes"))
+    """The launches frame of GPU work (tables.gpu_work) with its names and ranges."""
+    used = sorted({unpacked(one, "stream")[1] for one in np.unique(work["stream"]).tolist()})
     moved = np.isin(work["kind"], (1, 2))
+    sizes = np.where(work["grid"] < 0, np.nan, work["grid"])[moved]
+    registers = np.where(work["block"] < 0, np.nan, work["block"] & 0x7FFF)
+
+    def gpu(number: int) -> dict[str, Any]:
+        return devices.get(unpacked(number, "stream")[1], {})
+
+    def stream(number: int) -> str:
+        own, device = unpacked(number, "stream")
+        return f"{device}:{own}" if len(used) > 1 else str(own)
+
     return build(
         {
             "range": where,
             "kernel": names,
-            "grid": shapes(*(work[f"grid{axis}"] for axis in "XYZ")),
-            "block": shapes(*(work[f"block{axis}"] for axis in "XYZ")),
-            "device": each(numbers, lambda one: devices[one]["name"] if one in devices else str(one)),
-            "cc": each(numbers, lambda one: devices[one]["cc"] if one in devices else ""),
-            "kind": each(work["kind"], lambda kind: ("kernel", "memcpy", "memset", "kernel")[kind]),
+            "grid": told(np.where(moved, -1, work["grid"]), lambda one: _shape(unpacked(one, "grid"))),
+            "block": told(work["block"], lambda one: _shape(unpacked(one, "block")[:3])),
+            "device": told(work["stream"], lambda one: gpu(one).get("name", str(unpacked(one, "stream")[1]))),
+            "cc": told(work["stream"], lambda one: gpu(one).get("cc", "")),
+            "kind": told(work["kind"], lambda kind: ("kernel", "memcpy", "memset", "kernel")[kind]),
             "start": work["start"] / 1e9,
-            "process": each(process_of(work["globalPid"]), str),
-            "stream": streams,
+            "process": told(work["call"] >> 32, str),
+            "stream": told(work["stream"], stream),
             "time": (work["end"] - work["start"]) / 1e9,
             "registers": registers,
-            **moved_bytes(moved, sizes[moved]),
+            **moved_bytes(moved, sizes),
         },
-        tool=told["tool"],
+        tool=tool,
         caveats=caveats,
-        report=told["report"],
+        report=report,
         devices=[devices[one] for one in used if one in devices],
     )

@@ -17,7 +17,7 @@ import numpy as np
 
 from collectors.caveat import Caveat
 from collectors.errors import CollectError
-from collectors.nsys.launches import each
+from collectors.nsys.launches import each, told
 from collectors.nsys.ranges import Range
 
 _MAGIC = b"SQLite format 3\x00"
@@ -29,10 +29,15 @@ _COPY_KINDS = (
     *("Unified-Host-to-Device", "Unified-Device-to-Host", "Unified-Device-to-Device"),
 )
 """CUPTI's kinds of copies by number."""
-_COLUMNS = (
-    *("start", "end", "deviceId", "streamId", "correlationId", "globalPid", "name"),
-    *("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "registersPerThread", "bytes"),
-)
+_COLUMNS = ("start", "end", "name")
+PACKED = {
+    "stream": {"streamId": 47, "deviceId": 16},
+    "grid": {"gridX": 31, "gridY": 16, "gridZ": 16},
+    "block": {"blockX": 16, "blockY": 16, "blockZ": 16, "registersPerThread": 15},
+}
+"""Columns that share a number of 63 bits, and their widths: a number made in Python takes longer than all else."""
+_KEY = "(((IFNULL({0}, -1) >> 24) & 16777215) << 32) | (IFNULL({1}, -1) & 4294967295)"
+"""Process and correlation id in one number: the ids of two processes may be the same."""
 _GPU = {
     "id": "id",
     "index": "cuDevice",
@@ -116,9 +121,10 @@ def gpu_work(
     among: Sequence[tuple[str, str]] = _TABLES,
     kernel: str = "demangledName",
 ) -> dict[str, Any]:
-    """GPU work by start: int64 arrays named as _COLUMNS, -1 where unknown, and "kind".
+    """GPU work by start: int64 arrays named as _COLUMNS and PACKED, -1 where unknown, "call" (_KEY) and "kind".
 
-    among: kinds of work and the ends of their tables' names. kernel: the column of a kernel's name.
+    among: kinds of work and the ends of their tables' names. kernel: the column of a kernel's name. "grid" of a copy or
+    fill is its bytes.
     """
     parts, kinds = [], []
     for kind, suffix in among:
@@ -128,8 +134,12 @@ def gpu_work(
         there = columns_of(base, table)
         called = kernel if kind == "kernel" else NAME_COLUMNS[kind]
         names = [called if name == "name" else name for name in _COLUMNS]
-        cells = [f"COALESCE({name}, -1)" if name in there else "-1" for name in names]
-        part = _matrix(base.execute(f"SELECT {', '.join(cells)} FROM {table}"), len(_COLUMNS))
+        cells = [f"IFNULL({name}, -1)" if name in there else "-1" for name in names]
+        cells.append(_KEY.format(*(name if name in there else "-1" for name in ("globalPid", "correlationId"))))
+        cells += [_packed(base, table, columns, there) for columns in PACKED.values()]
+        if kind in ("memcpy", "memset"):
+            cells[-2] = "IFNULL(bytes, -1)" if "bytes" in there else "-1"
+        part = _matrix(base.execute(f"SELECT {', '.join(cells)} FROM {table}"), len(cells))
         parts.append(part)
         kinds.append(np.full(len(part), KINDS.index(kind)))
     if not parts:
@@ -138,9 +148,31 @@ def gpu_work(
     if (joined[:, 1] < joined[:, 0]).any():
         raise sqlite3.DataError("work that ends before it starts")
     order = np.lexsort((joined[:, 1], joined[:, 0]))
-    work: dict[str, Any] = {name: joined[order, at] for at, name in enumerate(_COLUMNS)}
+    work: dict[str, Any] = {name: joined[order, at] for at, name in enumerate((*_COLUMNS, "call", *PACKED))}
     work["kind"] = kind_of[order]
     return work
+
+
+def _packed(base: sqlite3.Connection, table: str, columns: dict[str, int], there: set[str]) -> str:
+    """Columns in one number, -1 where one is not known. Raises sqlite3.DataError for one that does not fit."""
+    if not columns.keys() <= there:
+        return "-1"
+    beyond = " OR ".join(f"{name} NOT BETWEEN -1 AND {(1 << width) - 1}" for name, width in columns.items())
+    if base.execute(f"SELECT 1 FROM {table} WHERE {beyond} LIMIT 1").fetchone():
+        raise sqlite3.DataError(f"a cell of {', '.join(columns)} is no number of that size")
+    cell = "0"
+    for name, width in columns.items():
+        cell = f"(({cell} << {width}) | {name})"
+    return f"IFNULL({cell}, -1)"
+
+
+def unpacked(number: int, name: str) -> list[int]:
+    """The columns that share a number; -1 each where one of them is unknown."""
+    found = []
+    for width in reversed(PACKED[name].values()):
+        found.append(number & (1 << width) - 1 if number >= 0 else -1)
+        number >>= width
+    return found[::-1]
 
 
 def api_calls(base: sqlite3.Connection, tables: set[str]) -> dict[str, Any] | None:
@@ -148,25 +180,19 @@ def api_calls(base: sqlite3.Connection, tables: set[str]) -> dict[str, Any] | No
     table = ACTIVITY + "RUNTIME"
     if table not in tables:
         return None
-    cells = "COALESCE(correlationId, -1), start, COALESCE(globalTid, -1), end, nameId"
+    cells = f"{_KEY.format('globalTid', 'correlationId')}, start, COALESCE(globalTid, -1), end, nameId"
     found = _matrix(base.execute(f"SELECT {cells} FROM {table}"), 5)
     if not len(found):
         return None
-    key = call_key(found[:, 2], found[:, 0])
-    order = np.lexsort((found[:, 1], key))
+    order = np.lexsort((found[:, 1], found[:, 0]))
     names = strings(base, f"SELECT DISTINCT nameId FROM {table}")
     return {
-        "key": key[order],
+        "key": found[order, 0],
         "start": found[order, 1],
         "thread": found[order, 2],
         "time": (found[order, 3] - found[order, 1]) / 1e9,
         "name": each(found[order, 4], lambda one: names.get(one, "")),
     }
-
-
-def call_key(global_id: Any, correlation: Any) -> Any:
-    """Process and correlation id in one number: the ids of two processes may be the same."""
-    return (process_of(global_id) << 32) | (correlation & 0xFFFFFFFF)
 
 
 def process_of(global_id: Any) -> Any:
@@ -233,11 +259,11 @@ def devices_of(base: sqlite3.Connection, tables: set[str]) -> dict[int, dict[str
 
 
 def work_names(base: sqlite3.Connection, work: dict[str, Any]) -> Any:
-    """The name of each piece of work, as nsys stats prints it: an object array."""
+    """The name of each piece of work, as nsys stats prints it: categories."""
     table = ACTIVITY + "KERNEL"
     kernels = strings(base, f"SELECT DISTINCT demangledName FROM {table}") if table in tables_of(base) else {}
     width = len(KINDS)
-    return each(work["name"] * width + work["kind"], lambda key: label(key % width, key // width, kernels))
+    return told(work["name"] * width + work["kind"], lambda key: label(key % width, key // width, kernels))
 
 
 def label(kind: int, name: int, kernels: dict[int, str]) -> str:
