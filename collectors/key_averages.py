@@ -23,9 +23,14 @@ from collectors.rows import numbers, ruler, table
 _HEADER = re.compile(r"^\s*Name\s{2,}.*\bSelf CPU\b.*# of Calls", re.MULTILINE)
 _GPU = re.compile(r"Self (?!CPU)\w+")
 _TIME = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+_ALL = 99.5
+"""Percent of the GPU time that a whole table lists at least; the rest is rounding."""
 _COLUMNS = ["name", "calls", "gpu", "cpu", "share"]
 _KERNEL = re.compile(r"void |Mem(?:cpy|set) |\w[\w:]*[<(]|\w+(?:::\w+)*(?:\.\.\.|\.kd)?$")
 """What a kernel can be called; ProfilerStep*, nccl:all_reduce, Optimizer.step#Adam.step are ranges on the GPU."""
+_WHOLE = re.compile(r"^Self (?!CPU)\w+ time total: +([\d.]+)(us|ms|s)\s*$", re.MULTILINE)
+_MOST = 2.0
+"""How much more of the GPU time the listed operators must hold than the listed kernels to be taken in their place."""
 _KINDS = (("Memcpy", "memcpy"), ("Memset", "memset"))
 
 
@@ -37,11 +42,12 @@ def sniff(head: str, path: Path) -> bool:
 def read(path: str | os.PathLike[str]) -> pd.DataFrame:
     """The launches frame: a row a kernel with its `instances`, `time` the mean of one [s].
 
-    Of several tables the one with most GPU time is read. Raises CollectError where none has any.
+    Of several tables the one with most GPU time is read. attrs: "unlisted" [s] of GPU time that a table cut by its
+    row_limit leaves out. Raises CollectError where none has any.
     """
     file = Path(path)
     tables = list(_tables(file, text_of(file).splitlines()))
-    _, best = max(tables, key=lambda one: one[1]["gpu"].sum(), default=(0, pd.DataFrame(columns=_COLUMNS)))
+    _, best, whole = max(tables, key=lambda one: one[1]["gpu"].sum(), default=(0, pd.DataFrame(columns=_COLUMNS), 0.0))
     # Operators and calls take some of the CPU's time.
     busy = best[best["gpu"] > 0]
     # Calls of the runtime are given what recording them took.
@@ -49,29 +55,31 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
     # Ranges take the GPU's time from first to last kernel and none of the CPU's; those of one word have a row of the host as well.
     ranges = ~busy["name"].str.match(_KERNEL) | busy["name"].isin(best["name"][best["cpu"] > 0])
     kernels = busy[(busy["cpu"] == 0) & ~ranges]
-    taken = operators if kernels.empty else kernels
+    own = operators["gpu"].sum() > _MOST * kernels["gpu"].sum()
+    taken = operators if own else kernels
     if taken.empty:
         raise CollectError(
             f"{file}: a table of torch.profiler without GPU time",
             fix="profile with ProfilerActivity.CUDA and print `key_averages().table(sort_by='self_cuda_time_total')`",
         )
-    caveats, share = [], float(taken["share"].sum(skipna=False))
+    caveats, share, listed = [], float(taken["share"].sum(skipna=False)), float(taken["gpu"].sum())
+    unlisted = max((whole or 100 * listed / share) - listed, 0.0)
     if share > 100.5 + 0.005 * len(taken):
         raise CollectError(
             f"{file}: the rows add up to {share:.0f} % of the GPU time: ranges of the program stand among the kernels",
             fix="give the trace of export_chrome_trace, which tells them apart",
         )
-    if not share > 99.5:
-        what = f"the table lists kernels of {share:.1f} % of the GPU time" if share == share else "the table may be cut"
+    if not share > _ALL:
+        what = f"the table lists {share:.1f} % of the GPU time" if share == share else "the table may be cut"
         caveats.append(Caveat(what, f"{len(taken)} rows", "print it with row_limit=-1"))
-    if kernels.empty:
-        what = "the table has operators and no kernels: each row is the GPU time of an operator's own kernels"
+    if own:
+        what = "the table lists operators and hardly a kernel: each row is the GPU time of an operator's own kernels"
         caveats.append(Caveat(what, f"{len(taken)} operators", "give the trace of export_chrome_trace"))
     if taken["name"].str.endswith("...").any():
         caveats.append(Caveat("names of kernels are cut", "", "print the table with max_name_column_width=1000"))
     if len(tables) > 1:
         what = f"the file holds {len(tables)} tables of torch.profiler: the one with most GPU time is read"
-        where = f"line {', '.join(str(line) for line, _ in tables)}"
+        where = f"line {', '.join(str(line) for line, *_ in tables)}"
         caveats.append(Caveat(f"{what} ({where})", "", "give one in a file of its own"))
     columns: dict[str, Any] = {
         "kernel": taken["name"].tolist(),
@@ -79,17 +87,18 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
         "instances": taken["calls"].to_numpy(np.int64),
         "time": (taken["gpu"] / taken["calls"]).to_numpy(),
     }
-    return build(columns, tool="key_averages", caveats=caveats, report="summary")
+    told = unlisted if share < _ALL else 0.0
+    return build(columns, tool="key_averages", caveats=caveats, report="summary", unlisted=told)
 
 
-def _tables(path: Path, lines: list[str]) -> Iterator[tuple[int, pd.DataFrame]]:
-    """(line, rows) of each table, from its ruler to the next ruler or blank line."""
+def _tables(path: Path, lines: list[str]) -> Iterator[tuple[int, pd.DataFrame, float]]:
+    """(line, rows, total GPU time [s] as its foot says, 0 without one) of each table, up to a ruler or blank line."""
     for at, line in enumerate(lines):
         if not (_HEADER.match(line) and at + 1 < len(lines) and (ends := ruler(lines[at + 1]))):
             continue
         # Titles wider than their column push the others to the right: blanks part cells, and names have blanks too.
         names = re.split(r"\s{2,}", line.strip())
-        rows = []
+        rows, number = [], at
         for number, row in enumerate(lines[at + 2 :], at + 3):
             if ruler(row) or not row.strip():
                 break
@@ -108,7 +117,8 @@ def _tables(path: Path, lines: list[str]) -> Iterator[tuple[int, pd.DataFrame]]:
         percent = pd.to_numeric(shares, errors="coerce")
         spent = numbers(path, found[gpu], _TIME) if gpu else 0.0
         made = dict(zip(_COLUMNS, (found["Name"], calls, spent, sum(host), percent), strict=True))
-        yield at + 1, pd.DataFrame(made, index=found.index)
+        foot = _WHOLE.search("\n".join(lines[number : number + 3]))
+        yield at + 1, pd.DataFrame(made, index=found.index), float(foot[1]) * _TIME[foot[2]] if foot else 0.0
 
 
 FORMAT = Format("key_averages", sniff, read, role_of)

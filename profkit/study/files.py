@@ -127,8 +127,14 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
         fix = _TIMES.get(next(iter(merged["tool"].unique()), ""), fix)
         caveats.append(Caveat("not in this export: time", lost, fix, "no-time"))
     merged.attrs["moved"] = moved if ranged else {}
+    merged.attrs["unlisted"] = sum(frame.attrs.get("unlisted", 0.0) for _, frame in used)
     merged.attrs["caveats"] = [*caveats, *_left_out([capture for capture, _ in used], every)]
     return merged
+
+
+def unlisted(launches: pd.DataFrame | None) -> float:
+    """GPU time [s] that an export tells in a total and not by kernel."""
+    return 0.0 if launches is None else float(launches.attrs.get("unlisted", 0.0))
 
 
 def _left_out(used: Sequence[Capture], every: Sequence[Capture]) -> list[Caveat]:

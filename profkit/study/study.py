@@ -42,7 +42,7 @@ from profkit.rundir.directory import Run, open_run
 from profkit.rundir.manifest import Impl, Manifest
 from profkit.study.caveats import caveats_of
 from profkit.study.declared import declared_works
-from profkit.study.files import Captured, each_device, lived, read_captures, read_csv, roofline_of
+from profkit.study.files import Captured, each_device, lived, read_captures, read_csv, roofline_of, unlisted
 from profkit.study.verdicts import verdicts_of
 from roofline.ceilings import Roofline
 
@@ -287,7 +287,8 @@ class Study:
             return of_whole(told, frame, self.wall) if self.filtered and frame is not None else told
         if self.overlapping:
             every = at_least(every, self.analysis.kernels)
-        shared: pd.DataFrame = every.assign(share=every["time"] / (every["time"].sum() or math.nan))
+        whole = every["time"].sum() + unlisted(self.launches)
+        shared: pd.DataFrame = every.assign(share=every["time"] / (whole or math.nan))
         return shared
 
     @property

@@ -44,7 +44,24 @@ def test_a_table_of_an_old_version_has_operators_alone(tmp_path):
     assert frame["kernel"].tolist() == ["aten::mm"]
     said = " ".join(one.what for one in frame.attrs["caveats"])
     assert "75.0 % of the GPU time" in said
-    assert "operators and no kernels" in said
+    assert "operators and hardly a kernel" in said
+    assert frame.attrs["unlisted"] == pytest.approx(1e-3)
+
+
+def test_a_table_cut_by_its_row_limit_says_what_is_not_listed(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_text(table(("gemm_kernel", "0.000us", "3.000ms", "75.00", 3), COPY))
+    assert read(path).attrs["unlisted"] == 0
+    path.write_text(table(("gemm_kernel", "0.000us", "3.000ms", "75.00", 3), OPERATOR))
+    assert read(path).attrs["unlisted"] == pytest.approx(1e-3)
+    path.write_text(path.read_text().partition("Self CPU time total")[0])
+    assert read(path).attrs["unlisted"] == pytest.approx(1e-3)
+
+
+def test_operators_are_taken_where_the_table_lists_hardly_a_kernel(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_text(table(OPERATOR, ("gemm_kernel", "0.000us", "0.200ms", "5.00", 3)))
+    assert read(path)["kernel"].tolist() == ["aten::mm"]
 
 
 def test_of_two_tables_the_one_with_most_gpu_time_is_read(tmp_path):

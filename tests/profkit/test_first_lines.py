@@ -185,3 +185,16 @@ def test_a_thread_that_waits_for_a_core_waits_for_a_whole_slice(tmp_path, second
     run.manifest.timing.slower = 4.0
     run.manifest.timing.load = "CPU contention 97%"
     assert run.verdicts["mine"].word == word
+
+
+def test_a_table_of_torch_that_leaves_kernels_out_says_of_how_much(tmp_path):
+    titles = ("Name", "Self CPU", "CPU total", "Self CUDA", "Self CUDA %", "# of Calls")
+    row = ("gemm_kernel", "0.000us", "0.000us", "3.000ms", "75.00%", "3")
+    ruler = "  ".join(["-" * 14] * len(titles))
+    lines = [ruler, *("  ".join(cell.rjust(14) for cell in cells) for cells in (titles,)), ruler]
+    lines += ["  ".join(cell.rjust(14) for cell in row), ruler, "Self CPU time total: 5.000ms"]
+    file = tmp_path / "table.txt"
+    file.write_text("\n".join([*lines, "Self CUDA time total: 4.000ms", ""]))
+    (first,) = answer.first_lines(Study(import_files([file], tmp_path / "run").run))
+    told = "3.00 ms of GPU time, of 4.00 ms in all (25.0% is not listed); hottest: gemm_kernel, 75.0%"
+    assert first == f"3 launches of 1 kernel, {told}"

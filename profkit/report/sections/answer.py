@@ -15,6 +15,7 @@ from collectors.caveat import SLOWED, TARGET_FAILED
 from profkit.report.layout import cut
 from profkit.report.messages import bound_why, judged, say
 from profkit.report.names import short_name
+from profkit.study.files import unlisted
 from roofline import units
 
 if TYPE_CHECKING:
@@ -261,13 +262,16 @@ def _how_much(study: Study) -> str:
     if not total > 0:
         return say("cap_untimed", ran=ran)
     timed = "cap_cpu_timed" if study.of_operators else "cap_least" if study.overlapping else "cap_timed"
+    whole = total + (left := unlisted(study.launches))
     said = say(timed, ran=ran, time=units.text(total, "s"))
+    if left > 0:
+        said += say("cap_unlisted", whole=units.text(whole, "s"), share=units.percent(left / whole))
     frame = study.captured.timeline
     if study.filtered and frame is not None:
         said = say("cap_counted", counted=said, total=units.text(float(frame["time"].sum()), "s"))
         kernels = kernels.sort_values("share", ascending=False, kind="stable")
     hot = kernels.iloc[0].to_dict()
-    return said + _hottest(hot, units.percent(float(hot["share"]))) + _moved(study, total)
+    return said + _hottest(hot, units.percent(float(hot["share"]))) + _moved(study, whole)
 
 
 def _moved(study: Study, computed: float) -> str:
