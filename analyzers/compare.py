@@ -226,7 +226,9 @@ def _changed(before: Step, after: Step) -> tuple[str, ...]:
 
 
 def _moved(before: Step, after: Step) -> tuple[Moved, ...]:
-    """Counters that differ between the calls, and in the longest kernel where it is the same."""
+    """Counters that differ between the calls, and in the longest kernel where it is the same; none of a model."""
+    if any(one.row.get("work_source", "counted") != "counted" for one in (before, after)):
+        return ()
     same = before.main == after.main
     names = [name for name in _WATCHED if same or (name in before.row and name in after.row)]
     every = [Moved(name, before.number(name), after.number(name)) for name in names]

@@ -31,7 +31,7 @@ from analyzers.timeline.idle import IDLE
 from analyzers.verdicts.speedup import shown
 from profkit.errors import ProfkitError
 from profkit.report.layout import Column, Table, column, terminal_table
-from profkit.report.messages import bound_word, named, of_roof, say
+from profkit.report.messages import bound, bound_word, of_roof, say
 from profkit.report.names import short_names
 from profkit.report.sections import answer, caveats
 from profkit.study.study import open_study
@@ -184,15 +184,13 @@ def chosen_of(study: Study, impl: str = "") -> Chosen:
 
 
 def told_apart(studies: Sequence[Study], short: Sequence[str]) -> list[str]:
-    """The shortest labels that tell them apart: each name, else with its run."""
+    """The shortest labels that tell them apart: each name, else with its run's or its place in the row."""
     if len(set(short)) == len(short):
         return list(short)
-    paths = [study.path.name for study in studies]
-    clocks = [f"{path[9:11]}:{path[11:13]}:{path[13:15]}" for path in paths if re.fullmatch(r"\d{8}T\d{6}Z", path)]
-    # Of runs of one day the time alone.
-    own = clocks if len(clocks) == len(paths) and len({path[:8] for path in paths}) == 1 else paths
-    stamps = [f"{name} @ {stamp}" for name, stamp in zip(short, own, strict=True)]
-    return stamps if len(set(stamps)) == len(stamps) else [f"{n}. {name}" for n, name in enumerate(short, 1)]
+    own = [study.path.name for study in studies]
+    if len(set(own)) < len(own) or any(re.match(r"\d{8}T\d{6}Z", one) for one in own):
+        own = ["before", "after"] if len(own) == 2 else [str(place) for place, _ in enumerate(own, 1)]
+    return [f"{name} ({run})" for name, run in zip(short, own, strict=True)]
 
 
 def compared(named: Sequence[tuple[Study, str]]) -> Compared:
@@ -272,15 +270,17 @@ def ladder_table(ladder: Ladder, chosen: Sequence[Chosen], correct: Sequence[str
     unit, times = units.column([rung.time for rung in rungs], "s")
     return Table.of(
         [
-            Column(say("step"), [rung.label for rung in rungs]),
+            Column(say("implementation"), [rung.label for rung in rungs]),
             Column(say("measure"), [first or units.MISSING, *(one or say("c_same_file") for one in others)], 5),
             Column(say("correct"), correct or [units.MISSING] * len(rungs), 5),
             Column(f"{say('time')} [{unit}]", times),
             Column(say("c_step"), [ratio_text(rung.step, rung) for rung in rungs]),
-            Column(say("since"), [shown(rung.total, "ratio") for rung in rungs], 3),
+            Column(
+                say("since"), [shown(rung.total, "ratio") if len(rungs) > 2 else units.MISSING for rung in rungs], 3
+            ),
             Column(say("js_frac"), [of_roof(one.row) for one in chosen], 4),
             Column(say("x_lower_bound"), [units.digits(rung.lower_bound_ratio) for rung in rungs], 4),
-            Column(say("bound_by"), [bound_word(one.row) or units.MISSING for one in chosen], 2),
+            Column(say("bound_by"), [(bound(one.row) and bound_word(one.row)) or units.MISSING for one in chosen], 2),
         ]
     )
 
@@ -299,11 +299,11 @@ def interval(one: LadderRung | Ratio) -> str:
 
 
 def moved(one: Moved) -> str:
-    """ "dram_bytes 2.58 GB -> 268 MB"."""
+    """ "DRAM traffic 2.58 GB -> 268 MB"."""
     share = one.name.endswith(("_fraction", "_share", "occupancy", "issue_active"))
     unit, show = _UNITS.get(one.name, ""), units.percent if share else units.count
     before, after = (units.text(value, unit) if unit else show(value) for value in (one.before, one.after))
-    return f"{named(one.name)} {before} -> {after}"
+    return f"{say(f'moved_{one.name}')} {before} -> {after}"
 
 
 # ---- the steps of programs

@@ -35,8 +35,8 @@ _WIDE = 48
 """Characters of a kernel's name."""
 WINDOWS = {"all": "the whole record", "range": "a passage", "repeating": "a step", "after": "a step"}
 """What a program's window is made of -> how it is called."""
-_PAINTED = {"computing": WORK, "communicating": KERNELS, "copying": EXCESS} | dict.fromkeys(IDLE, GAPS)
-"""Slices of a program's wall time are drawn as the kind of a call's time that is nearest."""
+_PAINTED = {"computing": WORK, "communicating": KERNELS, "copying": EXCESS} | {cause: cause for cause in IDLE}
+"""Slices of a program's wall time are drawn as the kind of a call's time that is nearest, idle time by its cause."""
 
 
 @dataclass(frozen=True)

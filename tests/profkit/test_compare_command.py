@@ -41,7 +41,7 @@ def test_two_runs(runs):
     folder, _ = runs
     done = run_command(folder / "old", folder / "new")
     assert done.return_value == 0
-    for word in ("step (old / new)", "2.00x", "faster", "of its ceiling", "counters that moved"):
+    for word in ("speed-up over the row above", "2.00x", "faster", "of its ceiling", "what changed with it"):
         assert word in done.output
 
 
@@ -85,10 +85,10 @@ def test_the_page_of_two_runs(runs):
     assert run_command(folder / "new", folder / "old", "--fail-on-regression", "5%", "-o", file).return_value == 1
     text = file.read_text("utf-8")
     shown = seen(text)
-    assert "cuda @ old takes 200 us where cuda @ new took 100 us: 0.500x as fast, slower [" in shown
-    assert "Gate failed: slower than the first by more than 5.00%: cuda @ old +100%." in shown
+    assert "cuda (old) takes 200 us where cuda (new) took 100 us: 0.500x as fast, slower: 95 % interval [" in shown
+    assert "Gate failed: slower than the first by more than 5.00%: cuda (old) +100%." in shown
     assert "occupancy" in shown or "dram" in shown
-    for label in ("cuda @ new", "cuda @ old"):
+    for label in ("cuda (new)", "cuda (old)"):
         assert f'data-part="{label}"' in text
     run_command(folder / "old", folder / "new", "-o", file, "--force", "--fail-on-regression", "5%")
     assert "Gate passed: no step is slower than the first by more than 5.00%." in seen(file.read_text("utf-8"))

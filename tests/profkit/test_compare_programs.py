@@ -88,7 +88,8 @@ def test_a_step_not_the_record_is_compared(said):
     assert code == 0
     first = text.out.splitlines()[0]
     assert (
-        first == "fast: a step takes 11.6 ms, gpt's took 23.3 ms: 2.00x as fast, faster [1.29, 3.09], by 5 and 5 steps"
+        first
+        == "fast: a step takes 11.6 ms, gpt's took 23.3 ms: 2.00x as fast, faster: 95 % interval [1.29, 3.09] of 5 and 5 steps"
     )
     for words in (
         "steady state, 5 steps",
@@ -170,7 +171,7 @@ def test_from_python(opened):
     done = api.compare(opened["fast"], opened["gpt"])
     assert [one.label for one in done.slower(0.05)] == ["gpt"]
     assert done.frame["time"].tolist() == pytest.approx([11.6e-3, 23.3e-3], rel=0.01)
-    assert "slower [" in repr(done)
+    assert "slower: 95 % interval [" in repr(done)
 
 
 def test_a_pull_request_is_judged_by_the_step(runs, opened, tmp_path, capsys):

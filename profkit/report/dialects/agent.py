@@ -161,18 +161,15 @@ def _subject(study: Study) -> Part | None:
 def _ranked(study: Study, subject: Part | None) -> list[Part]:
     """The subject, then the other candidates, the reference last; ranges by time."""
     if not study.manifest.impls:
-        return sorted(study.parts, key=lambda one: -(_seconds(study, one) or 0.0))
+        return sorted(study.parts, key=lambda one: -max(0.0, study.step_times.get(one.name, _seconds(one))))
     return sorted(
         study.ranked, key=lambda one: (one is not subject, one.impl is not None and one.impl.role == "reference")
     )
 
 
-def _seconds(study: Study, part: Part) -> float | None:
-    """Time of a call, or of a range's kernels per step."""
-    if study.stepwise and not study.filtered:
-        return study.in_ranges[part.name][0] if part.name in study.in_ranges else None
-    time = number(part.row or {}, "time")
-    return time if time == time else None
+def _seconds(part: Part) -> float:
+    """Time of a call, or of a range's kernels in the whole record; NaN unknown."""
+    return number(part.row or {}, "time")
 
 
 def _result(study: Study, part: Part) -> dict[str, Any]:
@@ -180,7 +177,8 @@ def _result(study: Study, part: Part) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": part.name,
         "verdict": verdict.word if verdict is not None else None,
-        "time": _seconds(study, part),
+        "time": _seconds(part),
+        **({"step_time": study.step_times[part.name]} if part.name in study.step_times else {}),
         "x_lower_bound": number(row, "lower_bound_ratio"),
         "bound_by": str(row.get("bound_by", "")) or None,
     }

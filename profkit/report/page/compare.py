@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from analyzers.compare import Ladder
+from analyzers.records import number
 from analyzers.timeline.compare import Programs
 from analyzers.verdicts.speedup import shown
 from profkit._version import __version__
 from profkit.report import compare, figures
-from profkit.report.compare import Compared
+from profkit.report.compare import Chosen, Compared
 from profkit.report.messages import say
 from profkit.report.page.data import Kernels, Shown, data_of, falls_of, wall_of
 from profkit.report.page.frame import render
-from profkit.report.page.run import next_card
-from profkit.report.sections import answer
+from profkit.report.page.run import Card, next_card, trust_card
+from profkit.report.sections import answer, method
 from profkit.report.sections.tables import correctness
 from roofline import units
 from roofline.figure.style import places
@@ -33,10 +36,13 @@ def page_of(done: Compared, limit: float | None = None) -> str:
     def make() -> dict[str, Any]:
         own = _ladder(done, found, parts, data["kernels"]) if isinstance(found, Ladder) else _programs(found)
         verdict = found.rungs[-1].verdict if isinstance(found, Ladder) else found.rungs[-1].since.verdict
-        made = dict.fromkeys((answer.what(one), one.manifest.created) for one in done.studies)
+        made = dict.fromkeys((answer.title(one), one.manifest.created) for one in done.studies)
         whats = {what: " → ".join(when for other, when in made if other == what) for what, _ in made}
-        names = list(dict.fromkeys(one.manifest.sample.id for one in done.studies))
+        names = list(dict.fromkeys(one.manifest.sample.task or one.manifest.sample.id for one in done.studies))
         said, mood = done.gate(limit)
+        told = [*done.caveats, *(done.own_caveats if parts else ())]
+        bare = next((one for one in done.studies if not one.manifest.impls), None)
+        right = [Card(say("p_right"), say("not_checked"), method.unchecked(bare))] if bare is not None else []
         return {
             "title": say("colon").join([*names[: len(names) == 1], " → ".join(rung.label for rung in found.rungs)]),
             "subtitle": "; ".join(map(say("comma").join, whats.items())),
@@ -46,11 +52,12 @@ def page_of(done: Compared, limit: float | None = None) -> str:
             "stepwise": not parts,
             "kernel_note": say("kernel_note") if parts else "",
             "version": __version__,
-            "caveats": done.caveats,
-            **dict.fromkeys(("falls", "budgets", "moved", "work", "cards"), ()),
-            "note": "",
+            **dict.fromkeys(("falls", "budgets", "moved", "work"), ()),
             "slices": None,
             **own,
+            "caveats": told,
+            "cards": [*right, trust_card(told), *own.get("cards", ())],
+            "note": say("c_note" if parts else "st_note"),
         }
 
     return render("compare.html", data, make)
@@ -63,7 +70,6 @@ def _programs(found: Programs) -> dict[str, Any]:
     return {
         "lead": compare.lead(found),
         "table": compare.sides_table(found),
-        "note": say("st_note"),
         "budgets": [wall_of(rung.budget, head, rung.label) for rung in found.rungs],
         "slices": compare.slices_table(found),
         "work": pieces,
@@ -71,25 +77,26 @@ def _programs(found: Programs) -> dict[str, Any]:
 
 
 def _ladder(done: Compared, ladder: Ladder, parts: list[Shown], kernels: Kernels) -> dict[str, Any]:
-    """Values of a page of implementations; each step's own caveats stand there once."""
+    """Values of a page of implementations."""
     known = [part for part in parts if part.impl in part.study.waterfalls]
     head = say("p_now" if done.studies[0].manifest.impls else "p_now_gpu")
     impls = [next((one for one in each.study.manifest.impls if one.name == each.impl), None) for each in done.chosen]
     last = done.chosen[-1]
     return {
-        "lead": _lead(ladder),
+        "lead": _lead(ladder, done.chosen),
         "table": compare.ladder_table(ladder, done.chosen, list(map(correctness, impls))),
         "cards": [next_card(last.study, last.impl, last.study.findings(), link="")],
         "falls": list(falls_of(known, head, kernels, open_=len(known) - 1)),
         "moved": [(rung.label, list(map(compare.moved, rung.moved))) for rung in ladder.rungs if rung.moved],
-        "caveats": [*done.caveats, *done.own_caveats],
     }
 
 
-def _lead(ladder: Ladder) -> str:
+def _lead(ladder: Ladder, chosen: Sequence[Chosen]) -> str:
     first, last = ladder.rungs[0], ladder.rungs[-1]
     times = {"before": units.text(first.time, "s"), "after": units.text(last.time, "s")}
     how = {"last": last.label, "first": first.label, "ratio": shown(last.total, "ratio")}
-    sure = say("c_sure", word=say(f"c_{last.verdict or 'inconclusive'}"), interval=compare.interval(last))
+    few, many = (units.count(number(one.row, "n")) for one in (chosen[-2], chosen[-1]))
+    known = {"word": say(f"c_{last.verdict or 'inconclusive'}"), "interval": compare.interval(last)}
+    sure = say("c_unsure_one" if math.isnan(last.low) else "c_sure", few=few, many=many, **known)
     key = "c_two" if len(ladder.rungs) == 2 else "c_many"
     return say(key, **times, **how, sure=sure, step=shown(last.step, "ratio"))

@@ -248,11 +248,16 @@ def _bound_card(row: Mapping[Any, Any], question: str) -> Card:
 
 def _trust_card(study: Study, found: Sequence[Finding]) -> Card:
     """How many caveats matter, the first of them, and the checks without their counters."""
-    matter, every = caveats.that_matter(study), caveats.all_caveats(study)
+    matter = caveats.that_matter(study)
     best = study.best.name if study.best is not None else None
     unrun = len({one.rule for one in found if one.severity == COLLECT and best in (None, one.impl)})
     unrun *= method.counted(study)  # which is said of a run without any
-    counts = {"p_trust_more": len(matter) - 1, "p_trust_rest": len(every) - len(matter), "p_trust_unrun": unrun}
+    return trust_card(matter, p_trust_rest=len(caveats.all_caveats(study)) - len(matter), p_trust_unrun=unrun)
+
+
+def trust_card(matter: Sequence[caveats.Said], **more: int) -> Card:
+    """How many caveats matter and the first of them; `more`: what else there is, by message."""
+    counts = {"p_trust_more": len(matter) - 1, **more}
     notes = [cut(matter[0].what.rstrip("."), 90)] if matter else []
     notes += [_counted(key, count) for key, count in counts.items() if count > 0]
     trust = _counted("p_trust_some", len(matter)) if matter else say("p_trust_none")
