@@ -15,7 +15,6 @@ from collectors.caveat import SLOWED, TARGET_FAILED
 from profkit.report.layout import cut
 from profkit.report.messages import bound_why, judged, say
 from profkit.report.names import short_name
-from profkit.study.files import unlisted
 from roofline import units
 
 if TYPE_CHECKING:
@@ -262,7 +261,8 @@ def _how_much(study: Study) -> str:
     if not total > 0:
         return say("cap_untimed", ran=ran)
     timed = "cap_cpu_timed" if study.of_operators else "cap_least" if study.overlapping else "cap_timed"
-    whole = total + (left := unlisted(study.launches))
+    left = 0.0 if study.launches is None else float(study.launches.attrs.get("unlisted", 0.0))
+    whole = total + left
     said = say(timed, ran=ran, time=units.text(total, "s"))
     if left > 0:
         said += say("cap_unlisted", whole=units.text(whole, "s"), share=units.percent(left / whole))
