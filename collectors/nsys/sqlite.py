@@ -178,7 +178,7 @@ def frame_of(
     used = sorted({unpacked(one, "stream")[1] for one in np.unique(work["stream"]).tolist()})
     moved = np.isin(work["kind"], (1, 2))
     sizes = np.where(work["grid"] < 0, np.nan, work["grid"])[moved]
-    registers = np.where(work["block"] < 0, np.nan, work["block"] & 0x7FFF)
+    registers = work["block"] & 0x7FFF
 
     def gpu(number: int) -> dict[str, Any]:
         return devices.get(unpacked(number, "stream")[1], {})
@@ -191,7 +191,7 @@ def frame_of(
         {
             "range": where,
             "kernel": names,
-            "grid": told(np.where(moved, -1, work["grid"]), lambda one: _shape(unpacked(one, "grid"))),
+            "grid": told(np.where(moved, (1 << 63) - 1, work["grid"]), lambda one: _shape(unpacked(one, "grid"))),
             "block": told(work["block"], lambda one: _shape(unpacked(one, "block")[:3])),
             "device": told(work["stream"], lambda one: gpu(one).get("name", str(unpacked(one, "stream")[1]))),
             "cc": told(work["stream"], lambda one: gpu(one).get("cc", "")),
@@ -200,7 +200,7 @@ def frame_of(
             "process": told(work["call"] >> 32, str),
             "stream": told(work["stream"], stream),
             "time": (work["end"] - work["start"]) / 1e9,
-            "registers": registers,
+            "registers": np.where(registers == 0x7FFF, np.nan, registers),
             **moved_bytes(moved, sizes),
         },
         tool=tool,

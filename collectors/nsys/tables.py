@@ -154,23 +154,23 @@ def gpu_work(
 
 
 def _packed(base: sqlite3.Connection, table: str, columns: dict[str, int], there: set[str]) -> str:
-    """Columns in one number, -1 where one is not known. Raises sqlite3.DataError for one that does not fit."""
-    if not columns.keys() <= there:
-        return "-1"
-    beyond = " OR ".join(f"{name} NOT BETWEEN -1 AND {(1 << width) - 1}" for name, width in columns.items())
-    if base.execute(f"SELECT 1 FROM {table} WHERE {beyond} LIMIT 1").fetchone():
-        raise sqlite3.DataError(f"a cell of {', '.join(columns)} is no number of that size")
-    cell = "0"
+    """Columns in one number, all bits set where unknown. Raises sqlite3.DataError for one that does not fit."""
+    cell, beyond = "0", []
     for name, width in columns.items():
-        cell = f"(({cell} << {width}) | {name})"
-    return f"IFNULL({cell}, -1)"
+        most = (1 << width) - 1
+        cell = f"(({cell} << {width}) | ({f'IFNULL({name}, -1)' if name in there else -1} & {most}))"
+        beyond += [f"{name} NOT BETWEEN -1 AND {most}"] if name in there else []
+    if beyond and base.execute(f"SELECT 1 FROM {table} WHERE {' OR '.join(beyond)} LIMIT 1").fetchone():
+        raise sqlite3.DataError(f"a cell of {', '.join(columns)} is no number of that size")
+    return cell
 
 
 def unpacked(number: int, name: str) -> list[int]:
-    """The columns that share a number; -1 each where one of them is unknown."""
-    found = []
+    """The columns that share a number, -1 where unknown; a grid's are known or unknown together, since 65535 is one."""
+    found, whole = [], name != "grid" or number == (1 << 63) - 1
     for width in reversed(PACKED[name].values()):
-        found.append(number & (1 << width) - 1 if number >= 0 else -1)
+        most = (1 << width) - 1
+        found.append(-1 if whole and number & most == most else number & most)
         number >>= width
     return found[::-1]
 
