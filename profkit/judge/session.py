@@ -80,7 +80,7 @@ class Session(WeightChecks):
         self._begin_afresh(False)
         # First of all the answer; what may amend it comes after.
         self.events.send("checked", sound=[one.subject.name for one in sound])
-        sound = self._time([self.reference, *sound])[1:]
+        sound = self._time(sound)
         if not again:
             self._begin_afresh(True)
             sound = self._hold(sound, self._unusual(cases.VALUES))

@@ -148,7 +148,7 @@ class Timed(Task):
         file = f"{where}/{main.name}"
         (main.parent / file).parent.mkdir(parents=True, exist_ok=True)
         job = msgspec.structs.replace(self._job, timings=str(main.parent / file))
-        left = self._time([self.reference, *sound], job, plan)[1:]
+        left = self._time(sound, job, plan)
         self.forget([one for one in sound if one not in left])
         self._apart.append(file)
         return left, file
@@ -223,10 +223,11 @@ class Timed(Task):
         return not (failed or what)
 
     def _time(
-        self, sound: list[Implementation], job: Job | None = None, plan: Plan | None = None
+        self, candidates: list[Implementation], job: Job | None = None, plan: Plan | None = None
     ) -> list[Implementation]:
-        """Time all implementations in interleaved rounds; after a failure the others afresh."""
+        """Time the reference and these in interleaved rounds, after a failure the others afresh; who is left."""
         current: list[Subject] = []
+        sound = [self.reference, *candidates]
         switches = settings.read()
 
         def turn(name: str) -> None:
@@ -254,7 +255,7 @@ class Timed(Task):
                 self._accuse(culprit, error, "error")
                 judge.let_go(i for i in sound if i.subject is culprit)
                 sound = [i for i in sound if i.subject is not culprit]
-        return sound
+        return [one for one in sound if one is not self.reference]
 
     def _plan(self, shape: int | None = None) -> Plan:
         def judged(given: list[Any], want: Any, got: Any) -> Verdict:

@@ -20,6 +20,8 @@ from profkit.guest.subject import Data  # noqa: E402
 from profkit.guest.tensors import exchange  # noqa: E402
 from profkit.judge import guests as judge  # noqa: E402
 from profkit.judge.remote import Remote, RemoteError  # noqa: E402
+from profkit.judge.timed import Timed  # noqa: E402
+from profkit.judge.timing import engine  # noqa: E402
 from profkit.judge.timing.claims import RemoteCall  # noqa: E402
 from profkit.launch.protocol import Job, Subject  # noqa: E402
 
@@ -168,6 +170,33 @@ def test_an_answer_that_nobody_waited_for_is_no_answer_to_the_next_question(line
     call = timed(line)
     call.ask_warm_up("cupti")
     assert call.warm_up("wall") == 3
+
+
+def test_one_that_has_no_note_to_its_clock_is_laid_at_nobodys_door(line):
+    line.say({})
+    assert timed(line).note("wall") == ""
+
+
+def test_a_reference_that_fails_while_it_is_timed_takes_no_candidate_along(monkeypatch):
+    accused, one = [], Timed.__new__(Timed)
+    sides = [
+        SimpleNamespace(subject=Subject(name, role, "x.py"), let_go=lambda: None)
+        for name, role in (("reference", "reference"), ("first", "candidate"), ("second", "candidate"))
+    ]
+    one._job, one.events, one.device, one.reference = Job("judge", "I", []), Told(), torch.device("cpu"), sides[0]
+    one._company = SimpleNamespace(alone=contextlib.nullcontext)
+    one._plan, one._calls = (lambda: None), (lambda *_: {})
+    one._accuse = lambda subject, *_: accused.append(subject.name)
+
+    def time_all(job, calls, device, events, turn):
+        if not accused:
+            turn("reference")
+            raise ValueError("no more")
+        return {}
+
+    monkeypatch.setattr(engine, "time_all", time_all)
+    assert one._time(sides[1:]) == sides[1:]
+    assert accused == ["reference"]
 
 
 def recorded(line, tmp_path, told):
