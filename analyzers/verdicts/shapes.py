@@ -94,8 +94,8 @@ class Weighted:
     conditions: tuple[Condition, ...]
 
 
-def weighted(shapes: Sequence[Shape], shares: Sequence[float], program: Program | None) -> dict[str, Weighted]:
-    """Candidate -> call-weighted speed-up over all shapes, if each shape was timed."""
+def weighted(shapes: Sequence[Shape], shares: Sequence[float], program: Sequence[float] | None) -> dict[str, Weighted]:
+    """Candidate -> call-weighted speed-up over all shapes, if each shape was timed; program: see Program."""
     found: dict[str, Weighted] = {}
     for name in shapes[0].ratios if len(shapes) == len(shares) > 0 else ():
         if not all(name in one.ratios and "reference" in one.times for one in shapes):
@@ -114,7 +114,7 @@ def weighted(shapes: Sequence[Shape], shares: Sequence[float], program: Program 
             told = {"some": str(len(slower)), "count": str(len(shapes)), "shape": shape, "value": digits(worst)}
             said.append(Condition("slower-at", told))
         if program:
-            least, most = program.saved(ratio, _launching(shapes, shares, name))
+            least, most = Program(*program).saved(ratio, _launching(shapes, shares, name))
             said.append(Condition("worth", {"low": f"{least:.1%}", "high": f"{most:.1%}"}))
         found[name] = Weighted(ratio, tuple(said))
     return found

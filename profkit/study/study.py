@@ -144,11 +144,7 @@ class Study:
     def weighted(self) -> Mapping[str, by_shape.Weighted]:
         """Speed-up of each candidate weighted by a program's calls; none without SHARES."""
         served = self.manifest.served
-        return (
-            by_shape.weighted(self.shapes, served.shares, by_shape.Program(*served.program) if served.program else None)
-            if served is not None
-            else {}
-        )
+        return by_shape.weighted(self.shapes, served.shares, served.program) if served is not None else {}
 
     @property
     def over_shapes(self) -> Mapping[str, Ratio]:

@@ -81,9 +81,7 @@ def test_weights_decide_and_the_program_is_told(tmp_path):
         return Shape((name,), {"reference": time}, {"mine": Ratio(value, value * 0.99, value * 1.01, n=9)})
 
     # 90 calls of 1 s at half the speed, 10 calls of 1 s ten times as fast: slower, whatever the mean of the two says.
-    one = weighted([shape("small", 1.0, 0.5), shape("large", 1.0, 10.0)], [0.9, 0.1], Program(0.5, 0.5, 1.0, 0.0))[
-        "mine"
-    ]
+    one = weighted([shape("small", 1.0, 0.5), shape("large", 1.0, 10.0)], [0.9, 0.1], (0.5, 0.5, 1.0, 0.0))["mine"]
     assert one.ratio.value == pytest.approx(1 / (0.9 / 0.5 + 0.1 / 10))
     assert one.ratio.low < one.ratio.value < one.ratio.high
     said = decide(
@@ -92,7 +90,7 @@ def test_weights_decide_and_the_program_is_told(tmp_path):
     assert "weighted by calls over 2 shapes" in said
     assert "slower at 1 of 2 shapes: small 0.500x" in said
     assert "worth -41.4% to -39.6%" in said
-    assert not weighted([shape("small", 1.0, 0.5)], [0.9, 0.1], Program(0.5, 0.5, 1.0, 0.0))
+    assert not weighted([shape("small", 1.0, 0.5)], [0.9, 0.1], (0.5, 0.5, 1.0, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +118,7 @@ def test_launching_is_weighted_by_calls_and_unknown_without_a_clock():
             ("one",), {"reference": 1.0}, {"mine": Ratio(1.0, 1.0, 1.0, n=9)}, {"reference": 1e-3, "mine": host}
         )
 
-    program = Program(0.5, 0.25, 1.0, 20.0)
+    program = 0.5, 0.25, 1.0, 20.0
     said = [weighted([shape(3e-3), shape(5e-3)], [0.5, 0.5], program), weighted([shape(math.nan)], [1.0], program)]
     assert [one["mine"].conditions[-1].values["low"] for one in said] == ["-3.0%", "0.0%"]
 
