@@ -279,7 +279,7 @@ def test_what_tma_moves_is_no_traffic_of_the_l1_and_libraries_are_not_told_to_us
 def test_a_speed_up_that_no_peak_explains_stays_a_caveat():
     study = opened(ROOT / "examples/h200/ICGRMS")
     (one,) = [caveat for caveat in study.analysis.caveats if caveat.code.startswith("excessive")]
-    assert (one.code, one.what) == ("excessive", "cuda: an excessive speed-up")
+    assert (one.code, one.what) == ("excessive", "cuda: a speed-up above 10x is rare for the same work")
     assert "excessive" in {said.code for said in caveats.that_matter(study)}
 
 

@@ -136,10 +136,14 @@ class Verdict(msgspec.Struct, frozen=True):
         """Plain data for JSON with the English sentence as `line`; unknown numbers are None."""
         return {**plain(self), "wins": self.wins, "line": self.text()}
 
-    def text(self, lang: str = "en", translated: Translation = str) -> str:
-        """The verdict as a sentence without the implementation's name, conditions included."""
+    def text(self, lang: str = "en", translated: Translation = str, without: Sequence[str] = ()) -> str:
+        """The verdict as a sentence without the implementation's name; `without`: codes of conditions left out."""
         told = self._said(lang, self._interval(), *(brief(translated(one)) for one in (self.kind, self.why)))
-        return ("，" if lang == "zh" else ", ").join([told, *(one.text(lang, translated) for one in self.conditions)])
+        reason = self._reason
+        rest = [one.text(lang, translated) for one in self.conditions if one is not reason and one.code not in without]
+        if reason is not None and reason.code not in (*without, "few", "near"):
+            rest.insert(0, brief(translated(next(iter(reason.values.values())))))
+        return ("，" if lang == "zh" else ", ").join([told, *rest])
 
     def headline(self, lang: str = "en") -> str:
         """The word and the speed-up alone, "slower: 0.483x"."""
@@ -148,9 +152,17 @@ class Verdict(msgspec.Struct, frozen=True):
     def _said(self, lang: str, interval: str, kind: str, why: str) -> str:
         colon = "：" if lang == "zh" else ": "
         value = f"{colon}{digits(self.speedup)}x" if math.isfinite(self.speedup) else ""
-        return str(tables(_SENTENCES)["verdict"][self.word][lang == "zh"]).format(
-            value=value + interval, kind=kind, why=why
+        known, one = tables(_SENTENCES), self._reason
+        reason = "" if one is None else str(known["reason"][one.code][lang == "zh"]).format(**one.values)
+        return str(known["verdict"][self.word][lang == "zh"]).format(
+            value=value + interval, kind=kind, why=why, reason=reason
         )
+
+    @property
+    def _reason(self) -> Condition | None:
+        """Why it is inconclusive, where its interval alone does not say so."""
+        known = tables(_SENTENCES)["reason"] if self.word == "inconclusive" else {}
+        return next((one for one in self.conditions if one.code in known), None)
 
     def _interval(self) -> str:
         """ " [2.75, 2.86]"; none where two clocks disagree, nor narrower than its last digit."""
@@ -232,13 +244,17 @@ def decide(known: Evidence) -> Verdict:
 def _paced(known: Evidence, word: str, kind: str = "", *, below: bool, busy: bool = False) -> Verdict:
     """A verdict on an implementation that is right and was timed."""
     open_ = word == "inconclusive" and not busy
+    crosses = known.low <= 1 <= known.high
     few = known.low > 1 + THRESHOLD or known.high < 1 / (1 + THRESHOLD)
+    near = not few and not crosses and math.isfinite(known.low + known.high)
     half = (known.high - known.low) / 2 / known.speedup if known.speedup > 0 else NAN
+    busy = busy or (open_ and crosses and half > WIDE and known.slower > 1 and not known.clocks)
     counted = math.isfinite(known.counted_hard)
     pace = _holding(
         (busy, "busy", {"load": known.load}),
         (open_ and known.clocks, "clocks", {"said": known.clocks}),
         (open_ and not known.clocks and few, "few", {}),
+        (open_ and not known.clocks and near, "near", {"least": f"{THRESHOLD:.0%}"}),
         (known.caller and word not in ("void", "impossible"), "waits", {"value": known.caller}),
     )
     rest = _holding(

@@ -117,9 +117,9 @@ class Impl(msgspec.Struct):
 
     @property
     def exactness(self) -> str:
-        """Least precision of its answers, "fp32 (20.3 bits)"; "" where nothing was measured."""
+        """Least precision of its answers, "fp32 (error 2^-20.3)"; "" where nothing was measured."""
         one = self.least
-        return f"{one.precision} ({one.bits:.1f} bits)" if one is not None and one.precision else ""
+        return f"{one.precision} (error 2^-{one.bits:.1f})" if one is not None and one.precision else ""
 
     @property
     def unsound(self) -> list[Finding]:

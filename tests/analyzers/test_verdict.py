@@ -57,7 +57,7 @@ UNBUILT = {"own_ran": False, "unbuilt": True}
     [
         (SLOW, "slower: 0.483x [0.480, 0.486]", [], False),
         ({"speedup": 12.2, "low": 12.2, "high": 12.2}, "faster: 12.2x", [], True),
-        ({"caller": "0.71x"}, ", 0.71x for a caller who waits", ["waits"], True),
+        ({"caller": "0.71x"}, ", 0.71x by the caller's clock, launch and wait included", ["waits"], True),
         ({"by_caller": True}, ", by the caller's clock, launching and waiting included", ["caller"], True),
         ({"switched": True}, ", by switches of torch's that the reference has not", ["switched"], True),
         (UNBUILT, ", by the library: its own extension does not compile here", ["unbuilt"], True),
@@ -89,7 +89,9 @@ def test_what_load_may_explain_is_inconclusive():
     load = "CPU contention 69% (4.4 runnable tasks on 2 cores)"
     busy = decide(Evidence(**FAST, slower=1e3, load=load))
     assert (busy.word, busy.wins) == ("inconclusive", False)
-    assert busy.text().endswith(f", machine busy: {load}")
+    assert busy.text() == f"inconclusive (busy machine): 2.00x [1.98, 2.02], {load}"
+    assert busy.headline("zh") == "未定（机器繁忙）：2.00x"
+    assert busy.text(without=["busy"]) == "inconclusive (busy machine): 2.00x [1.98, 2.02]"
     assert decide(Evidence(**FAST, slower=1.0, load=load)).word == "faster"
 
 
@@ -110,7 +112,7 @@ def test_every_word_has_a_sentence_in_both_languages(word, lang):
 
 def test_every_condition_can_be_said():
     values = dict.fromkeys(("used", "task", "place", "half", "share", "what", "said", "load", "count", "some"), "X")
-    values |= dict.fromkeys(("shape", "value", "low", "high"), "X")
+    values |= dict.fromkeys(("shape", "value", "low", "high", "least"), "X")
     for code in tables("verdicts/verdict.toml")["condition"]:
         assert Condition(code, values).text("zh") != Condition(code, values).text("en")
 
@@ -125,14 +127,14 @@ def test_a_speedup_that_is_not_known_is_not_invented():
 def test_an_interval_off_one_that_decides_nothing_says_why():
     known = Evidence(impl="x", ratio="inconclusive", time=1.0, speedup=1.07, low=1.04, high=1.1)
     few = decide(known)
-    assert few.text() == "inconclusive: 1.07x [1.04, 1.10], too few rounds to decide"
+    assert few.text() == "inconclusive (too few rounds): 1.07x [1.04, 1.10]"
     two = decide(msgspec.structs.replace(known, clocks="cupti 1.07x, event 0.99x"))
-    assert two.text() == "inconclusive: 1.07x, two clocks disagree: cupti 1.07x, event 0.99x"
+    assert two.text() == "inconclusive (two clocks disagree): 1.07x, cupti 1.07x, event 0.99x"
     near = decide(Evidence(impl="x", ratio="inconclusive", time=1.0, speedup=1.01, low=1.005, high=1.02))
-    assert near.text() == "inconclusive: 1.01x [1.00, 1.02]"
+    assert near.text() == "inconclusive (may be within 1%): 1.01x [1.00, 1.02]"
     below = decide(Evidence(impl="x", ratio="inconclusive", time=1.0, speedup=0.98, low=0.953, high=0.994))
-    assert below.text() == "inconclusive: 0.980x [0.953, 0.994]", "without 1, and not sure of 1 %"
-    assert below.text("zh") == "未定：0.980x [0.953, 0.994]"
+    assert below.text() == "inconclusive (may be within 1%): 0.980x [0.953, 0.994]"
+    assert below.text("zh") == "未定（差距可能不足 1%）：0.980x [0.953, 0.994]"
 
 
 GAPS = "inputs with gaps between the elements: RuntimeError: x must be contiguous"

@@ -150,7 +150,7 @@ def test_both_sides_of_the_catalogue_have_the_same_places():
     ("said", "wanted"),
     [
         ("the SM clock differs", "SM 频率不同"),
-        ("cuda: an excessive speed-up", "cuda：加速比高得反常"),
+        ("cuda: a speed-up above 10x is rare for the same work", "cuda：同样的工作量，加速比很少超过 10 倍"),
         (
             "12.2 x, above 10 x; the peak of tensor_bf16 is 13.2 x that of fp32",
             "12.2 倍，超过 10 倍；tensor_bf16 的峰值为 fp32 的 13.2 倍",

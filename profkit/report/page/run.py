@@ -6,11 +6,13 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
-from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
-from profkit.report.explain import gain, unexplained, worded
+from analyzers.rules.rule import HOST, TIME, Finding
+from analyzers.verdicts.verdict import PACED
+from profkit.report.explain import gain, unchecked, unexplained, worded
 from profkit.report.layout import Column, Table, column, cut
 from profkit.report.messages import bound, judged, language, named, of_roof, say, translated
 from profkit.report.names import short_name
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from profkit.study.study import Part, Study
 
 MOST_FALLS = 12
+CARDS_TELL = ("busy", "clocks", "wide", "waits")
+"""Conditions that a card tells, and the line above the cards leaves out."""
 NEAR = 0.8
 """Share of a ceiling from which a kernel without a finding counts as near it."""
 
@@ -117,7 +121,8 @@ def _subtitle(study: Study) -> str:
     made = say("p_imported" if sample.kind == "import" else "p_measured", created=manifest.created)
     files = say("listed").join(f"{one.origin} ({one.tool})" for one in manifest.captures if one.origin)
     command = shlex.join(manifest.program)
-    told = (*manifest.inputs, sample.path, cut(command, 90), cut(files, 120), made)
+    inputs = say("p_given", inputs=say("comma").join(manifest.inputs)) if manifest.inputs else ""
+    told = (inputs, sample.path, cut(command, 90), cut(files, 120), made)
     return say("comma").join(part for part in told if part)
 
 
@@ -135,7 +140,7 @@ def _first_screen(study: Study, found: Sequence[Finding]) -> dict[str, Any]:
     lines = [line for name, line in others if name not in (*skipped, *tabled)]
     notes = [method.counters_note(study), method.uncounted_line(study)]
     notes += [method.paired_line(study), method.below_least(study), method.noted_line(study)]
-    notes += [line for name, line in others if name in skipped]
+    notes += [line for name, line in others if name in skipped] + [_unlooked(study, found)]
     whole = study.first_step
     notes += [say("p_baseline")] if whole is not None else []
     if len(study.metrics):
@@ -155,10 +160,24 @@ def _lead(study: Study, name: str) -> str:
     verdict = study.verdicts.get(name)
     if verdict is None or not verdict.right or verdict.word in ("void", "impossible"):
         return ""
-    said = name + say("colon") + say("comma").join([say("is_correct"), judged(verdict)])
+    told = verdict.text(language(), translated, CARDS_TELL)
+    said = answer.called(study, name) + say("colon") + say("comma").join([say("is_correct"), told])
     times = [number(study.analysis.impl(one), "time") for one in (name, study.analysis.reference)]
+    if not all(map(math.isfinite, times)):
+        return said
     time, before = (units.text(one, "s") for one in times)
-    return say("p_lead", verdict=said, time=time, before=before) if all(map(math.isfinite, times)) else said
+    known = study.manifest.reference
+    whose = say("p_reference") if known is not None and known.backend == "torch" else say("p_the_reference")
+    lead = say("p_lead", verdict=said, time=time, before=before, reference=whose)
+    return say("p_paired", lead=lead) if name in method.unpaired(study) else lead
+
+
+def _unlooked(study: Study, found: Sequence[Finding]) -> str:
+    """The checks without their counters and how to collect these, which is said of a run without any."""
+    best = study.best.name if study.best is not None else None
+    rules, command = unchecked((one for one in found if best in (None, one.impl)), study)
+    told = rules and method.counted(study)
+    return say("p_unchecked", rules=say("listed").join(map(named, rules))) + " " + command if told else ""
 
 
 def _parts_table(study: Study) -> Table:
@@ -167,7 +186,7 @@ def _parts_table(study: Study) -> Table:
     words = {name: one.word for name, one in study.verdicts.items() if one.word in ("void", "impossible")}
     return Table.of(
         [
-            Column("", [part.name for part in study.ranked]),
+            Column("", [_row_name(study, part) for part in study.ranked]),
             Column(say("correct"), [words.get(one.name) or tables.correctness(one.impl) for one in study.ranked]),
             Column(say("speedup"), [tables.speedup(part.row) for part in study.ranked]),
             column(say("time"), rows, "time", "s"),
@@ -178,22 +197,28 @@ def _parts_table(study: Study) -> Table:
     )
 
 
+def _row_name(study: Study, part: Part) -> str:
+    """Its name, and its file where that is called otherwise."""
+    name, file = answer.called(study, part.name), PurePath(part.impl.file) if part.impl is not None else PurePath()
+    return name if file.stem in ("", part.name) else say("p_of_file", name=name, file=file.name)
+
+
 # ---- the cards of a sample
 
 
 def _of_part(study: Study, part: Part, found: Sequence[Finding]) -> list[Card]:
     row, verdict = part.row or {}, study.verdicts.get(part.name)
     return [
-        _right_card(part.impl, verdict),
+        _right_card(study, part.impl, verdict),
         _faster_card(verdict, row),
         _time_card(row),
         _bound_card(row, say("p_bound")),
-        _trust_card(study, found),
+        _trust_card(study, verdict),
         next_card(study, part.name, found),
     ]
 
 
-def _right_card(impl: Impl | None, verdict: Verdict | None) -> Card:
+def _right_card(study: Study, impl: Impl | None, verdict: Verdict | None) -> Card:
     question = say("p_right")
     if impl is None or verdict is None:
         return Card(question, say("p_not_compared"))
@@ -203,7 +228,9 @@ def _right_card(impl: Impl | None, verdict: Verdict | None) -> Card:
         return Card(question, say("p_right_no", kind=translated(verdict.kind)), translated(verdict.why), kind="bad")
     passed = str(sum(check.passed for check in impl.checks))
     key = "p_right_within" if impl.exactness else "p_right_note"
-    note = say(key, passed=passed, count=str(len(impl.checks)), precision=impl.exactness)
+    task = str((study.manifest.probe.get("precision") or {}).get("type", ""))
+    precision = say("p_task", precision=impl.exactness, type=task) if task else impl.exactness
+    note = say(key, passed=passed, count=str(len(impl.checks)), precision=precision)
     limits = say("semicolon").join(map(translated, impl.fragile))
     return Card(question, say("yes"), say("p_right_fragile", note=note, what=limits) if limits else note, kind="good")
 
@@ -246,22 +273,20 @@ def _bound_card(row: Mapping[Any, Any], question: str) -> Card:
     return Card(question, answer, say("p_of_roof", share=shown), share)
 
 
-def _trust_card(study: Study, found: Sequence[Finding]) -> Card:
-    """How many caveats matter, the first of them, and the checks without their counters."""
+def _trust_card(study: Study, verdict: Verdict | None = None) -> Card:
+    """How many caveats matter and the first of them; red where they leave no clear verdict."""
     matter = caveats.that_matter(study)
-    best = study.best.name if study.best is not None else None
-    unrun = len({one.rule for one in found if one.severity == COLLECT and best in (None, one.impl)})
-    unrun *= method.counted(study)  # which is said of a run without any
-    return trust_card(matter, p_trust_rest=len(caveats.all_caveats(study)) - len(matter), p_trust_unrun=unrun)
+    clear = verdict is not None and verdict.word in PACED
+    return trust_card(matter, clear=clear, p_trust_rest=len(caveats.all_caveats(study)) - len(matter))
 
 
-def trust_card(matter: Sequence[caveats.Said], **more: int) -> Card:
+def trust_card(matter: Sequence[caveats.Said], *, clear: bool = False, **more: int) -> Card:
     """How many caveats matter and the first of them; `more`: what else there is, by message."""
     counts = {"p_trust_more": len(matter) - 1, **more}
     notes = [cut(matter[0].what.rstrip("."), 90)] if matter else []
     notes += [_counted(key, count) for key, count in counts.items() if count > 0]
     trust = _counted("p_trust_some", len(matter)) if matter else say("p_trust_none")
-    kind = "caveat trust" if matter else "good trust"
+    kind = "trust" if matter and clear else "caveat trust" if matter else "good trust"
     return Card(say("p_trust"), trust, say("semicolon").join(notes), kind=kind, link="#caveats")
 
 
@@ -299,7 +324,7 @@ def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
         *([] if study.first_step is None else _wall_cards(study, study.first_step[1])),
         _hottest_card(study, kernels),
         *([_bound_card(hot, say("p_bound_kernel"))] if str(hot.get("bound_by", "unknown")) != "unknown" else []),
-        _trust_card(study, found),
+        _trust_card(study),
         next_card(study, None, found),
     ]
 

@@ -44,11 +44,15 @@ def title(study: Study) -> str:
 def what(study: Study) -> str:
     """The title with the task in the words of its reference, in the language in force."""
     sample = study.manifest.sample
-    return (
-        say("p_on", sample=sample.id + say("colon") + sample.task, device=device(study))
-        if sample.task
-        else title(study)
-    )
+    where, threads = device(study), study.manifest.device.get("threads")
+    where = say("p_threads", device=where, count=str(threads)) if threads else where
+    return say("p_on", task=sample.task, device=where, sample=sample.id) if sample.task else title(study)
+
+
+def called(study: Study, name: str) -> str:
+    """An implementation's name; of one named after a GPU's language and run on a CPU with that said."""
+    cpu = study.manifest.device.get("kind") == "cpu"
+    return say("p_on_cpu", name=name) if cpu and name in ("cuda", "triton") else name
 
 
 def _ran(study: Study) -> str:
@@ -87,14 +91,14 @@ def sentences(study: Study) -> list[tuple[str, str]]:
         failed = any(caveat.code == TARGET_FAILED for caveat in study.analysis.caveats)
         return [("", line) for line in (*wall_time(study), say("cap_failed", said=ran) if failed else ran)]
     tried = [part for part in study.ranked if part.impl is not None and part.impl.role != "reference"]
-    said = [(part.name, _sentence(part, verdicts.get(part.name))) for part in tried]
+    said = [(part.name, _sentence(study, part, verdicts.get(part.name))) for part in tried]
     nothing = [] if said else [("", say("no_candidate" if reference is not None else "nothing_timed"))]
     skipped = [one.name for one in study.manifest.candidates if one.status == "skipped"]
     return [*said, *nothing, *((name, name + say("colon") + judged(verdicts[name])) for name in skipped)]
 
 
-def _sentence(part: Part, verdict: Verdict | None) -> str:
-    head = part.name + say("colon")
+def _sentence(study: Study, part: Part, verdict: Verdict | None) -> str:
+    head = called(study, part.name) + say("colon")
     if verdict is not None and not verdict.right:
         return head + judged(verdict)
     if part.row is None:

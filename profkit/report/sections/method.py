@@ -35,6 +35,7 @@ def counters_line(study: Study) -> str:
 def counters_note(study: Study) -> str:
     """Why hardware counters are missing and how to get them; "" when they are there."""
     note, fix = counters_line(study), translated(study.manifest.counters.fix)
+    fix = "" if study.manifest.device.get("kind") == "cpu" else fix  # another machine is no fix
     return (say("p_note_fix", note=note, fix=fix) if fix else note + say("stop").rstrip()) if note else ""
 
 
@@ -84,19 +85,25 @@ def below_least(study: Study) -> str:
     return say("below_least", least=told[0][0], impls=say("listed").join(fewer)) if fewer else ""
 
 
-def paired_line(study: Study) -> str:
-    """Speed-ups that differ from the quotient of the two times beside them; "" for none."""
+def unpaired(study: Study) -> dict[str, str]:
+    """Implementation -> the quotient of its time and the reference's, where its speed-up is another."""
     rows = {part.name: part.row for part in study.ranked if part.row is not None}
     base = rows.get(study.analysis.reference)
     if base is None:
-        return ""
-    told = []
+        return {}
+    found = {}
     for name, row in rows.items():
-        if row is base or row.get("verdict") not in PACED or not row["time"] > 0:
+        if row is base or row.get("verdict") not in (*PACED, "inconclusive") or not row["time"] > 0:
             continue
         plain = units.digits(base["time"] / row["time"])
         if plain != units.digits(float(row["speedup"])):
-            told.append(say("paired_of", impl=name, ratio=plain))
+            found[name] = plain
+    return found
+
+
+def paired_line(study: Study) -> str:
+    """Quotients of the times beside each other that are not the speed-up; "" for none."""
+    told = [say("paired_of", impl=name, ratio=ratio) for name, ratio in unpaired(study).items()]
     return say("paired", ratios=say("listed").join(told)) if told else ""
 
 
