@@ -50,14 +50,14 @@ def count(value: float) -> str:
     return f"{value:.0f}" if value == value and not math.isinf(value) and value == int(value) else digits(value)
 
 
-def text(value: float, unit: str) -> str:
-    """One number with its own unit: text(0.0000123, "s") = "12.3 us"."""
+def text(value: float, unit: str, count: int = 3) -> str:
+    """One number with its own unit and `count` digits: text(0.0000123, "s") = "12.3 us"."""
     if value is None or math.isnan(value):
         return MISSING
     if value == 0:
         return "0"
     divisor, name = scale(unit, [value])
-    return f"{digits(value / divisor)}{'' if name in ('', '%') else ' '}{name}"
+    return f"{digits(value / divisor, count)}{'' if name in ('', '%') else ' '}{name}"
 
 
 def column(values: Sequence[float], unit: str) -> tuple[str, list[str]]:

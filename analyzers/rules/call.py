@@ -18,6 +18,9 @@ CHAIN_EXCESS = 1.3
 MOST = 0.6
 """Share of a call from which one kernel is what to look at."""
 
+ONE_THREAD, FEW_THREADS = 0.9, 0.75
+"""Threads busy in a call below which it waits for something else; share of a CPU's threads below which some idle."""
+
 GAPS = 0.02
 """Share of a call that no counted kernel fills from which it is told by itself."""
 
@@ -43,7 +46,7 @@ def _launch_bound(s: Subject) -> Case | None:
 @rule("host-bound", ("host_time",), level=CALL)
 def _host_bound(s: Subject) -> Case | None:
     ratio = s["host_time"] / s.time if s.time > 0 else math.nan
-    if not ratio >= HOST_RATIO:
+    if not ratio >= HOST_RATIO or s.text.get("cpu"):
         return None
     hidden = s["host_time"] - s.time
     params = {"host": seconds(s["host_time"]), "time": seconds(s.time), "gap": seconds(hidden)}
@@ -93,7 +96,9 @@ def _modelled(s: Subject) -> Case | None:
     variant = "near" if share >= NEAR else chain if s["kernels"] >= MANY else ""
     variant = _variant(s, variant) if variant == "chain" else variant
     if s.text.get("cpu"):
-        variant = "near-cpu" if variant == "near" else "cpu"
+        few = few_threads(s["threads"], s["sm_count"])
+        far = "cpu-threads" if few else "cpu-dram" if s.text.get("roof") == "dram" else "cpu"
+        variant = "near-cpu" if variant == "near" else far
     params = {
         "ratio": f"{s['lower_bound_ratio']:.3g}",
         "source": s.text["source"],
@@ -101,13 +106,21 @@ def _modelled(s: Subject) -> Case | None:
         "share": f"{share:.0%}",
         "bound": s.text.get("bound_by", ""),
     }
-    far = Proof("lower_bound_ratio", s["lower_bound_ratio"], 1.0)
+    if s.text.get("cpu"):
+        params |= {"shares": s.text.get("shares", ""), "busy": f"{s['threads']:.1f}", "of": f"{s['sm_count']:.0f}"}
+    least = max(_lower_bound(s), s.time * s["threads"] / s["sm_count"] if variant == "cpu-threads" else 0.0)
+    above = Proof("lower_bound_ratio", s["lower_bound_ratio"], 1.0)
     if variant != "one":
-        return Case((far,), _lower_bound(s), params, 0.05, variant=variant)
+        return Case((above,), least, params, 0.05, variant=variant)
     longest = s.text["longest"]
     params |= {"most": f"{took / s.time:.0%}"} | ({"library": library(longest)} if library(longest) else {})
     most = Proof("longest/time", took / s.time, MOST)
-    return Case((far, most), max(_lower_bound(s), s.time - took), params, 0.05, variant=variant, kernel=longest)
+    return Case((above, most), max(_lower_bound(s), s.time - took), params, 0.05, variant=variant, kernel=longest)
+
+
+def few_threads(busy: float, of: float) -> bool:
+    """Whether threads of a CPU idle during a call; a call that waits for a core, too, is another matter."""
+    return ONE_THREAD <= busy < FEW_THREADS * of
 
 
 def _variant(s: Subject, way: str = "") -> str:

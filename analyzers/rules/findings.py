@@ -13,7 +13,7 @@ from analyzers.rules.rule import COLLECT, FACTS, HINT, HOST, KERNEL, NAN, RULES,
 from analyzers.rules.subjects import ON_A_CPU, call_subjects, kernel_subjects, program_subjects
 from analyzers.timeline.budget import Budget
 from analyzers.verdicts.analysis import Analysis
-from analyzers.waterfall import Waterfall, waterfalls
+from analyzers.waterfall import EXCESS, Waterfall, waterfalls
 from roofline.ceilings import Roofline
 
 FILES = (call, latency, memory, pipes, program)
@@ -34,12 +34,12 @@ def explain(
 ) -> list[Finding]:
     """Ranked findings about every implementation and kernel.
 
-    kernel: only kernels with this text in their name. sms: SMs of the device, where the launches do not say. budgets:
+    kernel: only kernels with this text in their name. sms: SMs of the device, where the launches do not say, of a CPU its threads. budgets:
     of a program, where its wall time went. calls: the analysis's waterfalls, where known already. steps: where only
     some launches of a program were counted, kernel -> its seconds in a step, NaN where it runs in none.
     """
     kernels = kernel_subjects(analysis, roofline, sms)
-    every = _of_a_step(kernels, steps, budgets) if steps else [*call_subjects(analysis), *kernels]
+    every = _of_a_step(kernels, steps, budgets) if steps else [*call_subjects(analysis, roofline, sms), *kernels]
     every += program_subjects(budgets, counted=any(one.values.get("dram_fraction", NAN) > 0 for one in every))
     chosen = [s for s in every if kernel in s.kernel and (s.kernel or not kernel)]
     calls = {} if steps else waterfalls(analysis) if calls is None else calls
@@ -50,7 +50,13 @@ def explain(
     weights = {} if steps else _weights(analysis, budgets)
     # Where the wall time of a program is known, its launches are told with that, once.
     rules = [one for one in RULES.values() if not (budgets and one.name == "launch-bound")]
-    found = examine(chosen, times, lower_bounds=lower_bounds, weights=weights, rules=rules)
+    excess = {
+        (name, part.kernel): (part.seconds, one.kernels[part.kernel])
+        for name, one in calls.items()
+        for part in one.slices
+        if part.kind == EXCESS
+    }
+    found = examine(chosen, times, lower_bounds=lower_bounds, weights=weights, rules=rules, excess=excess)
     # A CPU has no counters to collect.
     return [one for one in found if one.severity != COLLECT] if analysis.method == ON_A_CPU else found
 
@@ -88,11 +94,14 @@ def examine(
     lower_bounds: Mapping[str, float] = MappingProxyType({}),
     weights: Mapping[str, float] = MappingProxyType({}),
     rules: Iterable[Rule] | None = None,
+    excess: Mapping[tuple[str, str], tuple[float, float]] = MappingProxyType({}),
 ) -> list[Finding]:
     """Findings of all rules: what could be won first, then hints, then what to collect.
 
     totals: seconds of one call by implementation, the base of `ratio`; lower bounds: seconds that no win goes below;
-    weights: what the ratio of an implementation counts beside others, 1 unless given.
+    weights: what the ratio of an implementation counts beside others, 1 unless given; excess: by
+    (implementation, kernel) its seconds of a call above its ceilings, which a finding that brings it there could win,
+    and all of them.
     """
     chosen, known = tuple(RULES.values() if rules is None else rules), list(subjects)
     least = {impl: bound for impl, bound in lower_bounds.items() if not math.isnan(bound)}
@@ -102,7 +111,8 @@ def examine(
         for one in chosen:
             decidable = one.level == subject.level and one.decidable(subject)
             if decidable and (case := one.test(subject)) is not None:
-                found.append(_finding(one, subject, case, total, lower_bound))
+                above = excess.get((subject.impl, subject.kernel)) if case.after == subject.least() else None
+                found.append(_finding(one, subject, case, total, lower_bound, above))
     ranked = sorted([*found, *_inconclusive(known, chosen)], key=lambda one: _rank(one, weights.get(one.impl, 1.0)))
     return _claimed(ranked, known, totals, least)
 
@@ -154,8 +164,11 @@ def _parts(known: Mapping[tuple[str, str], float]) -> dict[str, dict[str, float]
     return found
 
 
-def _finding(one: Rule, subject: Subject, case: Case, total: float, lower_bound: float) -> Finding:
-    gain = max(0.0, subject.time - case.after) * subject.scale if case.severity in (TIME, HOST) else NAN
+def _finding(
+    one: Rule, subject: Subject, case: Case, total: float, lower_bound: float, above: tuple[float, float] | None
+) -> Finding:
+    gain = max(0.0, subject.time - case.after) * subject.scale if above is None else above[0]
+    gain = gain if case.severity in (TIME, HOST) else NAN
     if case.severity == TIME:
         gain = min(gain, max(0.0, total - lower_bound))
     likely = gain
@@ -164,6 +177,9 @@ def _finding(one: Rule, subject: Subject, case: Case, total: float, lower_bound:
     library = {"library": subject.text["library"]} if subject.text.get("library") else {}
     # What a program's kernel loses is told of the step, or of whatever else was found to repeat.
     of = {"found": subject.text["found"]} if "found" in subject.text else {}
+    if above is not None and not math.isnan(case.share):
+        # By the clock of the call, as everywhere else.
+        case = replace(case, params={**case.params, "share": f"{case.share * subject.time / above[1]:.0%}"})
     total += gain if case.severity == HOST else 0.0
     recorded = gain / total if subject.whole and total > 0 else NAN
     total = total if math.isnan(case.whole) else case.whole

@@ -54,7 +54,9 @@ def _dram_bound(s: Subject) -> Case | None:
     moved = max(share, compulsory_time(s) / s.time)
     params = {"share": f"{share:.0%}", "less": f"{max(0.0, 1 - moved / REACHED):.0%}"}
     proof = Proof("dram_fraction", share, NEAR)
-    return Case((proof,), s.least(), params, share, variant=variant, likely=s.time * min(1.0, moved / REACH))
+    return Case(
+        (proof,), s.least(), params, share, variant=variant, likely=s.time * min(1.0, moved / REACH), share=share
+    )
 
 
 @rule("dram-excess", ("dram_bytes", "compulsory_bytes"))

@@ -40,7 +40,9 @@ def _pipe_bound(s: Subject) -> Case | None:
         return None
     variant = "-".join(["tensor"] * name.startswith("tensor_") + ["full"] * (share >= FULL))
     params, likely = {"pipe": name, "share": f"{share:.0%}"}, s.time * min(1.0, share / REACH)
-    return Case((Proof("compute_fraction", share, NEAR),), s.least(), params, share, variant=variant, likely=likely)
+    return Case(
+        (Proof("compute_fraction", share, NEAR),), s.least(), params, share, variant=variant, likely=likely, share=share
+    )
 
 
 @rule("use-tensor-cores", ("flops",))

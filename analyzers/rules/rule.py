@@ -90,7 +90,7 @@ class Case:
     strength: how far beyond its threshold the evidence is (0..1); it only orders equal gains. variant: which of the
     rule's texts applies. likely: seconds after the fix in good kernels, where more than `after`; findings rank by it.
     kernel: of a call, the one it is about. covers: kernels of a call that it explains, "" for the gaps; empty:
-    all of the call. whole: seconds that the bound is a share of, where not the subject's time: the step unrecorded.
+    all of the call. share: of the ceiling that binds, which the words give as "share". whole: seconds that the bound is a share of, where not the subject's time: the step unrecorded.
     """
 
     proofs: tuple[Proof, ...]
@@ -102,6 +102,7 @@ class Case:
     likely: float = NAN
     covers: frozenset[str] = frozenset()
     kernel: str = ""
+    share: float = NAN
     whole: float = NAN
 
 
@@ -124,6 +125,10 @@ class Rule:
     def variants(self) -> tuple[str, ...]:
         """Names of its variants, "" for the rule's own words."""
         return ("", *(name for name, value in self._texts.items() if isinstance(value, dict)))
+
+    def moves(self, variant: str) -> bool:
+        """Whether its advice lowers the least time itself: the bound is of the work as it is."""
+        return bool({**self._texts, **self._texts.get(variant, {})}.get("moves", False))
 
     def words(self, variant: str, lang: str) -> Words:
         """Words of a variant, falling back to the rule's own field by field."""
@@ -200,6 +205,11 @@ class Finding:
                 texts = (texts[0], *_in(lang, tables("rules/rule.toml")["library"][library])[1:])
         title, then, expect = (_instead(text, spoken).format_map(self.params) for text in texts)
         return title, then, expect
+
+    @property
+    def moves(self) -> bool:
+        """Whether its advice lowers the least time itself, so that the bound is not of the advice."""
+        return self.severity == TIME and self.rule in RULES and RULES[self.rule].moves(self.variant)
 
     @property
     def title(self) -> str:

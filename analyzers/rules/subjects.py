@@ -19,6 +19,7 @@ from analyzers.timeline.call import in_call
 from analyzers.verdicts.analysis import Analysis
 from collectors.caveat import RANGES_OVERLAP
 from roofline.ceilings import Roofline
+from roofline.units import percent
 
 NAN = math.nan
 CALL_COLUMNS = (
@@ -37,8 +38,8 @@ ON_A_CPU = "wall"
 """Method of timing that a CPU has."""
 
 
-def call_subjects(analysis: Analysis) -> list[Subject]:
-    """Each implementation as a whole, with the lower bound of the pipes it ran on."""
+def call_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) -> list[Subject]:
+    """Each implementation as a whole, with the lower bound of its own pipes; sms: of a CPU its threads."""
     kernels = analysis.kernels
     distinct = Counter(kernels["impl"])
     computing = computing_shares(kernels)
@@ -61,10 +62,28 @@ def call_subjects(analysis: Analysis) -> list[Subject]:
         values["computing_share"] = computing.get(name, 0.0)
         text = {"bound_by": str(row.get("bound_by", "")), "source": str(row.get("work_source", ""))}
         text["longest"], values["longest_share"] = longest.get(name, ("", NAN))
-        text |= {"cpu": "yes"} if analysis.method == ON_A_CPU else {}
+        if analysis.method == ON_A_CPU:
+            shares = ceiling_shares(row, roofline)
+            told = ", ".join(f"{ceiling} {percent(share)}" for ceiling, share in shares.items())
+            text |= {"cpu": "yes", "roof": next(iter(shares), ""), "shares": told}
+            values |= {"threads": threads_busy(row), "sm_count": sms}
         text |= {"compiled": "yes"} if compiled(name, ran.get(name, ())) else {}
         found.append(Subject(name, "", number(row, "time"), values, text=text, moving=moving.get(name, frozenset())))
     return found
+
+
+def threads_busy(row: Row) -> float:
+    """Threads busy in a call on a CPU, on average; NaN where its record has the wall clock alone."""
+    busy = number(row, "host_time") / (number(row, "time") or NAN)
+    return NAN if busy == 1.0 else busy
+
+
+def ceiling_shares(row: Row, roofline: Roofline) -> dict[str, float]:
+    """Share of the compute ceiling and of DRAM's that a call reaches by its work, the nearest first."""
+    pipe = str(row.get("compute") or "")
+    shares = {"dram": number(row, "dram_fraction")}
+    shares |= {pipe: number(row, "achieved_flops") / (roofline.peak(pipe) or NAN)} if pipe else {}
+    return {name: one for name, one in sorted(shares.items(), key=lambda item: -item[1]) if one > 0}
 
 
 def _names(kernels: pd.DataFrame, *, moving: bool = False) -> dict[str, frozenset[str]]:

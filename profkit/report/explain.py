@@ -186,7 +186,8 @@ def gain(one: Finding) -> str:
     # The host may be late at one place for what held it up at another: then the bound is above what stands there.
     there, most = units.text(one.likely, "s"), units.text(one.upper_bound, "s")
     more = _whole(one) and there != most and one.likely > 0
-    return say(key, time=say("seen", most=most, time=there) if more else most, **told)
+    told["gain"] = say(key, time=say("seen", most=most, time=there) if more else most, **told)
+    return say("to_ceiling", **told) if one.moves else told["gain"]
 
 
 def proof(one: Proof) -> str:

@@ -226,5 +226,13 @@ def lower_bound_line(study: Study, impl: str) -> str:
     if fall is None or math.isnan(fall.lower_bound):
         return ""
     room = max(0.0, fall.time - fall.lower_bound)
-    times = {"time": fall.time, "lower_bound": fall.lower_bound, "room": room}
-    return say("fall_line", **{name: units.text(value, "s") for name, value in times.items()})
+    time, lower_bound = apart(fall.time, fall.lower_bound)
+    return say("fall_line", time=time, lower_bound=lower_bound, room=units.text(room, "s"))
+
+
+def apart(time: float, lower_bound: float) -> list[str]:
+    """The two [s] with three digits, or four where a reader's difference of them were off by 1 %."""
+    both = (time, lower_bound)
+    rounded = [float(f"{one:.3g}") for one in both]
+    far = abs(rounded[0] - rounded[1] - (time - lower_bound)) > 0.01 * abs(time - lower_bound)
+    return [units.text(one, "s", 4 if far else 3) for one in both]

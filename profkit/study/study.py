@@ -427,7 +427,7 @@ class Study:
             self.analysis,
             self.roofline,
             kernel=kernel,
-            sms=float(self.manifest.device.get("sms") or math.nan),
+            sms=float(self.manifest.device.get("sms") or self.manifest.device.get("threads") or math.nan),
             budgets=self.budgets,
             calls=self.waterfalls,
             steps=dict(self.hottest[["kernel", "step_time"]].itertuples(index=False, name=None))

@@ -326,14 +326,19 @@ def test_bounds_rest_on_the_roof_that_is_shown():
         ({"attainable_fraction": 0.01, "kernels": 1.0}, ""),
         ({"attainable_fraction": 0.8}, "near-cpu"),
         ({"attainable_fraction": 0.01}, "cpu"),
+        ({"attainable_fraction": 0.01, "threads": 1.0, "sm_count": 2.0}, "cpu-threads"),
+        ({"attainable_fraction": 0.01, "threads": 1.9, "sm_count": 2.0}, "cpu"),
     ],
 )
 def test_without_counters_the_work_speaks(values, variant):
     known = {"lower_bound_time": 1e-6, "lower_bound_ratio": 50.0, **values}
-    text = {"source": "declared", "bound_by": "fp32"} | ({"cpu": "yes"} if variant.endswith("cpu") else {})
+    text = {"source": "declared", "bound_by": "fp32"} | ({"cpu": "yes"} if "cpu" in variant else {})
     subject = Subject("cuda", "", 50e-6, known, text=text)
     one = examine([subject], {"cuda": 50e-6})[0]
     assert (one.rule, one.variant) == ("modelled", variant)
+    # What all threads win is half of the call, not all that lies above the lower bound.
+    assert one.upper_bound == pytest.approx(25e-6 if variant == "cpu-threads" else 49e-6)
+    assert one.moves is variant.startswith("near")
 
 
 def test_atomics_of_a_tile_scheduler_are_no_finding():

@@ -18,23 +18,21 @@ from analyzers.records import number
 from analyzers.rules.rule import COLLECT, HINT, HOST, TIME, Finding
 from profkit.report import waterfall
 from profkit.report.dialects import Written, the_one
-from profkit.report.explain import proof, unchecked, unexplained, worded
+from profkit.report.explain import proof, unchecked, worded
 from profkit.report.layout import cut
 from profkit.report.messages import judged, named, say, translated
 from profkit.report.names import short_name
 from profkit.report.sections import answer, caveats, method
+from profkit.report.sections.advice import advice, at_lower_bound, no_time_counts
 from profkit.rundir.directory import RUNS
 from profkit.rundir.files import sha256
 
 if TYPE_CHECKING:
     from analyzers.kernels.source_lines import Line
-    from analyzers.verdicts.verdict import Verdict
     from profkit.study.study import Part, Study
 
 SCHEMA = "profkit-agent/1"
 LIMIT = 3000
-AT_LOWER_BOUND = 1.1
-"""Times the lower bound at which to stop: what is left is less than a tenth."""
 _ORDER = (TIME, HOST, HINT)
 _COMMANDS = ("measure", "gate", "more", "verify")
 _WHOLE = ("schema", "source", "evidence", "not_checked")
@@ -132,8 +130,8 @@ def _content(study: Study, findings: Sequence[Finding]) -> dict[str, Any]:
         "device": answer.device(study),
         "says": [line for _, line in sorted(answer.sentences(study), key=lambda one: one[0] != own)],
         "subject": own,
-        "next": _next(study, subject, told, mine),
-        "at_lower_bound": None if judged is not None and _no_time_counts(judged) else _at_lower_bound(subject),
+        "next": advice(study, subject, told + [one for one in mine if one.severity == COLLECT])[0],
+        "at_lower_bound": None if judged is not None and no_time_counts(judged) else at_lower_bound(subject),
         "results": [_result(study, part) for part in _ranked(study, subject)],
         "waterfall": _waterfall(study, own),
         "findings": [_finding(study, one) for one in told],
@@ -190,7 +188,7 @@ def _result(study: Study, part: Part) -> dict[str, Any]:
         "speedup": verdict.speedup,
         "interval": [verdict.low, verdict.high] if math.isfinite(verdict.low) else None,
     }
-    if _no_time_counts(verdict):
+    if no_time_counts(verdict):
         found |= {"kind": translated(verdict.kind), "why": translated(verdict.why)}
     if part.impl is not None and part.impl.tail and not part.impl.ok:
         found["tail"] = part.impl.tail
@@ -253,32 +251,6 @@ def _gate(study: Study, subject: Part | None) -> str:
         return ""
     before, after = (shlex.quote(f"{path}:{subject.name}") for path in (study.path.as_posix(), _newest(study)))
     return f"profkit compare {before} {after} --fail-on-regression 0%"
-
-
-def _next(study: Study, subject: Part | None, told: Sequence[Finding], mine: Sequence[Finding]) -> str:
-    """One step: mend what is wrong, stop at the lower bound, else the first finding's."""
-    verdict = study.verdicts.get(subject.name) if subject is not None else None
-    if verdict is not None and _no_time_counts(verdict):
-        whose = say("a_mend_task" if verdict.word == "void" else "a_make_right")
-        return f"{whose}{say('colon')}{judged(verdict)}"
-    if _at_lower_bound(subject) and all(one.severity != HOST for one in told):
-        return say("a_stop")
-    if told:
-        return worded(told[0], study)[1]
-    again = method.again(study)
-    if study.manifest.counters.state != "collected" and again:
-        how = translated(study.manifest.counters.fix) or again.replace("--events", "--ncu")
-        return say("a_collect", how=how)
-    return say("a_no_reason_blind" if mine else "a_no_reason", silent=unexplained(mine))
-
-
-def _no_time_counts(verdict: Verdict) -> bool:
-    return not verdict.right or verdict.word in ("void", "impossible")
-
-
-def _at_lower_bound(part: Part | None) -> bool | None:
-    ratio = number((part.row if part is not None else None) or {}, "lower_bound_ratio")
-    return ratio <= AT_LOWER_BOUND if math.isfinite(ratio) else None
 
 
 def _caveats(study: Study, own: str) -> list[str]:

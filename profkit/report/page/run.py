@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from analyzers.placement import NEAR as PLACED
 from analyzers.records import number
+from analyzers.rules.call import few_threads
 from analyzers.rules.rule import HOST, TIME, Finding
+from analyzers.rules.subjects import ON_A_CPU, ceiling_shares, threads_busy
 from analyzers.verdicts.verdict import PACED
 from profkit.report.explain import gain, unchecked, unexplained, worded
 from profkit.report.layout import Column, Table, column, cut
@@ -29,7 +32,8 @@ from profkit.report.page.data import (
 )
 from profkit.report.page.frame import render
 from profkit.report.sections import answer, caveats, method, tables
-from profkit.report.waterfall import shown
+from profkit.report.sections.advice import advice
+from profkit.report.waterfall import apart, shown
 from roofline import units
 
 if TYPE_CHECKING:
@@ -199,8 +203,9 @@ def _parts_table(study: Study) -> Table:
 
 def _row_name(study: Study, part: Part) -> str:
     """Its name, and its file where that is called otherwise."""
-    name, file = answer.called(study, part.name), PurePath(part.impl.file) if part.impl is not None else PurePath()
-    return name if file.stem in ("", part.name) else say("p_of_file", name=name, file=file.name)
+    file = PurePath(part.impl.file) if part.impl is not None else PurePath()
+    own = file.stem in ("", part.name)
+    return answer.called(study, part.name) if own else say("p_of_file", name=part.name, file=file.name)
 
 
 # ---- the cards of a sample
@@ -212,7 +217,7 @@ def _of_part(study: Study, part: Part, found: Sequence[Finding]) -> list[Card]:
         _right_card(study, part.impl, verdict),
         _faster_card(verdict, row),
         _time_card(row),
-        _bound_card(row, say("p_bound")),
+        _cpu_card(study, row) if study.analysis.method == ON_A_CPU else _bound_card(row, say("p_bound")),
         _trust_card(study, verdict),
         next_card(study, part.name, found),
     ]
@@ -255,10 +260,11 @@ def _faster_card(verdict: Verdict | None, row: Mapping[Any, Any]) -> Card:
 def _time_card(row: Mapping[Any, Any]) -> Card:
     """How long it takes, and how far that is from the lower bound."""
     ratio, note = number(row, "lower_bound_ratio"), say("p_no_lower_bound_note")
+    time = units.text(number(row, "time"), "s")
     if math.isfinite(ratio):
-        least = units.text(number(row, "lower_bound_time"), "s")
+        time, least = apart(number(row, "time"), number(row, "lower_bound_time"))
         note = say("p_far_note", ratio=units.digits(ratio), lower_bound=least)
-    return Card(say("p_time"), units.text(number(row, "time"), "s"), note, 1 / ratio if ratio > 0 else math.nan)
+    return Card(say("p_time"), time, note, 1 / ratio if ratio > 0 else math.nan)
 
 
 def _bound_card(row: Mapping[Any, Any], question: str) -> Card:
@@ -271,6 +277,20 @@ def _bound_card(row: Mapping[Any, Any], question: str) -> Card:
     if nearest != str(row.get("bound_by", "")):
         return Card(question, answer, say("p_of_nearest", share=shown, roof=named(nearest)))
     return Card(question, answer, say("p_of_roof", share=shown), share)
+
+
+def _cpu_card(study: Study, row: Mapping[Any, Any]) -> Card:
+    """What binds a call on a CPU: a ceiling that is near, else idle threads or neither."""
+    shares = ceiling_shares(row, study.roofline)
+    if not shares or max(shares.values()) >= PLACED:
+        return _bound_card(row, say("p_bound"))
+    threads, of = threads_busy(row), number(study.manifest.device, "threads")
+    busy = say("p_threads_busy", busy=f"{threads:.1f}", of=units.count(of)) if threads == threads else ""
+    told = say(
+        "p_reached", shares=say("listed").join(f"{named(name)} {units.percent(v)}" for name, v in shares.items())
+    )
+    few = few_threads(threads, of)
+    return Card(say("p_bound"), busy if few else say("p_bound_cpu"), told if few or not busy else f"{told}; {busy}")
 
 
 def _trust_card(study: Study, verdict: Verdict | None = None) -> Card:
@@ -296,18 +316,24 @@ def _counted(key: str, count: int) -> str:
 
 def next_card(study: Study, impl: str | None, found: Sequence[Finding], *, link: str = "#findings") -> Card:
     """What to do first about an implementation, or about a program (None)."""
-    question, kinds = say("p_next"), (TIME,) if impl else (TIME, HOST)
-    mine = [one for one in found if impl in (None, one.impl)]
-    first = next((one for one in mine if one.severity in kinds), None)
-    if first is None:
-        row = study.analysis.impl(impl) if impl else study.hottest.iloc[0].to_dict()
-        near = number(row, "roof_share") >= NEAR
-        return Card(question, say("p_near") if near else unexplained(mine), kind="wide")
-    title, then, _ = worded(first, study)
+    question = say("p_next")
+    if impl:
+        part = next(one for one in study.parts if one.name == impl)
+        then, first = advice(study, part, [one for one in found if one.impl == impl])
+        if first is None:
+            return Card(question, then, kind="wide")
+        title = worded(first, study)[0]
+    else:
+        first = next((one for one in found if one.severity in (TIME, HOST)), None)
+        if first is None:
+            near = number(study.hottest.iloc[0].to_dict(), "roof_share") >= NEAR
+            return Card(question, say("p_near") if near else unexplained(found), kind="wide")
+        title, then, _ = worded(first, study)
     worth = gain(first)
     if first.kernel:
         worth = say("bound_why", bound=worth, why=short_name(first.kernel, 48))
-    return Card(question, then, worth + say("colon") + title, kind="wide", link=link)
+    note = say("p_moves", title=title, gain=worth) if first.moves else worth + say("colon") + title
+    return Card(question, then, note, kind="wide", link=link)
 
 
 # ---- the cards of a program

@@ -29,7 +29,9 @@ def counters_line(study: Study) -> str:
     if counted(study):
         return ""
     why = translated(study.manifest.counters.why) or say("cap_only_times")
-    return say("counters_missing" if study.manifest.impls else "cap_missing", why=why)
+    sources = {str(part.row["work_source"]) for part in study.parts if part.row is not None} - {"", "nan"}
+    source = say("listed").join(map(translated, sorted(sources))) or say("p_unknown")
+    return say("counters_missing" if study.manifest.impls else "cap_missing", why=why, source=source)
 
 
 def counters_note(study: Study) -> str:

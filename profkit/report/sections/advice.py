@@ -1,0 +1,54 @@
+"""The first step after a run, the same on the page and in the JSON of --for agent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from analyzers.records import number
+from analyzers.rules.rule import COLLECT, HOST, Finding
+from profkit.report.explain import unexplained, worded
+from profkit.report.messages import judged, say, translated
+from profkit.report.sections.method import again
+
+if TYPE_CHECKING:
+    from analyzers.verdicts.verdict import Verdict
+    from profkit.study.study import Part, Study
+
+AT_LOWER_BOUND = 1.1
+"""Times the lower bound at which to stop: what is left is less than a tenth."""
+
+
+def advice(study: Study, part: Part | None, mine: Sequence[Finding]) -> tuple[str, Finding | None]:
+    """One step, and the finding it is of: mend, measure quietly, stop at the lower bound, else the first finding's.
+
+    mine: findings about the part, as they rank.
+    """
+    verdict = study.verdicts.get(part.name) if part is not None else None
+    if verdict is not None and no_time_counts(verdict):
+        whose = say("a_mend_task" if verdict.word == "void" else "a_make_right")
+        return f"{whose}{say('colon')}{judged(verdict)}", None
+    told = [one for one in mine if one.severity != COLLECT]
+    first = told[0] if told else None
+    then = worded(first, study)[1] if first is not None else ""
+    if verdict is not None and any(one.code == "busy" for one in verdict.conditions):
+        quiet = say("p_quiet", command=again(study))
+        return (say("p_then", first=quiet, then=then) if then else quiet), first
+    if at_lower_bound(part) and all(one.severity != HOST for one in told):
+        return say("a_stop"), None
+    if then:
+        return then, first
+    if study.manifest.counters.state != "collected" and again(study):
+        how = translated(study.manifest.counters.fix) or again(study).replace("--events", "--ncu")
+        return say("a_collect", how=how), None
+    return say("a_no_reason_blind" if mine else "a_no_reason", silent=unexplained(mine)), None
+
+
+def no_time_counts(verdict: Verdict) -> bool:
+    return not verdict.right or verdict.word in ("void", "impossible")
+
+
+def at_lower_bound(part: Part | None) -> bool | None:
+    ratio = number((part.row if part is not None else None) or {}, "lower_bound_ratio")
+    return ratio <= AT_LOWER_BOUND if math.isfinite(ratio) else None
