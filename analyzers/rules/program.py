@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from analyzers.rules.rule import NAN, PROGRAM, Case, Proof, Subject, rule
+from analyzers.rules.rule import HINT, NAN, PROGRAM, Case, Proof, Subject, rule
 from analyzers.timeline.idle import IDLE
 from roofline.units import percent, seconds
 
@@ -148,7 +148,9 @@ def _queued(s: Subject) -> Case | None:
 @rule("copies", ("copying",), level=PROGRAM)
 def _copies(s: Subject) -> Case | None:
     if not s["launches"] > 0:
-        return None
+        # Copies that are all a program does hide behind nothing.
+        alone = _slice(s, "copying", {}, variant="alone")
+        return alone and replace(alone, severity=HINT)
     pageable = s["copying"] > 0 and s["pageable"] >= 0.5 * s["copying"]
     size = f"{s['pageable_bytes'] / 1e6:.3g} MB a step" if s.has("pageable_bytes") else "size not recorded"
     proofs = (Proof("pageable copies/copying", s["pageable"] / s["copying"], 0.5),) if pageable else ()

@@ -27,6 +27,7 @@ from collectors.ncu.launches import Cells
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
 from profkit.record.importing import import_files
+from profkit.report.sections import answer
 
 DATA = Path(__file__).parent.parent / "data"
 NCU = DATA / "ncu" / "h200_default.csv"
@@ -165,7 +166,7 @@ def test_a_summary_tells_copies_beside_its_kernels(tmp_path, capsys):
     assert "beside kernels 2 memcpy, 1 memset: 7.00 us, 70.0% of the GPU's work" in shown
     (tmp_path / "b.csv").write_text(stats + '"CopyHostToDevice",2,6000,3000,100.0\n')
     assert invoke(["import", str(tmp_path / "b.csv"), "-q", "-o", str(tmp_path / "copies")]) == 0
-    assert "no kernels in these exports; beside kernels 2 memcpy: 6.00 us, 100%" in capsys.readouterr().out
+    assert "no kernels in these exports: 2 memcpy, 6.00 us" in capsys.readouterr().out
 
 
 def test_correctness_is_said_to_be_unknown_once_and_no_speedup(tmp_path, capsys):
@@ -359,3 +360,13 @@ def test_a_recording_that_nsys_cannot_export_costs_itself_alone(tmp_path, sqlite
     taken = import_files([tmp_path / "theirs.nsys-rep", sqlite], tmp_path / "run")
     assert [str(one) for one in taken.failures] == ["theirs.nsys-rep: nsys wrote no report: it is newer than I am"]
     assert len(taken.run.manifest.captures) == 1
+
+
+def test_a_program_of_copies_alone_is_told_by_its_copies(tmp_path, capsys):
+    ops = [Op(1000 * n, 600, kind="memcpy" if n % 4 else "memset", bytes=4096) for n in range(1, 20)]
+    timed = sqlite_export(tmp_path / "copies.sqlite", ops, [], Base())
+    whole = answer.first_lines(Study(import_files([timed], tmp_path / "whole").run))
+    assert whole[0].endswith("memcpy alone 61.3%, GPU idle 38.7% (queued but not started 38.7%)")
+    assert whole[1] == "the whole record: 15 memcpy, 4 memset; no kernel"
+    assert invoke(["explain", str(tmp_path / "whole")]) == 0
+    assert "hint: the GPU copies and fills for 61.3% of the record and runs no kernel" in capsys.readouterr().out

@@ -204,6 +204,8 @@ def _step_work(study: Study) -> str:
         time=units.text(time, "s"),
         beside=apart,
     )
+    if ran.empty:
+        said = per(study, "cap_in") + say("cap_no_kernel", work=say("comma").join(_launched(counts)))
     hot = next(iter(study.hottest.to_dict("records")), {})
     if not number(hot, "share") > 0:
         return said
@@ -285,7 +287,8 @@ def _moved(study: Study, computed: float) -> str:
     if not time > 0:
         return ""
     work = say("comma").join(_launched({kind: count for kind, (count, _) in moved.items()}))
-    return say("cap_moved", work=work, time=units.text(time, "s"), share=units.percent(time / (time + computed)))
+    share = units.percent(time / (time + computed))
+    return say("cap_moved" if computed > 0 else "cap_moved_alone", work=work, time=units.text(time, "s"), share=share)
 
 
 def tool(study: Study) -> str:

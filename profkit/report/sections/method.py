@@ -161,7 +161,7 @@ def _processes(study: Study) -> str:
 
 def kernel_times_line(study: Study) -> str:
     """How the times of single kernels were taken."""
-    name = tool(study)
+    name = tool(study) or next((one.tool for one in study.manifest.captures), "")
     return say(f"times_{name}") if name in READERS else say("cap_other")
 
 
