@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from collectors import Format
 from collectors.caveat import Caveat
@@ -33,7 +34,7 @@ CALLS = ("cuda_runtime", "cuda_driver")
 _BEFORE = dict(zip(("Kernel", "Memcpy", "Memset", "Runtime", "Operator"), (*WORK, CALLS[0], "cpu_op"), strict=True))
 _US = 1e-6
 LONG = 20e-6
-"""Seconds from which an operator (or a Python function, where stacks were recorded) is kept: shorter ones explain no hole."""
+"""Seconds from which an operator (or a Python function, where stacks were recorded) can explain a hole."""
 _SPANS = {"user_annotation": "range", "cpu_op": "op", "python_function": "op"}
 _MARK, _BLOCK = b'"traceEvents"', 1 << 20
 _ROUND = re.compile("CompiledFunction|Torch-Compiled|## Call Compiled|Optimizer|ProfilerStep|autograd::engine")
@@ -180,7 +181,10 @@ def _operators(events: Sequence[dict[str, Any]]) -> pd.DataFrame:
         "kind": "operator",
     }
     frame: pd.DataFrame = build(columns, tool="kineto", caveats=_caveats(events)[1:])
-    spent = [("range", one.name, one.start, (one.end or one.start) - one.start, one.thread, None) for one in ranges]
+    spent = [
+        (_SPANS[one["cat"]], str(one["name"]), *when, int(one["tid"]), None)
+        for one, *when in zip(spans, begins.tolist(), lengths.tolist(), strict=True)
+    ]
     set_host(frame, host_frame(spent, [], int(origin)))
     return frame
 
@@ -219,19 +223,33 @@ def host_frame(
     """The host's events: call, start and time [s], thread, launch (row, -1 for none), kind.
 
     events: kind, name, begin [ns], length [ns], thread, and correlation of a call. kind: "call" (CUDA), "range" (the
-    user's), "op" (an operator, from LONG on). launched: the correlation of each row; origin [ns]: zero of the clock.
+    user's), "op" (an operator, from LONG on), "short" (one below LONG that launched, or of a program without launches).
+    launched: the correlation of each row; origin [ns]: zero of the clock.
     """
     row_of: dict[Any, int] = {}
     for row, correlation in enumerate(launched):
         if correlation:
             row_of.setdefault(correlation, row)  # a graph's launch has many
-    kept = [one for one in events if one[0] != "op" or one[3] * 1e-9 >= LONG]
-    found = pd.DataFrame(kept, columns=["kind", "call", "start", "time", "thread", "launch"])
-    found["launch"] = [row_of.get(one[5], -1) for one in kept]
+    found = pd.DataFrame(events, columns=["kind", "call", "start", "time", "thread", "launch"])
+    found["launch"] = [row_of.get(one[5], -1) for one in events]
+    short = (found["kind"] == "op") & (found["time"] * 1e-9 < LONG)
+    found.loc[short, "kind"] = "short"
+    if row_of:
+        found = found[~short | _launching(found)].reset_index(drop=True)
     found["start"] = (found["start"] - origin) * 1e-9
     found["time"] = found["time"] * 1e-9
     ordered: pd.DataFrame = found[["call", "start", "time", "thread", "launch", "kind"]]
     return ordered
+
+
+def _launching(found: pd.DataFrame) -> NDArray[np.bool_]:
+    """Whether a launch was asked for inside each event, on its thread."""
+    begin, length, launch = (found[name].to_numpy(dtype=np.int64) for name in ("start", "time", "launch"))
+    holds = np.zeros(len(found), dtype=bool)
+    for own in found.groupby("thread").indices.values():
+        asked = np.sort(begin[own][launch[own] >= 0])
+        holds[own] = np.searchsorted(asked, begin[own] + length[own]) > np.searchsorted(asked, begin[own])
+    return holds
 
 
 def ranges_of(calls: Sequence[tuple[int, int]], ranges: Sequence[Range]) -> list[str]:

@@ -55,7 +55,7 @@ def page(found: Ledger, source: Path) -> str:
             "version": __version__,
         }
 
-    return render("ledger.html", {**data_of([], best=""), "timeline": None}, make)
+    return render("ledger.html", {**data_of([], best=""), "timelines": []}, make)
 
 
 def _head(found: Ledger) -> list[str]:

@@ -4,8 +4,8 @@ python -m profkit.torch_tools.trace OUT.csv [--range NAME [--after N] [--steps N
 (or -m MODULE ARGS..., -c CODE ARGS...)
 
 OUT.csv has one row a kernel, copy or fill (collectors.cupti), with the range that was open at its launch: of
-profkit.annotate or record_function. OUT.host.csv has CUDA calls, ranges, longer operators and the process itself, on
-the same clock. As OUT.json it is a Chrome trace of the CPU's operators; for - nothing is written, and
+profkit.annotate or record_function. OUT.host.csv has CUDA calls, ranges, operators that launch or last, and the process
+itself, on the same clock. As OUT.json it is a Chrome trace of the CPU's operators; for - nothing is written, and
 cudaProfilerStart and Stop tell a tool outside of the window. A rank of torch.distributed writes OUT.rank0.csv, ...
 
 All of the program is recorded, or passages of a range: of profkit.annotate, record_function (Optimizer.step#... as well)
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from collectors.cupti import CLOCK, HOST, TRACE, host_file, rank_file
-from collectors.kineto import LONG, host_frame, ranges_of
+from collectors.kineto import host_frame, ranges_of
 from collectors.nsys.ranges import Range
 from collectors.operations import told
 from profkit import annotation
@@ -195,8 +195,7 @@ def gathered(events: Any, gpu: Any, clock: int = 0) -> Gathered:
             calls.append(event)
         else:
             called[event.correlation_id()] = event
-            if event.duration_ns() * 1e-9 >= LONG:
-                ops.append((name, event.start_ns(), event.duration_ns(), event.start_thread_id()))
+            ops.append((name, event.start_ns(), event.duration_ns(), event.start_thread_id()))
     # A torch that does not tell a range's echo from a kernel: nobody called for an echo, and it has a range's name.
     asked, echoes = {event.correlation_id() for event in calls}, {one.name for one in ranges}
     work = [event for event in work if event.correlation_id() in asked or event.name().replace("/", "|") not in echoes]

@@ -10,9 +10,11 @@ from itertools import pairwise
 import browser
 import pytest
 
+from collectors import read
+from collectors.frame import host_of
 from profkit.record.importing import import_files
-from profkit.report.page.data import timeline_of
 from profkit.report.page.run import page
+from profkit.report.page.timeline import timeline_of
 from profkit.study.study import Study
 
 STEPS, PER_STEP = 50, 200
@@ -54,8 +56,10 @@ def study(tmp_path_factory):
 
 def test_the_timeline_holds_every_launch_its_lane_range_and_step(study):
     found = timeline_of(study)
-    assert len(found["start"]) == len(found["length"]) == len(found["kernel"]) == STEPS * PER_STEP
-    assert sum(found["start"]) == pytest.approx((STEPS * PER_STEP - 1) * 1000)  # 10 us, in units of 10 ns
+    assert len(found["start"]) == len(found["length"]) == len(found["what"]) == STEPS * PER_STEP
+    # In units of 10 ns: the axis begins with the first launch call.
+    assert found["start"][0] == 300
+    assert sum(found["start"][1:]) == pytest.approx((STEPS * PER_STEP - 1) * 1000)
     assert set(found["length"]) == {400}
     assert found["lanes"] == ["stream 0:7", "stream 0:14"]
     assert set(found["names"]) == {"step_begins", "mul_kernel", "softmax forward (ATen)", "bf16 GEMM 256x128 (cuBLAS)"}
@@ -68,8 +72,56 @@ def test_the_timeline_holds_every_launch_its_lane_range_and_step(study):
     assert len(found["bands"]) == 7
 
 
+def test_it_holds_the_host_and_who_launched_what(study):
+    found = timeline_of(study)
+    host = found["host"]
+    assert host["lanes"] == ["9"]
+    assert (len(host["start"]), host["hidden"]) == (STEPS * PER_STEP + STEPS, 0)
+    assert host["whats"][0] == [0, "train_step#0"]
+    assert [3, "cudaLaunchKernel"] in host["whats"]
+    assert min(host["start"]) >= 0  # in order, those round others before them
+    assert set(found["late"]) == {300}
+    assert set(found["thread"]) == {0}
+    assert {tuple(one[1:]) for one in found["whats"]} == {("64,1,1", "128,1,1", "", "")}
+    assert found["paths"][:2] == ["train_step#0", "train_step#1"]
+
+
+def test_the_host_keeps_its_longest_events_and_says_how_many_went(study, monkeypatch):
+    monkeypatch.setattr("profkit.report.page.timeline.MOST_HOST", 60)
+    host = timeline_of(study)["host"]
+    assert (len(host["start"]), host["hidden"]) == (60, STEPS * PER_STEP + STEPS - 60)
+    assert sum(1 for one in host["what"] if host["whats"][one][0] == 0) == STEPS
+
+
+def test_an_operator_below_the_limit_stays_where_it_launched(tmp_path):
+    events = json.loads(trace(tmp_path / "t.json", 1, 2).read_text("utf-8"))
+    ops = [("launches", -3.5, 3.0), ("idles", 1.0, 3.0), ("lasts", 50.0, 30.0)]
+    made = [
+        {"ph": "X", "cat": "cpu_op", "name": n, "pid": 9, "tid": 9, "ts": t, "dur": d, "args": {}} for n, t, d in ops
+    ]
+    (tmp_path / "t.json").write_text(json.dumps(events | {"traceEvents": events["traceEvents"] + made}), "utf-8")
+    host = host_of(read(tmp_path / "t.json", "kineto"))
+    assert dict(zip(host["call"], host["kind"], strict=True)) == {
+        "cudaLaunchKernel": "call",
+        "train_step#0": "range",
+        "launches": "short",
+        "lasts": "op",
+    }
+
+
+def test_a_program_on_a_cpu_has_its_operators_as_they_were_called(tmp_path):
+    nested = [("aten::linear", 0.0, 40.0), ("aten::addmm", 5.0, 30.0), ("aten::relu", 60.0, 10.0)]
+    events = [{"ph": "X", "cat": "cpu_op", "name": n, "pid": 1, "tid": 1, "ts": t, "dur": d} for n, t, d in nested]
+    (tmp_path / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
+    found = timeline_of(Study(import_files([tmp_path / "t.json"], tmp_path / "run").run))
+    host = found["host"]
+    assert (found["start"], found["end"]) == ([], 7000)
+    assert [host["whats"][one][1] for one in host["what"]] == [name for name, _, _ in nested]
+    assert (host["start"], host["length"]) == ([0, 500, 5500], [4000, 3000, 1000])
+
+
 def test_a_sample_has_no_timeline_and_a_long_program_is_cut_and_says_so(study, monkeypatch):
-    monkeypatch.setattr("profkit.report.page.data.MOST_LAUNCHES", 1000)
+    monkeypatch.setattr("profkit.report.page.timeline.MOST_LAUNCHES", 1000)
     found = timeline_of(study)
     assert len(found["start"]) == 1000
     assert (found["hidden"], found["whole"]) == (STEPS * PER_STEP - 1000, STEPS * PER_STEP)
@@ -98,12 +150,23 @@ def test_ten_thousand_launches_are_drawn_zoomed_and_named(study, tmp_path):
             "(() => { const c = document.getElementById('line'); c.scrollIntoView({block: 'center', behavior: 'instant'});"
             " const r = c.getBoundingClientRect(); return [r.x, r.y, r.width]; })()"
         )
+        lanes = 18 + 14 + 2 * 15 + 4 + 14 + 18  # below the thread and the ranges
         seen = set()
         for at in range(40):
-            tab.mouse(where[0] + where[2] * (0.2 + at * 0.005), where[1] + 18 + 18 + 12)
+            tab.mouse(where[0] + where[2] * (0.2 + at * 0.005), where[1] + lanes + 12)
             if tab.js("!document.getElementById('line-tip').hidden"):
                 seen.add(tab.js("document.querySelector('#line-tip b').textContent"))
         assert seen & {"mul_kernel", "softmax forward (ATen)", "bf16 GEMM 256x128 (cuBLAS)"}
+        told = tab.js("document.getElementById('line-tip').textContent")
+        assert "launched 3.00 us before it begins (thread 9)grid 64 × 1 × 1, block 128 × 1 × 1range train_step#" in told
+        tab.mouse(where[0] + where[2] / 2, where[1] + 18 + 14 + 7)
+        assert tab.js("document.querySelector('#line-tip b').textContent").startswith("train_step#")
+        # From the keyboard: the next launch, and nearer to it.
+        tab.js("document.getElementById('line').focus({preventScroll: true})")
+        tab.key("n", 78)
+        assert "launched 3.00 us" in tab.js("document.getElementById('live').textContent")
+        tab.key("Enter", 13)
+        assert re.search(r"In view: 8.\d+ us.* 1 kernels", tab.js(said))
         tab.key("0", 48)
         assert f"{STEPS * PER_STEP} kernels" in tab.js(said)
         assert tab.problems() == []

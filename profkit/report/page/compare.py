@@ -31,7 +31,7 @@ def page_of(done: Compared, limit: float | None = None) -> str:
         colours = places(figures.ladder_order(done.chosen, found))
         pairs = zip(done.chosen, found.rungs, strict=True)
         parts = [Shown(one.study, one.impl, rung.label, colours[rung.label]) for one, rung in pairs]
-    data = {**data_of(parts, best=found.rungs[-1].label if parts else ""), "timeline": None}
+    data = {**data_of(parts, best=found.rungs[-1].label if parts else ""), "timelines": []}
 
     def make() -> dict[str, Any]:
         own = _ladder(done, found, parts, data["kernels"]) if isinstance(found, Ladder) else _programs(found)

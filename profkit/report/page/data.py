@@ -6,10 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from analyzers.records import number
 from analyzers.rules.rule import COLLECT, TIME, Finding
@@ -24,11 +21,9 @@ from profkit.report.sections import answer
 from profkit.report.waterfall import Block, blocks, lower_bound_line, wall_blocks
 from roofline import units
 from roofline.ceilings import BANDWIDTH
-from roofline.figure.style import BANDS, places, shape
+from roofline.figure.style import places, shape
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from analyzers.kernels.source_lines import Line
     from analyzers.timeline.budget import Budget
     from profkit.study.study import Study
@@ -36,11 +31,8 @@ if TYPE_CHECKING:
 LONGEST_NAME = 300
 """Characters of a kernel's name on the page: two thousand template names would fill megabytes."""
 MOST_SAMPLES = 600
-MOST_LAUNCHES = 40_000
-"""Pieces of GPU work on the page's timeline: about 12 bytes each."""
 TOP, MOST_FINDINGS = 3, 20
 """Findings of the winner that are told in full, and of all that stand on the page; the others are behind a fold."""
-MOST_RANGES = 600
 
 Values = dict[str, Any]
 """Names of a template -> what stands there."""
@@ -101,7 +93,7 @@ def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
 
 def _kernels(study: Study) -> Mapping[str, list[dict[str, Any]]]:
     """Kernels of each part, in one pass for thousands of ranges; an uncounted call is one row."""
-    kernels, first = study.kernels, _named_first(study)
+    kernels, first = study.kernels, named_first(study)
     if not len(kernels) and study.manifest.impls:
         kernels = study.calls
     if first:
@@ -120,7 +112,7 @@ def _kernels(study: Study) -> Mapping[str, list[dict[str, Any]]]:
     return told
 
 
-def _named_first(study: Study) -> list[str]:
+def named_first(study: Study) -> list[str]:
     """Kernels of a step in the order in which equal short names are numbered."""
     return [str(name) for name in study.step["name"][study.step["kind"] == "kernel"].unique()] if by_step(study) else []
 
@@ -190,62 +182,6 @@ def samples_of(parts: Sequence[Shown]) -> list[dict[str, Any]]:
         shown = [six(value) for value in seconds[:: max(1, len(seconds) // MOST_SAMPLES)]]
         found += [{"impl": part.label, "method": method, "seconds": shown}] if shown else []
     return found
-
-
-# ---- the timeline
-
-
-def timeline_of(study: Study) -> dict[str, Any] | None:
-    """Launches over time in units of 10 ns; None without a timeline, or of implementations."""
-    frame = study.captured.timeline
-    if frame is None or study.manifest.impls or "start" not in frame or not (frame["time"] > 0).any():
-        return None
-    known = frame[frame["start"].notna() & (frame["time"] > 0)].sort_values("start", kind="stable")
-    begin, hidden = float(known["start"].iloc[0]), max(0, len(known) - MOST_LAUNCHES)
-    known, whole = known.iloc[:MOST_LAUNCHES], len(known)
-    start = np.rint((known["start"].to_numpy() - begin) * 1e8).astype(np.int64)
-    length = np.maximum(1, np.rint(known["time"].to_numpy() * 1e8)).astype(np.int64)
-    codes, names = known["kernel"].factorize()
-    # Device and stream, as far as there are several of them.
-    places = [f"{name} " + known[name].astype(str) for name in ("process", "device", "stream") if name in known]
-    several = [one for one in places if one.nunique() > 1] or [known["device"].astype(str)]
-    lanes, lane_names = several[0].str.cat(several[1:], sep=", ").factorize()
-    # As in the table, where those of the kernels come first.
-    counted = study.kernels["kernel"] if len(study.kernels) else ()
-    short = short_names([*_named_first(study), *map(str, counted), *map(str, names)])
-    return {
-        "start": np.diff(start, prepend=0).tolist(),
-        "length": length.tolist(),
-        "kernel": codes.tolist(),
-        "lane": lanes.tolist() if len(lane_names) > 1 else [],
-        "copy": sorted(set(codes[known["kind"].isin(("memcpy", "memset")).to_numpy()].tolist())),
-        "fill": sorted(set(codes[(known["kind"] == "memset").to_numpy()].tolist())),
-        "names": [short[str(name)] for name in names],
-        "lanes": [str(name) for name in lane_names],
-        "ranges": _ranges(known, begin),
-        # Edges of the steady steps of the first device.
-        "steady": [round((at - begin) * 1e8) for one in [*study.budgets.values()][:1] for at in one.edges],
-        "bands": BANDS,
-        "hidden": hidden,
-        "whole": whole,
-    }
-
-
-def _ranges(frame: pd.DataFrame, begin: float) -> list[list[Any]]:
-    """[name, depth, first start, last end] of launches inside one range, in units of 10 ns."""
-    paths = frame["range"].astype(str).to_numpy()
-    starts = np.rint((frame["start"].to_numpy() - begin) * 1e8).astype(np.int64)
-    ends = starts + np.rint(frame["time"].to_numpy() * 1e8).astype(np.int64)
-    found: list[list[Any]] = []
-    deepest = max((path.count("/") + 1 for path in set(paths) if path), default=0)
-    for depth in range(min(deepest, 3)):
-        own = np.array(["/".join(path.split("/")[: depth + 1]) if path.count("/") >= depth else "" for path in paths])
-        edges = np.flatnonzero(np.concatenate(([True], own[1:] != own[:-1], [True])))
-        for first, last in pairwise(edges):
-            if own[first]:
-                name = own[first].rsplit("/", 1)[-1]
-                found.append([name, depth, int(starts[first]), int(ends[first:last].max())])
-    return found[:MOST_RANGES]
 
 
 # ---- where the time goes

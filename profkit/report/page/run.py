@@ -27,10 +27,10 @@ from profkit.report.page.data import (
     samples_of,
     shares_of,
     shown_of,
-    timeline_of,
     walls_of,
 )
 from profkit.report.page.frame import render
+from profkit.report.page.timeline import timeline_of
 from profkit.report.sections import answer, caveats, method, tables
 from profkit.report.sections.advice import advice
 from profkit.report.waterfall import apart, shown
@@ -71,7 +71,7 @@ def page(study: Study) -> str:
     best = study.best.name if study.best is not None else ""
     data = {
         **data_of(drawn, best=best),
-        "timeline": timeline_of(study),
+        "timelines": [found] if (found := timeline_of(study)) else [],
         "timings": samples_of(drawn),
     }
     return render("page.html", data, lambda: _values(study, drawn, data))
@@ -100,7 +100,8 @@ def _values(study: Study, drawn: Sequence[Shown], data: Mapping[str, Any]) -> di
         "falls": list(falls_of(ranked[:MOST_FALLS], now, rows, found)) if falls else [],
         "budgets": list(walls_of(study, found, rows)),
         "holes": tables.holes_tables(study),
-        "has_timeline": data["timeline"] is not None,
+        "has_timeline": bool(data["timelines"]),
+        "on_gpu": not study.of_operators,
         "timeline": tables.timeline_lines(study) if not study.manifest.impls else [],
         "told": list(findings_of(study, found)),
         "has_roofline": has_roofline,

@@ -316,7 +316,8 @@ def _threads(study: Study) -> Iterator[str]:
     for thread, busy in frame.groupby("stream", observed=True)["time"].sum().nlargest(TOP_THREADS).items():
         shares = {"busy": units.percent(float(busy) / span), "rest": units.percent(1 - float(busy) / span)}
         yield say("op_thread", thread=str(thread), span=units.text(span, "s"), **shares)
-    loading = float(host["time"][host["call"].astype(str).str.startswith("enumerate(DataLoader)")].sum())
+    ranges = host[host["kind"] == "range"]
+    loading = float(ranges["time"][ranges["call"].astype(str).str.startswith("enumerate(DataLoader)")].sum())
     if loading:
         yield say("op_loading", time=units.text(loading, "s"), share=units.percent(loading / span))
 
