@@ -186,8 +186,8 @@ class Guest:
         facts.settle(self._device)
         return {"seconds": seconds, "host": host, "sound": sound}
 
-    def note(self, method: str) -> dict[str, Any]:
-        return {"note": self._clock(method).note}
+    def waits(self, method: str) -> dict[str, Any]:
+        return {"waits": self._clock(method).waits}
 
     def batch(self, count: int, hold: float, probes: list[list[int]]) -> dict[str, Any]:
         """Calls back to back, and elements of the last output as evidence."""

@@ -21,7 +21,7 @@ from profkit.guest.tensors import exchange  # noqa: E402
 from profkit.judge import guests as judge  # noqa: E402
 from profkit.judge.remote import Remote, RemoteError  # noqa: E402
 from profkit.judge.timed import Timed  # noqa: E402
-from profkit.judge.timing import engine  # noqa: E402
+from profkit.judge.timing import claims, engine  # noqa: E402
 from profkit.judge.timing.claims import RemoteCall  # noqa: E402
 from profkit.launch.protocol import Job, Subject  # noqa: E402
 
@@ -172,9 +172,11 @@ def test_an_answer_that_nobody_waited_for_is_no_answer_to_the_next_question(line
     assert call.warm_up("wall") == 3
 
 
-def test_one_that_has_no_note_to_its_clock_is_laid_at_nobodys_door(line):
-    line.say({})
-    assert timed(line).note("wall") == ""
+@pytest.mark.parametrize(("told", "waits"), [({}, False), ({"waits": "always"}, False), ({"waits": True}, True)])
+def test_of_its_clock_a_process_says_no_more_than_whether_a_call_waits(line, told, waits):
+    line.say(told)
+    said = claims.note({"mine": timed(line)}, SimpleNamespace(method="wall", note="how", waits=False))
+    assert said == "how" + "; one call waits for the device itself, so its launch cost is inside" * waits
 
 
 def test_a_reference_that_fails_while_it_is_timed_takes_no_candidate_along(monkeypatch):

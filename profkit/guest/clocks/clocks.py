@@ -22,7 +22,7 @@ class CudaClock(Clock):
 
     A read of twice the L2 makes the call cold and leaves nothing dirty. A spin kernel holds the queue until event,
     call and event are queued. If the device reaches the first event too early, the sample is unsound and the spin
-    grows. Calls that synchronize cannot be held: after `_TRIES` misses `note` says so.
+    grows. Calls that synchronize cannot be held: after `_TRIES` misses one `waits`.
     """
 
     _TRIES = 8
@@ -75,8 +75,7 @@ class CudaClock(Clock):
         if not sound:
             self._hold[key] = min(_MAX_HOLD, self._hold.get(key, 100e-6) * 1.5)
             self._misses[key] = self._misses.get(key, 0) + 1
-            if self._misses[key] == self._TRIES:
-                self.note += "; one call waits for the device itself, so its launch cost is inside"
+            self.waits |= self._misses[key] == self._TRIES
         return start.elapsed_time(stop) * 1e-3, host, sound
 
     def state(self) -> Mapping[str, float]:

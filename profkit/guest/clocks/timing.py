@@ -57,9 +57,10 @@ class Sample:
 
 
 class Clock:
-    """Takes samples of one device. `note`: how; `l2`: state of the cache."""
+    """Takes samples of one device. `note`: how; `l2`: state of the cache; `waits`: a call's launch cost is inside."""
 
     method = note = ""
+    waits = False
     l2 = "warm"
     flush_bytes = 0
 

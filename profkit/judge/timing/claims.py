@@ -78,9 +78,10 @@ class RemoteCall:
             raise self.remote.nonsense()
         return seconds, host, bool(reply["sound"])
 
-    def note(self, method: str) -> str:
-        # All are asked at once: what has none is not laid at another's door.
-        return str(self.remote.ask("note", method=method).get("note", ""))[:300]
+    def waits(self, method: str) -> bool:
+        """Whether its clock could not hold the queue, as the process claims."""
+        # All are asked at once: what says nothing is not laid at another's door.
+        return self.remote.ask("waits", method=method).get("waits") is True
 
     def batch(self, count: int, hold: float) -> float:
         """Seconds of `count` back-to-back calls by the judge's clock; `count` may be 0.
@@ -165,10 +166,10 @@ def suspects(calls: Mapping[str, Any]) -> dict[str, RemoteCall]:
     return {name: call for name, call in calls.items() if isinstance(call, RemoteCall)}
 
 
-def notes(calls: Mapping[str, Any], clock: Clock) -> str:
-    """The clock's note; the longer one of another process where it adds to it."""
-    said = [call.note(clock.method) for call in suspects(calls).values()]
-    return next((note for note in said if len(note) > len(clock.note)), clock.note)
+def note(calls: Mapping[str, Any], clock: Clock) -> str:
+    """How the clock measures, here and in other processes."""
+    waits = clock.waits or any(call.waits(clock.method) for call in suspects(calls).values())
+    return clock.note + "; one call waits for the device itself, so its launch cost is inside" * waits
 
 
 def _same_elements(probes: Sequence[tuple[int, int, float, float]], values: Sequence[Any]) -> None:

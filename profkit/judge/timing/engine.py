@@ -122,7 +122,7 @@ class _Timed:
             call.recheck()
         self.samples = timing.drop_slow_rounds(self.result.samples, self._full)
         self.dropped = sum(not sample.kept for sample in self.samples)
-        self.notes[self.own.method] = claims.notes(self._calls, self.own)
+        self.notes[self.own.method] = claims.note(self._calls, self.own)
 
     def by_events(self, clock: CudaClock) -> None:
         """Time by event pairs and cross-check them."""
