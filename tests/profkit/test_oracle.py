@@ -143,7 +143,8 @@ def test_a_zero_by_construction_is_noise():
 def test_an_answer_that_is_near_by_its_size_spares_the_truth():
     x, y = torch.randn(128, 512), torch.randn(512, 96)
     other = Oracle(product, Precision()).case([x, y], x @ y)
-    assert other.judged((x.double() @ y.double()).float()).bits > 15
+    near = other.judged((x.double() @ y.double()).float())
+    assert (near.status, near.bits) == ("ok", None)
     assert other._thin is None, "the truth was not asked for"
     assert other.judged(rounded_to_tf32(x) @ y).precision == "tf32"
     assert other._thin is not None

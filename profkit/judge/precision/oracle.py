@@ -129,7 +129,7 @@ class Case:
         if wrong := form(_after(got), _after(self.want), any_dtype=self._oracle.any_dtype):
             return wrong
         mine = [_as_tensor(leaf) for _, leaf in tensors(_after(got))]
-        bits, exactly = math.inf, True
+        bits, exactly, measured = math.inf, True, False
         for n, ((where, want), have) in enumerate(zip(self._leaves, mine, strict=True)):
             if not isinstance(want, torch.Tensor):
                 if have != want and not (have != have and want != want):
@@ -146,7 +146,7 @@ class Case:
                 return Verdict("nan", f"{where}: {what}")
             found = math.inf
             if exact or not self._near(n, have):
-                found, what = self._measured(n, have)
+                (found, what), measured = self._measured(n, have), True
                 # On unusual inputs the reference itself may have fewer bits.
                 if found < least and (self._drawn or found < min(least, self._own(n) - _RARE)):
                     return Verdict("mismatch", f"{where}: {what}", bits=found)
@@ -154,7 +154,9 @@ class Case:
         shown: dict[str, Any] = figures(_after(got), _after(self.want)) if full else {}
         if exactly:
             return Verdict("ok", **shown)
-        return Verdict("ok", precision=known.named(bits), bits=max(-99.0, min(99.0, bits)), **shown)
+        return Verdict(
+            "ok", precision=known.named(bits), bits=max(-99.0, min(99.0, bits)) if measured else None, **shown
+        )
 
     def noise(self) -> list[str]:
         """Outputs that rounding alone moves by as much as their size."""
