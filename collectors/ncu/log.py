@@ -90,7 +90,7 @@ FAILURES = (
         "compare only runs at the same clock; each launch carries its own sm_clock",
     ),
 )
-"""Known messages: kind, level, the pattern that finds it, the fix; those to be mended first stand first."""
+"""Known messages: kind, level, the pattern that finds it behind ncu's tag, the fix; those to be mended first stand first."""
 
 _TAGGED = re.compile(r"==(ERROR|WARNING)==\s*(.*)")
 _PROFILING = re.compile(r'==PROF== Profiling "(?P<kernel>.*)" - (?P<number>\d+)')
@@ -122,10 +122,10 @@ def profiled(text: str) -> int:
 
 def _message(line: str) -> Message | None:
     tagged = _TAGGED.search(line)
-    text = tagged[2].strip() if tagged else line.strip()
+    if not tagged:
+        return None  # Programs run out of memory, fail to launch and lack permission in words like ncu's.
+    text = tagged[2].strip()
     for kind, level, pattern, fix in FAILURES:
         if match := re.search(pattern, text):
             return Message(kind, match[0].strip(), fix, level)
-    if not tagged:
-        return None
     return Message(tagged[1].lower(), text, "", tagged[1].lower())

@@ -38,6 +38,14 @@ def test_unknown_tagged_lines_are_kept_and_prof_lines_are_not():
     ]
 
 
+@pytest.mark.parametrize(
+    "line", ["Out of memory", "OutOfMemory: tried to allocate 2 GB", "Failed to allocate memory", "error: LaunchFailed"]
+)
+def test_what_the_program_says_itself_is_no_message_of_ncu(line):
+    assert diagnose(f"==PROF== Connected to process 7 (x)\n{line}\n") == []
+    assert len(diagnose(f"{line}\nloss 0.5==ERROR== {line}\n")) == 1
+
+
 CLOCKS = "==WARNING== Note: Running with unmodified GPU clocks. If not controlled otherwise, ..."
 
 
