@@ -98,7 +98,8 @@ def verify_(
     profkit verify ledger.json --with fused.diff --row gelu --seconds 'step (.*) ms' -- python train.py
 
     LEDGER is a run, a trace, or what `profkit ledger -o ledger.json` wrote. A patch is tried in a temporary copy of this
-    folder. Without --seconds the whole process is timed, start-up included. Exit code 1 where the outputs differ.
+    folder; a candidate is compared with the operation itself, called from Python as well. Without --seconds the whole
+    process is timed, start-up included. Exit code 1 where the outputs differ.
     """
     from profkit.record.verify import verify
     from profkit.report.ledger import document, predicting
