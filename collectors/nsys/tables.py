@@ -279,8 +279,6 @@ def label(kind: int, name: int, kernels: dict[int, str]) -> str:
 
 def program_of(base: sqlite3.Connection, tables: set[str]) -> str:
     """File name of the script, else of the binary, that nsys started; "" unknown."""
-    if "META_DATA_CAPTURE" not in tables:
-        return ""
-    given = dict(base.execute("SELECT name, value FROM META_DATA_CAPTURE WHERE name LIKE 'PROCESS_0:%'"))
-    words = [str(given.get(f"PROCESS_0:{name}") or "") for name in ("COMMAND", "ARGUMENT_0", "ARGUMENT_1")]
-    return basename(next((one for one in words if one.endswith(".py")), words[0]))
+    asked = "SELECT value FROM META_DATA_CAPTURE WHERE name LIKE 'PROCESS_0:COMMAND' OR name LIKE 'PROCESS_0:ARG%'"
+    words = [str(one) for (one,) in base.execute(asked)] if "META_DATA_CAPTURE" in tables else []
+    return basename(next((one for one in words if one.endswith(".py")), "".join(words[:1])))

@@ -94,9 +94,8 @@ class Compared:
 
     @property
     def caveats(self) -> list[caveats.Said]:
-        """Caveats of the comparison; of programs then those of each."""
-        told = [caveats.Said.of(one) for one in self.ladder.caveats]
-        return told if isinstance(self.ladder, Ladder) else [*told, *self.own_caveats]
+        """Caveats of the comparison, then those of each step's run."""
+        return [*map(caveats.Said.of, self.ladder.caveats), *self.own_caveats]
 
     def text(self) -> str:
         """The comparison for the terminal: tables, what moved, the convention and the caveats."""

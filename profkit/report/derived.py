@@ -58,10 +58,9 @@ def document(study: Study) -> dict[str, Any]:
         # Of the gradients its inputs are what they are by.
         of = {"by": "inputs", "times": "times", "speedups": "speedups"}
         more["passes"] = {name: {key: one[field] for key, field in of.items()} for name, one in told.items()}
-    whole, steps = study.analysis.to_dict(), study.step_times
-    whole["impls"] = [
-        one | {"step_time": steps[one["impl"]]} if one["impl"] in steps else one for one in whole["impls"]
-    ]
+    whole, steps = study.analysis.to_dict(), study.in_ranges
+    for one in whole["impls"]:
+        one |= {"step_time": steps[one["impl"]][0]} if one["impl"] in steps else {}
     return {
         **whole,
         "verdicts": [one.to_dict() for one in study.verdicts.values()],

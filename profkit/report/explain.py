@@ -36,8 +36,6 @@ _COMMAND = re.compile(r"profkit profile SAMPLE(?: --(?:ncu|deep))*( --lines)?")
 
 MINOR = 0.01
 """Share of the call below which a finding is counted, not shown; of its stalls, for a source line."""
-LOOSE = 2.0
-"""Times its share of a step as recorded from which the share of one not recorded says no more than that recording took much."""
 
 
 def document(study: Study, findings: Iterable[Finding]) -> dict[str, object]:
@@ -173,21 +171,15 @@ def gain(one: Finding) -> str:
         return say("hint" if one.severity == HINT else "not_checked")
     of = {"all": "up_to_record", "range": "up_to_passage"}.get(one.params.get("found", ""), "up_to_step")
     key = "up_to_host" if one.severity == HOST else of if "found" in one.params else "up_to"
-    longer = _whole(one) and one.ratio - one.recorded >= MINOR
-    told = {"ratio": units.percent(one.recorded if _whole(one) and not longer else one.ratio)}
-    told["recorded"] = units.percent(one.recorded)
-    if longer:
-        key += "_recorded"
-        told["most"] = say("up_to_unrecorded", **told) if one.ratio < LOOSE * one.recorded else ""
-    elif key != "up_to_host" and "found" in one.params and not _whole(one):
-        # Recording makes a step longer, and a kernel's time of it no longer.
-        key += "_recorded"
-        told |= {"recorded": told["ratio"], "most": ""}
+    # Recording makes a step longer, and a kernel's time of it no longer.
+    longer = one.ratio - one.recorded >= MINOR if _whole(one) else key == of
+    key += "_recorded" if longer else ""
+    ratio = units.percent(one.recorded if _whole(one) else one.ratio)
     # The host may be late at one place for what held it up at another: then the bound is above what stands there.
     there, most = units.text(one.likely, "s"), units.text(one.upper_bound, "s")
     more = _whole(one) and there != most and one.likely > 0
-    told["gain"] = say(key, time=say("seen", most=most, time=there) if more else most, **told)
-    return say("to_ceiling", **told) if one.moves else told["gain"]
+    said = say(key, ratio=ratio, time=say("seen", most=most, time=there) if more else most)
+    return say("to_ceiling", gain=said) if one.moves else said
 
 
 def proof(one: Proof) -> str:

@@ -303,11 +303,6 @@ class Study:
         return of_ranges(self.step)
 
     @property
-    def step_times(self) -> dict[str, float]:
-        """Range -> seconds of its kernels per step; {} where only some launches were counted."""
-        return {} if self.filtered else {name: seconds for name, (seconds, _) in self.in_ranges.items()}
-
-    @property
     def stepwise(self) -> bool:
         """Whether times of kernels and ranges are per step."""
         return len(self.step) > 0

@@ -15,16 +15,7 @@ NAMES, AMOUNTS = 3.1, 1.3
 NAME, NOTE, AMOUNT, TITLE, SUBTITLE, TEXT = 8.8, 7.8, 8.6, 12.5, 9.0, 8.5
 HATCHES = {"lower_bound": "", "work": "", "excess": "///", "kernels": "|||", "gaps": "xxx"}
 """Kinds are told apart without their colour, too."""
-IDLE = {
-    "away": "",
-    "host": "xxx",
-    "waiting": "||||",
-    "allocating": "oo",
-    "loading": "---",
-    "queued": "....",
-    "unknown": "\\\\",
-}
-"""The same of idle time by its cause."""
+IDLE = {"away": "", "host": "xx", "waiting": "||", "allocating": "oo", "loading": "--", "queued": "..", "unknown": "+"}
 LONGEST = 5.0
 """Times the shared part that a stack is drawn long."""
 
@@ -85,7 +76,7 @@ def draw_steps(scene: Steps) -> Any:
         axes = sheet.rows(NAMES, top, AMOUNTS, rows, row, longest)
         for at, one in enumerate(scene.steps):
             colour = look.kinds.get("gaps" if one.kind in IDLE else one.kind, look.text)
-            hatch = {**HATCHES, **IDLE}.get(one.kind, "")
+            hatch = (HATCHES | IDLE).get(one.kind, "")
             style = {"color": colour, "hatch": hatch, "edgecolor": look.surface, "linewidth": 0.4}
             axes.barh(at, one.end - one.start, 0.62, left=one.start, zorder=2, **style)
             if at + 1 < len(scene.steps):

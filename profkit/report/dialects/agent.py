@@ -159,15 +159,11 @@ def _subject(study: Study) -> Part | None:
 def _ranked(study: Study, subject: Part | None) -> list[Part]:
     """The subject, then the other candidates, the reference last; ranges by time."""
     if not study.manifest.impls:
-        return sorted(study.parts, key=lambda one: -max(0.0, study.step_times.get(one.name, _seconds(one))))
+        times = {one.name: study.in_ranges.get(one.name, (number(one.row or {}, "time"),))[0] for one in study.parts}
+        return sorted(study.parts, key=lambda one: -max(0.0, times[one.name]))
     return sorted(
         study.ranked, key=lambda one: (one is not subject, one.impl is not None and one.impl.role == "reference")
     )
-
-
-def _seconds(part: Part) -> float:
-    """Time of a call, or of a range's kernels in the whole record; NaN unknown."""
-    return number(part.row or {}, "time")
 
 
 def _result(study: Study, part: Part) -> dict[str, Any]:
@@ -175,8 +171,8 @@ def _result(study: Study, part: Part) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": part.name,
         "verdict": verdict.word if verdict is not None else None,
-        "time": _seconds(part),
-        **({"step_time": study.step_times[part.name]} if part.name in study.step_times else {}),
+        "time": number(row, "time"),
+        **({"step_time": study.in_ranges[part.name][0]} if part.name in study.in_ranges else {}),
         "x_lower_bound": number(row, "lower_bound_ratio"),
         "bound_by": str(row.get("bound_by", "")) or None,
     }

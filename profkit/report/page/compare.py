@@ -40,7 +40,6 @@ def page_of(done: Compared, limit: float | None = None) -> str:
         whats = {what: " → ".join(when for other, when in made if other == what) for what, _ in made}
         names = list(dict.fromkeys(one.manifest.sample.task or one.manifest.sample.id for one in done.studies))
         said, mood = done.gate(limit)
-        told = [*done.caveats, *(done.own_caveats if parts else ())]
         bare = next((one for one in done.studies if not one.manifest.impls), None)
         right = [Card(say("p_right"), say("not_checked"), method.unchecked(bare))] if bare is not None else []
         return {
@@ -55,8 +54,8 @@ def page_of(done: Compared, limit: float | None = None) -> str:
             **dict.fromkeys(("falls", "budgets", "moved", "work"), ()),
             "slices": None,
             **own,
-            "caveats": told,
-            "cards": [*right, trust_card(told), *own.get("cards", ())],
+            "caveats": done.caveats,
+            "cards": [*right, trust_card(done.caveats), *own.get("cards", ())],
             "note": say("c_note" if parts else "st_note"),
         }
 

@@ -57,21 +57,22 @@ def called(study: Study, name: str) -> str:
 
 def _ran(study: Study) -> str:
     """A program or what was exported, and its size: kernels of a step, else the longest kernel's grid."""
-    manifest, kernels = study.manifest, study.hottest
+    manifest, kernels, launches = study.manifest, study.hottest, study.launches
     files = [_ENDINGS.sub("", basename(one.origin)) for one in manifest.captures if one.origin]
-    known = study.launches.attrs.get("program", "") if study.launches is not None else ""
+    known = launches.attrs.get("program", "") if launches is not None else ""
     name = cut(shlex.join(manifest.program), 60) or known or next(iter(files), manifest.sample.id)
     if study.first_step is not None:
         one = study.first_step[1]
-        return per(study, "title", what=name, count=many(one.launches / one.parts))
-    if manifest.program or study.of_operators or tool(study) == "trtexec" or not len(kernels) or study.launches is None:
+        work = say("comma").join(_launched({"kernel": one.launches / one.parts}))
+        return per(study, "title", what=name, work=work)
+    if manifest.program or study.of_operators or tool(study) == "trtexec" or not len(kernels) or launches is None:
         return name
-    longest = str(kernels["kernel"].iloc[0])
-    own = study.launches[study.launches["kernel"] == longest]
-    sizes = {size: {str(one).replace(",", "x") for one in own[size]} for size in ("grid", "block")}
-    what = short_name(longest)
-    if all(len(one) == 1 and "" not in one for one in sizes.values()):
-        what = say("title_kernel", kernel=what, **{size: one.pop() for size, one in sizes.items()})
+    what = short_name(longest := str(kernels["kernel"].iloc[0]))
+    sizes = launches.loc[launches["kernel"] == longest, ["grid", "block"]].drop_duplicates()
+    if len(sizes) == 1 and all(sizes.iloc[0]):
+        what = say(
+            "title_kernel", kernel=what, **{key: str(one).replace(",", "x") for key, one in sizes.iloc[0].items()}
+        )
     more = kernels["kernel"].nunique() - 1
     return say("title_more", what=what, count=str(more)) if more else what
 
