@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.placement import NEAR as PLACED
 from analyzers.records import number
-from analyzers.rules.call import few_threads
+from analyzers.rules.call import ONE_THREAD, few_threads
 from analyzers.rules.rule import HOST, TIME, Finding
 from analyzers.rules.subjects import ON_A_CPU, ceiling_shares, threads_busy
 from analyzers.verdicts.verdict import PACED
 from profkit.report.explain import gain, unchecked, unexplained, worded
 from profkit.report.layout import Column, Table, column, cut
-from profkit.report.messages import bound, judged, language, named, of_roof, say, translated
+from profkit.report.messages import bound, bound_why, judged, language, named, of_roof, say, translated
 from profkit.report.names import short_name
 from profkit.report.page.data import (
     Shown,
@@ -271,7 +271,7 @@ def _time_card(row: Mapping[Any, Any]) -> Card:
 def _bound_card(row: Mapping[Any, Any], question: str) -> Card:
     """What binds it, with a bar for the share of that ceiling; none for a kernel that waits."""
     share, nearest = number(row, "roof_share"), str(row.get("roof", ""))
-    answer = bound(row) or say("p_unknown")
+    answer = bound_why(row) or say("p_unknown")
     if not math.isfinite(share):
         return Card(question, answer)
     shown = units.percent(share)
@@ -286,7 +286,7 @@ def _cpu_card(study: Study, row: Mapping[Any, Any]) -> Card:
     if not shares or max(shares.values()) >= PLACED:
         return _bound_card(row, say("p_bound"))
     threads, of = threads_busy(row), number(study.manifest.device, "threads")
-    busy = say("p_threads_busy", busy=f"{threads:.1f}", of=units.count(of)) if threads == threads else ""
+    busy = say("p_threads_busy", busy=f"{threads:.1f}", of=units.count(of)) if threads >= ONE_THREAD else ""
     told = say(
         "p_reached", shares=say("listed").join(f"{named(name)} {units.percent(v)}" for name, v in shares.items())
     )
@@ -304,7 +304,8 @@ def _trust_card(study: Study, verdict: Verdict | None = None) -> Card:
 def trust_card(matter: Sequence[caveats.Said], *, clear: bool = False, **more: int) -> Card:
     """How many caveats matter and the first of them; `more`: what else there is, by message."""
     counts = {"p_trust_more": len(matter) - 1, **more}
-    notes = [cut(matter[0].what.rstrip("."), 90)] if matter else []
+    first = sorted(matter, key=lambda one: one.code != "busy")[:1]
+    notes = [cut(one.line().rstrip("."), 110) for one in first]
     notes += [_counted(key, count) for key, count in counts.items() if count > 0]
     trust = _counted("p_trust_some", len(matter)) if matter else say("p_trust_none")
     kind = "trust" if matter and clear else "caveat trust" if matter else "good trust"

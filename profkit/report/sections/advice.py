@@ -32,7 +32,8 @@ def advice(study: Study, part: Part | None, mine: Sequence[Finding]) -> tuple[st
     told = [one for one in mine if one.severity != COLLECT]
     first = told[0] if told else None
     then = worded(first, study)[1] if first is not None else ""
-    if verdict is not None and any(one.code == "busy" for one in verdict.conditions):
+    codes = [one.code for one in study.manifest.caveats] + [one.code for one in verdict.conditions] if verdict else []
+    if "busy" in codes:
         quiet = say("p_quiet", command=again(study))
         return (say("p_then", first=quiet, then=then) if then else quiet), first
     if at_lower_bound(part) and all(one.severity != HOST for one in told):

@@ -46,7 +46,10 @@ def what(study: Study) -> str:
     sample = study.manifest.sample
     where, threads = device(study), study.manifest.device.get("threads")
     where = say("p_threads", device=where, count=str(threads)) if threads else where
-    return say("p_on", task=sample.task, device=where, sample=sample.id) if sample.task else title(study)
+    if not sample.task:
+        return title(study)
+    said = sample.id.replace("_", " ").lower() in sample.task.lower()
+    return say("title_on" if said else "p_on", what=sample.task, task=sample.task, device=where, sample=sample.id)
 
 
 def called(study: Study, name: str) -> str:
