@@ -169,4 +169,37 @@ def test_ten_thousand_launches_are_drawn_zoomed_and_named(study, tmp_path):
         assert re.search(r"In view: 8.\d+ us.* 1 kernels", tab.js(said))
         tab.key("0", 48)
         assert f"{STEPS * PER_STEP} kernels" in tab.js(said)
+        check_flame(tab)
         assert tab.problems() == []
+
+
+def check_flame(tab):
+    """Frames are as wide as the GPU time below them; what is zoomed into, searched for and told follows."""
+    until = "new Promise((done) => setTimeout(done, 400))"
+    tab.js(until)
+    frames = "[...document.querySelectorAll('#flame-graph .f')]"
+    widths = tab.js(f"Object.fromEntries({frames}.map((f) => [f.textContent, parseFloat(f.style.width)]))")
+    assert widths["train_step#"] == widths["all in view"] == 100
+    kernels = [widths[name] for name in ("step_begins", "mul_kernel", "softmax forward (ATen)")]
+    assert kernels[0] == pytest.approx(100 / PER_STEP)
+    assert sum(kernels) + widths["bf16 GEMM 256x128 (cuBLAS)"] == pytest.approx(100)
+    rows = tab.js("[...document.querySelectorAll('#flame-table tbody tr')].map((r) => r.innerText || r.textContent)")
+    assert rows[0].startswith("train_step#")
+    assert len(rows) == 4  # what is below one percent is not told
+    said = "document.getElementById('flame-said').textContent"
+    tab.js(f"{frames}.find((f) => f.textContent === 'mul_kernel').click()")
+    assert tab.js("document.activeElement.textContent + document.activeElement.style.width") == "mul_kernel100%"
+    assert re.match(r"mul_kernel: .* launches", tab.js(said))
+    tab.key("ArrowUp", 38)
+    assert tab.js("document.activeElement.textContent") == "train_step#"
+    tab.key("Escape", 27)
+    assert len(tab.js(f"{frames}.map((f) => f.textContent)")) == 6
+    search = "const s = document.querySelector('#flame-controls input'); s.value = 'GEMM'; s.dispatchEvent(new Event('input'))"
+    tab.js(f"(() => {{ {search}; }})()")
+    share = widths["bf16 GEMM 256x128 (cuBLAS)"]
+    assert float(re.search(r"makes ([\d.]+)% of", tab.js(said))[1]) == pytest.approx(share, rel=0.01)
+    # One step in view, and the graph is of that.
+    tab.js("[...document.querySelectorAll('#line-controls button')].find((b) => b.textContent === 'One step').click()")
+    tab.js(until)
+    tab.js(f"(() => {{ {search.replace('GEMM', '')}; }})()")
+    assert re.search(r"\b200 launches", tab.js(said))

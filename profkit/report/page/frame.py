@@ -15,7 +15,7 @@ from analyzers.waterfall import SLICE_KINDS
 from profkit.report.messages import LANGUAGES, catalogue, in_each, language, say
 from roofline.figure.style import THEMES
 
-SCRIPTS = ("core", "roofline", "kernels", "times", "timeline", "page")
+SCRIPTS = ("core", "roofline", "kernels", "times", "timeline", "flame", "page")
 """The parts of the script, in the order in which they stand in the page."""
 TAGS = ("en", "zh-CN")
 """Of LANGUAGES, as HTML calls them."""

@@ -35,7 +35,7 @@ function language(tag) {
   all(".told").forEach((old) => old.remove());
   all("code.copy").forEach((code) => code.nextElementSibling ? code.nextElementSibling.replaceWith(copier(code.textContent)) : code.after(" ", copier(code.textContent)));
   $("csv").replaceChildren(button(tx("csv"), csv));
-  controls(); draw(); bars(); strips(); table(); marked(); lineControls(); drawLine();
+  controls(); draw(); bars(); strips(); table(); marked(); lineControls(); flameControls(); drawLine();
 }
 for (const b of all("[data-lang]")) b.addEventListener("click", () => { language(b.dataset.lang); remember(); });
 const flat = K.length > 0 && !D.lower_bounds.length && !K.some((k) => k.flops > 0);
@@ -45,9 +45,9 @@ $("kernels").hidden = !K.length || D.whole;
 for (const a of all("nav a")) a.hidden = $(a.getAttribute("href").slice(1)).hidden;
 let seen = 0;
 new ResizeObserver(() => { const w = document.body.clientWidth; if (w !== seen) { seen = w; draw(); drawLine(); } }).observe(document.body);
-/* paper shows the facts, which the screen folds */
-const facts = document.querySelector("#facts details");
-for (const [event, open] of [["beforeprint", true], ["afterprint", false]]) window.addEventListener(event, () => { if (facts) facts.open = open; });
+/* paper shows the facts and the frames as a table, which the screen folds */
+const folded = all("#facts details, #flame details");
+for (const [event, open] of [["beforeprint", true], ["afterprint", false]]) window.addEventListener(event, () => folded.forEach((one) => { one.open = open; }));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { draw(); drawLine(); });
 /* the address holds what is picked, filtered and read in: who gets the link sees the same */
 const FIRST_LANG = ROOT.lang, named = (k) => (k.impl ? k.impl + ": " : "") + k.short;

@@ -112,6 +112,7 @@ function drawLine() {
   for (const i of new Set([picked_, under && under.gpu ? under.i : -1])) if (i >= 0) arrow(c, x, i, fg, bg);
   overview(c, w, hh, grid);
   said();
+  followed();
 }
 /* a thread's events, one in another below it: ranges framed, operators pale, calls of CUDA full, waits in the colour of idle time */
 const paint = (H, i) => { const [kind, name] = H.whats[H.what[i]]; return kind === RANGE ? "" : kind !== CALL ? "--s0" : WAITS.test(name) ? "--gaps" : LAUNCHES.test(name) ? "--accent" : "--ref"; };
@@ -255,10 +256,10 @@ function lineControls() {
   const steady = TL.steady.length ? [[tx("step"), () => lineView(...TL.steady.slice(TL.steady.length > 2 ? 1 : 0).slice(0, 2))], [tx("steady"), () => lineView(TL.steady[0], TL.steady.at(-1))]] : [];
   $("line-controls").replaceChildren(...[[tx("in"), () => lineZoom(.5)], [tx("out"), () => lineZoom(2)], ["←", () => move(-.5)], ["→", () => move(.5)], ...steady, [tx("all"), () => lineView(0, END())]].map(([t, f]) => button(t, f, t === "←" || t === "→" ? { "aria-label": t === "←" ? tx("earlier") : tx("later") } : {})));
   const sample = (background, text) => h("span", {}, h("i", { style: `background:${background}` }), text), there = new Set(H.what.map((_, i) => paint(H, i)));
-  const kinds = [["--s0", "color-mix(in srgb,var(--s0) 30%,var(--bg))", "k_op"], ["--accent", "var(--accent)", "k_launch"], ["--gaps", "var(--gaps)", "k_wait"], ["--ref", "var(--ref)", "k_call"]];
+  const kinds = [["--s0", "color-mix(in srgb,var(--s0) 30%,var(--bg))", tx("k_op")], ["--accent", "var(--accent)", tx("k_launch")], ["--gaps", "var(--gaps)", tx("k_wait")], ["--ref", "var(--ref)", tx("k_call")]];
   $("line-keys").replaceChildren(
     ...busiest.filter((name) => TL.names.includes(name)).map((name) => sample(striped(name), name)), ...(TL.at.length ? [sample("var(--ref)", tx("others"))] : []),
-    ...kinds.filter(([name]) => there.has(name)).map(([, background, word]) => sample(background, tx(word))),
+    ...kinds.filter(([name]) => there.has(name)).map(([, background, word]) => sample(background, word)),
   );
   const deep = H.rows.reduce((n, rows) => n + rows.slice(DEEP).reduce((m, row) => m + row.i.length, 0), 0);
   $("line-note").textContent = [...(H.lanes.length ? [] : [tx("nohost")]), ...(H.hidden ? [tx("hostcut", H.at.length, H.at.length + H.hidden)] : []), ...(deep ? [tx("deep", deep)] : [])].join(" ");
