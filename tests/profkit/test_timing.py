@@ -128,3 +128,5 @@ def test_what_is_far_apart_in_every_round_needs_fewer(quotient, rounds):
     found = timing.measure(calls, FakeClock(), timing.Plan(60.0, 0.0, enough=enough))
     assert found.rounds == rounds
     assert not timing.apart([], "reference", 0.2)
+    nothing = [timing.Sample(name, "wall", 0, 0, took) for name, took in (("reference", 1.0), ("mine", 0.0))]
+    assert timing.apart(nothing, "reference", 0.2)
