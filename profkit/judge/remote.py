@@ -61,7 +61,9 @@ class Remote(Implementation):
     `turns`: changes of data that go along with the next request.
     """
 
-    def __init__(self, subject: Subject, job: Job, device: torch.device, events: Events) -> None:
+    def __init__(
+        self, subject: Subject, job: Job, device: torch.device, events: Events, company: Company | None = None
+    ) -> None:
         self.subject = subject
         self.channel = Channel(job.channels[subject.name])
         self.device = device
@@ -74,7 +76,7 @@ class Remote(Implementation):
         self._files = 0
         self._called = self._posted = False
         self.turns: list[dict[str, Any]] = []
-        self.company: Company | None = None
+        self.company = company
         self.process = self._above = 0
         self.patience = 0.0
         self.forgiven = False

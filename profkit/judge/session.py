@@ -123,10 +123,8 @@ class Session(WeightChecks):
         if job.mode == "judge" and (lacks := walls.caveat()):
             self.events.send("caveat", **lacks)
         subjects = [one for one in job.subjects if one.role != "reference"] if job.mode == "judge" else []
-        self._remotes = [Remote(one, job, self.device, self.events) for one in subjects]
+        self._remotes = [Remote(one, job, self.device, self.events, self._company) for one in subjects]
         remotes = judge.loaded(self._remotes, job, self.events)
-        for remote, _ in remotes:
-            remote.company = self._company
         self._company.join()
         job.seeds = job.seeds or judge.draw(job.trials)
         seed = self.built_with = self._unlike(job.seeds[0] if job.seeds else 0)

@@ -61,28 +61,21 @@ class Company:
             facts.settle(self._device)
             self._wait_at(self._door.share)
 
-    @contextlib.contextmanager
-    def apart(self) -> Iterator[None]:
+    def apart(self) -> contextlib.AbstractContextManager[None]:
         """Give up the share inside the block, which uses the host alone."""
-        if not self._here:
-            yield
-            return
-        facts.settle(self._device)
-        self.leave()
-        try:
-            yield
-        finally:
-            self.join()
+        return self._instead(self.leave) if self._here else contextlib.nullcontext()
+
+    def alone(self) -> contextlib.AbstractContextManager[None]:
+        """Have the device alone inside the block."""
+        door = self._door
+        return contextlib.nullcontext() if door is None else self._instead(lambda: self._wait_at(door.turn))
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Have the device alone inside the block."""
-        if self._door is None:
-            yield
-            return
+    def _instead(self, act: Callable[[], None]) -> Iterator[None]:
+        """Have the device idle, then in another way than sharing it inside the block."""
         facts.settle(self._device)
         self._here = False
-        self._wait_at(self._door.turn)
+        act()
         try:
             yield
         finally:

@@ -168,8 +168,9 @@ class _Timed:
             return []
 
     def _without(self, error: Exception, what: str, fix: str) -> None:
-        """Go on without a clock that failed, with a caveat."""
-        _only_of_clocks(error)
+        """Go on without a clock that failed, with a caveat; raise again what a candidate is to blame for."""
+        if isinstance(error, RemoteError) and error.status:
+            raise error
         traceback.print_exc()
         self._events.send("caveat", what=what, how_much=str(error).partition("\n")[0], fix=fix)
 
@@ -234,12 +235,6 @@ class _Comparing:
             self.compared[name].wanted = False
             self.compared[name].recheck()
             self._spent += time.monotonic() - began
-
-
-def _only_of_clocks(error: Exception) -> None:
-    """Raise the error again unless it only says that a clock failed."""
-    if isinstance(error, RemoteError) and error.status:
-        raise error
 
 
 def _judged(
