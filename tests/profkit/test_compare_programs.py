@@ -211,6 +211,30 @@ def test_the_page_in_a_browser(opened, tmp_path):
         tab.goto(file)
         assert tab.problems() == []
         assert tab.js("[...document.querySelectorAll('nav a')].filter((a) => a.hidden).length") == 0
+        check_switching(tab)
         tab.js("document.querySelector('[data-lang=zh-CN]').click()")
         assert "加速比" in tab.js("document.querySelector('.lead').innerText")
         assert tab.problems() == []
+
+
+def check_switching(tab):
+    """A step of one run, then of the other at the same place; the flame graph keeps its scale."""
+    said = "document.getElementById('line-said').textContent"
+    shown, all_in_view = "document.getElementById('line-swap')", "document.querySelector('#flame-graph .f')"
+    until = "new Promise((done) => setTimeout(done, 400))"
+    before = tab.js(said)
+    assert re.match(r"gpt: In view: .* 304 kernels", before)
+    assert tab.js(f"{shown}.textContent") == "Shown: gpt. Switch to less (b)"
+    tab.js(until)
+    assert tab.js(f"{all_in_view}.style.width") == "100%"
+    tab.js(f"{shown}.focus()")
+    tab.key("b", 66)
+    assert tab.js("document.activeElement.id") == "line-swap"
+    tab.js(until)
+    after = tab.js(said)
+    assert after.startswith("less: " + before[5:].split(",")[0])  # as long
+    assert int(re.search(r"(\d+) kernels", after)[1]) < 304
+    assert 50 < float(tab.js(f"parseFloat({all_in_view}.style.width)")) < 100
+    assert "of gpt" in tab.js("document.getElementById('flame-said').textContent")
+    tab.js(f"{shown}.click()")
+    assert tab.js(said) == before

@@ -17,6 +17,7 @@ from profkit.report.messages import say
 from profkit.report.page.data import Kernels, Shown, data_of, falls_of, wall_of
 from profkit.report.page.frame import render
 from profkit.report.page.run import Card, next_card, trust_card
+from profkit.report.page.timeline import timeline_of
 from profkit.report.sections import answer, method
 from profkit.report.sections.tables import correctness
 from roofline import units
@@ -31,7 +32,7 @@ def page_of(done: Compared, limit: float | None = None) -> str:
         colours = places(figures.ladder_order(done.chosen, found))
         pairs = zip(done.chosen, found.rungs, strict=True)
         parts = [Shown(one.study, one.impl, rung.label, colours[rung.label]) for one, rung in pairs]
-    data = {**data_of(parts, best=found.rungs[-1].label if parts else ""), "timelines": []}
+    data = {**data_of(parts, best=found.rungs[-1].label if parts else ""), "timelines": _timelines(done)}
 
     def make() -> dict[str, Any]:
         own = _ladder(done, found, parts, data["kernels"]) if isinstance(found, Ladder) else _programs(found)
@@ -49,6 +50,7 @@ def page_of(done: Compared, limit: float | None = None) -> str:
             "gate": said,
             "gate_mood": mood,
             "stepwise": not parts,
+            "has_timeline": bool(data["timelines"]),
             "kernel_note": say("kernel_note") if parts else "",
             "version": __version__,
             **dict.fromkeys(("falls", "budgets", "moved", "work"), ()),
@@ -60,6 +62,15 @@ def page_of(done: Compared, limit: float | None = None) -> str:
         }
 
     return render("compare.html", data, make)
+
+
+def _timelines(done: Compared) -> list[dict[str, Any]]:
+    """Timelines of programs, to be switched between; of two each has half the room of one."""
+    if isinstance(done.ladder, Ladder):
+        return []
+    pairs = zip(done.studies, done.ladder.rungs, strict=True)
+    drawn = ((timeline_of(study, len(done.studies)), rung.label) for study, rung in pairs)
+    return [{**one, "label": label} for one, label in drawn if one]
 
 
 def _programs(found: Programs) -> dict[str, Any]:

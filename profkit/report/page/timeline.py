@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from profkit.study.study import Study
 
-MOST_LAUNCHES, MOST_HOST = 40_000, 20_000
+MOST_LAUNCHES, MOST_HOST = 40_000, 30_000
 """Pieces of GPU work on a page, the first ones, about 20 bytes each; events of the host, the longest ones."""
 MOST_THREADS = 6
 MOST_RANGES = 600

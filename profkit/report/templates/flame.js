@@ -1,6 +1,6 @@
 /* ---- the flame graph: the time in view by what called it: GPU time of the kernels below a frame, else a thread's own time ---- */
 const flame = $("flame-graph"), TALL = 21, KERNEL = 4;
-let roots = null, zoomed = null, sought = "", flamed = "", waiting = 0;
+let roots = null, trees = [], zoomed = null, sought = "", flamed = "", waiting = 0;
 /* numbered ranges, as of steps, are one frame where there are several */
 const alike = (text) => text.replace(/#?\d+/g, "#");
 TLS.forEach((T) => {
@@ -12,28 +12,28 @@ TLS.forEach((T) => {
 const leaf = (up, kind, name) => ({ up, kind, name, kids: new Map(), total: 0, own: 0, count: 0 });
 const kid = (at, [kind, name]) => { const k = kind + name; if (!at.kids.has(k)) at.kids.set(k, leaf(at, kind, name)); return at.kids.get(k); };
 /* frames round a launch: events of its thread, else its ranges; its operator, itself */
-function trail(i) {
-  if (TL.trails[i]) return TL.trails[i];
-  const H = TL.host, spans_ = TL.late[i] >= 0 && TL.thread[i] >= 0 ? around(TL, TL.thread[i], TL.at[i] - TL.late[i]).map((n) => H.whats[H.what[n]]).filter(([kind]) => kind !== CALL) : [];
-  const path = pathOf(i), op = TL.whats[TL.what[i]][3], ranged = spans_.some(([kind]) => kind === RANGE) || !path ? [] : path.split("/").map((name) => [RANGE, name]);
+function trail(T, i) {
+  if (T.trails[i]) return T.trails[i];
+  const H = T.host, spans_ = T.late[i] >= 0 && T.thread[i] >= 0 ? around(T, T.thread[i], T.at[i] - T.late[i]).map((n) => H.whats[H.what[n]]).filter(([kind]) => kind !== CALL) : [];
+  const path = pathOf(i, T), op = T.whats[T.what[i]][3], ranged = spans_.some(([kind]) => kind === RANGE) || !path ? [] : path.split("/").map((name) => [RANGE, name]);
   const asked = !op || spans_.some(([, name]) => name === op) ? [] : [[1, op]];
-  return (TL.trails[i] = [...[...ranged, ...spans_, ...asked].map(TL.frame), [KERNEL, TL.names[TL.kernel[i]]]]);
+  return (T.trails[i] = [...[...ranged, ...spans_, ...asked].map(T.frame), [KERNEL, T.names[T.kernel[i]]]]);
 }
-const inView = (t, d) => Math.min(span[1], t + d) - Math.max(span[0], t);
-function grown() {
-  const top = leaf(null, RANGE, ""), H = TL.host;
-  for (let i = below(TL.reach, span[0]), last = below(TL.at, span[1]); i < last; i++) {
-    const time = inView(TL.at[i], TL.length[i]);
-    if (time <= 0) continue;
+function grown(T) {
+  const top = leaf(null, RANGE, ""), H = T.host, [from, to] = preset && preset(T).length ? preset(T) : span;
+  const inside = (t, d) => Math.max(0, Math.min(to, t + d) - Math.max(from, t));
+  for (let i = below(T.reach, from), last = below(T.at, to); i < last; i++) {
+    const time = inside(T.at[i], T.length[i]);
+    if (!time) continue;
     let at = top;
-    for (const frame of [null, ...trail(i)]) { at = frame ? kid(at, frame) : at; at.total += time; at.count++; }
+    for (const frame of [null, ...trail(T, i)]) { at = frame ? kid(at, frame) : at; at.total += time; at.count++; }
     at.own += time;
   }
-  if (TL.at.length) return top;
+  if (T.at.length) return top;
   const open = [];
   H.at.forEach((t, i) => {
     while (open.length && (H.lane[open.at(-1).i] !== H.lane[i] || H.at[open.at(-1).i] + H.length[open.at(-1).i] <= t)) open.pop();
-    const time = Math.max(0, inView(t, H.length[i])), up = open.length ? open.at(-1).node : top, own = kid(up, TL.frame(H.whats[H.what[i]]));
+    const time = inside(t, H.length[i]), up = open.length ? open.at(-1).node : top, own = kid(up, T.frame(H.whats[H.what[i]]));
     open.push({ i, node: own });
     if (!time) return;
     own.total += time; own.own += time; own.count++;
@@ -45,17 +45,22 @@ const heavy = (node) => [...node.kids.values()].filter((one) => one.total > 0).s
 const lineage = (node) => node ? [...lineage(node.up), node] : [];
 const told_ = (node) => {
   const facts = [node.name || tx("flame_all"), say(node.total * SEC, "s"), pct(node.total / roots.total), say(node.own * SEC, "s"), node.count];
-  return TL.at.length ? tx("flame_gpu", ...facts) : tx("flame_cpu", ...facts);
+  const others = TLS.map((T, n) => T === TL ? "" : tx("flame_other", say(twin(trees[n], node).total * SEC, "s"), T.label));
+  return (TL.at.length ? tx("flame_gpu", ...facts) : tx("flame_cpu", ...facts)) + others.join("");
 };
+/* the frame of another run or moment at the same place, empty where there is none */
+const NONE = leaf(null, RANGE, "");
+const twin = (root, node) => lineage(node).slice(1).reduce((at, one) => at.kids.get(one.kind + one.name) || NONE, root);
 const hit = (node) => sought && node.name.toLowerCase().includes(sought.toLowerCase());
 /* what is drawn follows what the timeline shows; a zoom stays where its frames are still there */
 function drawFlame() {
   const now = [TLS.indexOf(TL), ...span, ROOT.lang, flame.clientWidth].join();
   if (now === flamed) return;
   flamed = now;
-  const path = lineage(zoomed).slice(1).map((one) => one.kind + one.name);
-  roots = grown();
-  zoomed = path.reduce((at, k) => at.kids.get(k) || at, roots);
+  trees = TLS.map(grown);
+  roots = trees[TLS.indexOf(TL)];
+  const same = zoomed ? twin(roots, zoomed) : roots;
+  zoomed = same.total ? same : roots;
   frames();
   outlined();
 }
@@ -70,8 +75,10 @@ function frames() {
     let at = x;
     for (const one of heavy(node)) { const part = w * one.total / node.total; lay(one, at, part, level + 1, caught || here); at += part; }
   };
-  above.forEach((node, level) => list.push([node, 0, 1, level]));
-  lay(zoomed, 0, 1, above.length, above.some(hit));
+  /* runs that are switched between share one scale: the longest of them fills the width */
+  const full = zoomed.total / Math.max(...trees.map((root) => twin(root, zoomed).total)) || 1;
+  above.forEach((node, level) => list.push([node, 0, full, level]));
+  lay(zoomed, 0, full, above.length, above.some(hit));
   flame.replaceChildren(...list.map(([node, x, w, level]) => {
     const f = h("div", { role: "treeitem", className: `f f${node.kind}${sought ? hit(node) ? " hit" : " dim" : ""}`, tabIndex: node === zoomed ? 0 : -1, "aria-level": String(level + 1), "aria-label": told_(node) }, node.name || tx("flame_all"));
     f.style.cssText = `left:${x * 100}%;width:${w * 100}%;top:${level * TALL}px` + (node.kind === KERNEL ? `;--f:var(${tint(node.name)})` : "");

@@ -3,7 +3,14 @@ const TLS = D.timelines, line = $("line"), SEC = 1e-8, ROW = 30, HEADROOM = 4, H
 const [RANGE, , , CALL] = [0, 1, 2, 3], WAITS = /Synchronize|StreamWait|EventQuery/, LAUNCHES = /Launch|Memcpy|Memset/;
 const below = (array, value) => { let a = 0, b = array.length; while (a < b) { const m = (a + b) >> 1; if (array[m] < value) a = m + 1; else b = m; } return a; };
 const summed = (steps) => { let t = 0; return Float64Array.from(steps, (d) => (t += d)); };
+/* a step of each run's steady state, the second where the first may be cut; runs are laid so that these begin together */
+const stepOf = (T) => T.steady.slice(T.steady.length > 2 ? 1 : 0).slice(0, 2), alignAt = Math.max(0, ...TLS.map((T) => stepOf(T)[0] || 0));
 TLS.forEach((T) => {
+  const shift = alignAt - (T.steady.length ? stepOf(T)[0] : alignAt);
+  T.end += shift;
+  T.steady = T.steady.map((t) => t + shift);
+  for (const one of T.ranges) { one[2] += shift; one[3] += shift; }
+  for (const one of [T.start, T.host.start]) if (one.length) one[0] += shift;
   T.at = summed(T.start);
   T.kernel = T.what.map((w) => T.whats[w][0]);
   /* the longest launch up to each place bounds how far back one can still be running */
@@ -28,19 +35,24 @@ function nest(T, H) {
   let y = 18;
   H.top = H.rows.map((rows) => { const top = y + HEAD; y = top + Math.min(DEEP, rows.length) * HOST + 4; return top; });
   T.ranged = y + (H.lanes.length && T.at.length ? HEAD : 0);
-  T.top = T.ranged + T.depth * 18;
-  T.low = T.top + (T.at.length ? Math.max(1, T.lanes.length) * ROW : 0);
+}
+/* what is switched between lies at one height */
+for (const T of TLS) {
+  T.ranged = Math.max(...TLS.map((one) => one.ranged));
+  T.top = T.ranged + Math.max(...TLS.map((one) => one.depth)) * 18;
+  T.low = T.top + Math.max(...TLS.map((one) => one.at.length && Math.max(1, one.lanes.length))) * ROW;
 }
 /* the events of a thread that a moment lies in, the outermost first */
 const around = (T, lane, t) => (T.host.rows[lane] || []).map((row) => { const n = below(row.at, t + .5) - 1, i = row.i[n]; return n >= 0 && T.host.at[i] + T.host.length[i] >= t ? i : -1; }).filter((i) => i >= 0);
-let TL = TLS[0], span = null, busiest = [], picked_ = -1, under = null;
+/* preset: of what is in view, the part that each run calls its own, as its one step */
+let TL = TLS[0], span = null, preset = null, busiest = [], picked_ = -1, under = null;
 {
   const sums = {};
   for (const T of TLS) T.length.forEach((t, i) => { const name = T.names[T.kernel[i]]; sums[name] = (sums[name] || 0) + t; });
   busiest = Object.keys(sums).sort((a, b) => sums[b] - sums[a]).slice(0, 7);
 }
 const rankOf = (name) => busiest.indexOf(name), tint = (name) => rankOf(name) < 0 ? "--ref" : "--s" + rankOf(name);
-/* of the same width everywhere, so that kernels are told apart without their colour */
+/* of the same width everywhere, so that kernels are told alignAt without their colour */
 const band = (name) => TL.bands[rankOf(name)] || 0;
 const stripes = (c, bg, x, high, low, w, count) => {
   if (count) { c.fillStyle = bg; c.fillRect(x, low, w, 2); }
@@ -51,17 +63,32 @@ const striped = (name) => {
   return (band(name) > 1 ? mark(2) : "") + (band(name) ? mark(7) : "") + `var(${tint(name)})`;
 };
 const css = (name) => getComputedStyle(ROOT).getPropertyValue(name).trim();
-const laneOf = (i) => TL.lane.length ? TL.lane[i] : 0, pathOf = (i) => TL.paths[TL.range.length ? TL.range[i] : 0] || "";
+const laneOf = (i) => TL.lane.length ? TL.lane[i] : 0, pathOf = (i, T = TL) => T.paths[T.range.length ? T.range[i] : 0] || "";
 const END = () => Math.max(...TLS.map((T) => T.end));
-function lineView(a, b) {
+function lineView(a, b, own = null) {
+  preset = own;
   const w = Math.min(END(), Math.max(50, b - a)), x = Math.max(0, Math.min(END() - w, a));
   span = [x, x + w];
   drawLine();
 }
+/* from the first begin to the last end of what the runs call so */
+function lineOwn(own) {
+  const ends = TLS.map(own).filter(([a]) => a !== undefined);
+  lineView(Math.min(...ends.map(([a]) => a)), Math.max(...ends.map(([, b]) => b)), own);
+}
+const steadyOf = (T) => T.steady.length ? [T.steady[0], T.steady.at(-1)] : [];
+function swap() {
+  const held = document.activeElement === $("line-swap");
+  TL = TLS[(TLS.indexOf(TL) + 1) % TLS.length];
+  under = null; picked_ = -1;
+  lineTip(null);
+  lineControls(); drawLine();
+  if (held) $("line-swap").focus();
+}
 const clipped = (c, text, x, y, w, colour) => { c.fillStyle = colour; c.save(); c.beginPath(); c.rect(x, y - 13, w - 7, 18); c.clip(); c.fillText(text, x, y); c.restore(); };
 function drawLine() {
   if (!TL || !line) return;
-  if (!span) span = [0, END()];
+  if (!span) { if (preset) lineOwn(preset); else lineView(0, END()); return; }
   const w = line.parentElement.clientWidth, hh = TL.low + 34, scale = window.devicePixelRatio || 1;
   line.width = w * scale; line.height = hh * scale; line.style.height = hh + "px";
   const c = line.getContext("2d");
@@ -195,15 +222,15 @@ function spent() {
   return { busy, overlap: sum - busy, kernels, copies, fills };
 }
 function said() {
-  const room = span[1] - span[0];
+  const room = span[1] - span[0], whose = TLS.length > 1 ? tx("colon", TL.label) : "";
   if (!TL.at.length) {
     const seen = TL.host.at.reduce((n, t, i) => n + (TL.host.whats[TL.host.what[i]][0] !== RANGE && t <= span[1] && t + TL.host.length[i] >= span[0]), 0);
-    $("line-said").textContent = tx("line_host", say(room * SEC, "s"), seen);
+    $("line-said").textContent = whose + tx("line_host", say(room * SEC, "s"), seen);
     return;
   }
   const { busy, overlap, kernels, copies, fills } = spent();
   const count = tx("kernels_n", kernels) + (copies ? tx("copies_n", copies) : "") + (fills ? tx("fills_n", fills) : "");
-  $("line-said").textContent = tx("line", say(room * SEC, "s"), pct(busy / room), pct(1 - busy / room), count) + (overlap > 1e-5 * room ? tx("beside", say(overlap * SEC, "s")) : "") + (TL.hidden ? tx("cut", TL.whole - TL.hidden, TL.whole) : "");
+  $("line-said").textContent = whose + tx("line", say(room * SEC, "s"), pct(busy / room), pct(1 - busy / room), count) + (overlap > 1e-5 * room ? tx("beside", say(overlap * SEC, "s")) : "") + (TL.hidden ? tx("cut", TL.whole - TL.hidden, TL.whole) : "");
 }
 /* what lies under the pointer: a launch, or an event of the host */
 function lineAt(e) {
@@ -253,8 +280,9 @@ function lineZoom(f, x = .5) { const w = span[1] - span[0], m = span[0] + w * x;
 function lineControls() {
   if (!TL) return;
   const move = (f) => lineView(span[0] + (span[1] - span[0]) * f, span[1] + (span[1] - span[0]) * f), H = TL.host;
-  const steady = TL.steady.length ? [[tx("step"), () => lineView(...TL.steady.slice(TL.steady.length > 2 ? 1 : 0).slice(0, 2))], [tx("steady"), () => lineView(TL.steady[0], TL.steady.at(-1))]] : [];
-  $("line-controls").replaceChildren(...[[tx("in"), () => lineZoom(.5)], [tx("out"), () => lineZoom(2)], ["←", () => move(-.5)], ["→", () => move(.5)], ...steady, [tx("all"), () => lineView(0, END())]].map(([t, f]) => button(t, f, t === "←" || t === "→" ? { "aria-label": t === "←" ? tx("earlier") : tx("later") } : {})));
+  const steady = TL.steady.length ? [[tx("step"), () => lineOwn(stepOf)], [tx("steady"), () => lineOwn(steadyOf)]] : [];
+  const other = TLS.length > 1 ? [button(tx("swap", TL.label, TLS[(TLS.indexOf(TL) + 1) % TLS.length].label), swap, { id: "line-swap" })] : [];
+  $("line-controls").replaceChildren(...other, ...[[tx("in"), () => lineZoom(.5)], [tx("out"), () => lineZoom(2)], ["←", () => move(-.5)], ["→", () => move(.5)], ...steady, [tx("all"), () => lineView(0, END())]].map(([t, f]) => button(t, f, t === "←" || t === "→" ? { "aria-label": t === "←" ? tx("earlier") : tx("later") } : {})));
   const sample = (background, text) => h("span", {}, h("i", { style: `background:${background}` }), text), there = new Set(H.what.map((_, i) => paint(H, i)));
   const kinds = [["--s0", "color-mix(in srgb,var(--s0) 30%,var(--bg))", tx("k_op")], ["--accent", "var(--accent)", tx("k_launch")], ["--gaps", "var(--gaps)", tx("k_wait")], ["--ref", "var(--ref)", tx("k_call")]];
   $("line-keys").replaceChildren(
@@ -262,10 +290,14 @@ function lineControls() {
     ...kinds.filter(([name]) => there.has(name)).map(([, background, word]) => sample(background, word)),
   );
   const deep = H.rows.reduce((n, rows) => n + rows.slice(DEEP).reduce((m, row) => m + row.i.length, 0), 0);
-  $("line-note").textContent = [...(H.lanes.length ? [] : [tx("nohost")]), ...(H.hidden ? [tx("hostcut", H.at.length, H.at.length + H.hidden)] : []), ...(deep ? [tx("deep", deep)] : [])].join(" ");
+  $("line-note").textContent = [...(other.length ? [tx("swap_help")] : []), ...(H.lanes.length ? [] : [tx("nohost")]), ...(H.hidden ? [tx("hostcut", H.at.length, H.at.length + H.hidden)] : []), ...(deep ? [tx("deep", deep)] : [])].join(" ");
 }
 if (TL) {
   let from = null;
+  if (TLS.length > 1) {
+    preset = stepOf;
+    for (const id of ["timeline", "flame"]) $(id).addEventListener("keydown", (e) => { if (e.key === "b" && e.target.tagName !== "INPUT" && !e.ctrlKey && !e.metaKey && !e.altKey) swap(); });
+  }
   const centre = (e) => { const r = line.getBoundingClientRect(), m = (e.clientX - r.left) / r.width * END(), w = span[1] - span[0]; lineView(m - w / 2, m + w / 2); };
   line.addEventListener("pointerdown", (e) => { from = { x: e.clientX, v: [...span], low: e.clientY > line.getBoundingClientRect().bottom - 28 }; line.setPointerCapture(e.pointerId); if (from.low) centre(e); });
   line.addEventListener("pointermove", (e) => {
