@@ -233,10 +233,12 @@ def _right_card(study: Study, impl: Impl | None, verdict: Verdict | None) -> Car
     if not verdict.right:
         return Card(question, say("p_right_no", kind=translated(verdict.kind)), translated(verdict.why), kind="bad")
     passed = str(sum(check.passed for check in impl.checks))
-    key = "p_right_within" if impl.exactness else "p_right_note"
-    task = str((study.manifest.probe.get("precision") or {}).get("type", ""))
-    precision = say("p_task", precision=impl.exactness, type=task) if task else impl.exactness
-    note = say(key, passed=passed, count=str(len(impl.checks)), precision=precision)
+    told, one = {"passed": passed, "count": str(len(impl.checks))}, impl.least
+    if one is not None and one.precision:
+        task = str((study.manifest.probe.get("precision") or {}).get("type", one.precision))
+        note = say("p_right_within", **told, type=one.precision, bits=f"{one.bits:.1f}", task=task)
+    else:
+        note = say("p_right_note", **told)
     limits = say("semicolon").join(map(translated, impl.fragile))
     return Card(question, say("yes"), say("p_right_fragile", note=note, what=limits) if limits else note, kind="good")
 
@@ -285,13 +287,15 @@ def _cpu_card(study: Study, row: Mapping[Any, Any]) -> Card:
     shares = ceiling_shares(row, study.roofline)
     if not shares or max(shares.values()) >= PLACED:
         return _bound_card(row, say("p_bound"))
-    threads, of = threads_busy(row), number(study.manifest.device, "threads")
-    busy = say("p_threads_busy", busy=f"{threads:.1f}", of=units.count(of)) if threads >= ONE_THREAD else ""
     told = say(
         "p_reached", shares=say("listed").join(f"{named(name)} {units.percent(v)}" for name, v in shares.items())
     )
-    few = few_threads(threads, of)
-    return Card(say("p_bound"), busy if few else say("p_bound_cpu"), told if few or not busy else f"{told}; {busy}")
+    threads, of = threads_busy(row), number(study.manifest.device, "threads")
+    if math.isnan(threads):
+        return Card(say("p_bound"), say("p_bound_cpu"), told)
+    busy = say("p_threads_busy", busy=f"{threads:.1f}", of=units.count(of))
+    why = busy if few_threads(threads, of) else say("p_waits_cpu" if threads < ONE_THREAD else "p_bound_cpu")
+    return Card(say("p_bound"), why, say("p_both", one=busy, other=told))
 
 
 def _trust_card(study: Study, verdict: Verdict | None = None) -> Card:
