@@ -34,6 +34,7 @@ from profkit.report.layout import Column, Table, column, terminal_table
 from profkit.report.messages import bound, bound_word, of_roof, say
 from profkit.report.names import short_names
 from profkit.report.sections import answer, caveats
+from profkit.report.sections.tables import spelled
 from profkit.study.study import open_study
 from roofline import units
 
@@ -86,8 +87,8 @@ class Compared:
         own, labels = [caveats.concerning(*step) for step in steps], [rung.label for rung in self.ladder.rungs]
         shared = [one for one in own[0] if all(one in mine for mine in own)]
         return shared + [
-            replace(one, what=label + say("colon") + one.what)
-            for label, mine in zip(labels, own, strict=True)
+            replace(one, what=label + say("colon") + one.what.removeprefix(impl + say("colon")))
+            for label, (_, impl), mine in zip(labels, steps, own, strict=True)
             for one in mine
             if one not in shared
         ]
@@ -213,7 +214,7 @@ def compared(named: Sequence[tuple[Study, str]]) -> Compared:
 
 def ladder_of(chosen: Sequence[Chosen]) -> Ladder:
     """The comparison of these implementations, in order."""
-    names = told_apart([one.study for one in chosen], [one.impl for one in chosen])
+    names = told_apart([one.study for one in chosen], [one.impl or one.study.manifest.sample.id for one in chosen])
     return compare([_step(one, name) for one, name in zip(chosen, names, strict=True)])
 
 
@@ -265,12 +266,13 @@ def _taken(study: Study, label: str) -> Rung:
 def ladder_table(ladder: Ladder, chosen: Sequence[Chosen], correct: Sequence[str] = ()) -> Table:
     """One row a step, one unit for the times; cells on answers and on the nearest ceilings."""
     rungs = ladder.rungs
+    same = say("c_same_file") if all(one.study.manifest.impls for one in chosen) else units.MISSING
     first, *others = [", ".join(rung.changed) for rung in rungs]
     unit, times = units.column([rung.time for rung in rungs], "s")
     return Table.of(
         [
             Column(say("implementation"), [rung.label for rung in rungs]),
-            Column(say("measure"), [first or units.MISSING, *(one or say("c_same_file") for one in others)], 5),
+            Column(say("measure"), [first or units.MISSING, *(one or same for one in others)], 5),
             Column(say("correct"), correct or [units.MISSING] * len(rungs), 5),
             Column(f"{say('time')} [{unit}]", times),
             Column(say("c_step"), [ratio_text(rung.step, rung) for rung in rungs]),
@@ -288,13 +290,12 @@ def ratio_text(value: float, one: LadderRung | Ratio) -> str:
     """ "1.35x [1.3, 1.41] faster"; a dash where nothing is compared."""
     if math.isnan(value):
         return units.MISSING
-    inside = f" {interval(one)}" if units.digits(one.low) != units.digits(one.high) else ""
-    return f"{shown(value, 'ratio')}{inside} {say(f'c_{one.verdict}')}"
+    return f"{spelled(value, one.low, one.high)} {say(f'c_{one.verdict}')}"
 
 
 def interval(one: LadderRung | Ratio) -> str:
-    """ "[1.3, 1.41]"."""
-    return f"[{units.digits(one.low)}, {units.digits(one.high)}]"
+    """ "[1.30, 1.41]"."""
+    return spelled(math.nan, one.low, one.high).partition(" ")[2]
 
 
 def moved(one: Moved) -> str:

@@ -49,7 +49,7 @@ def steps_of(study: Study) -> Steps | None:
     for one in whole.blocks:
         amount = f"{units.text(one.seconds, 's')}  {units.percent(one.share(whole.time))}"
         bars.append(Step(one.label(), one.why(), max(0.0, one.top - one.seconds), one.top, amount, one.paint))
-    where = {"sample": study.manifest.sample.id, "time": units.text(whole.time, "s"), "impl": whole.name}
+    where = {"sample": answer.ran(study), "time": units.text(whole.time, "s"), "impl": whole.name}
     subtitle = ", ".join(part for part in (study.manifest.sample.task, answer.device(study), whole.line) if part)
     return Steps(tuple(bars), say("fall_title", **where), subtitle)
 
@@ -164,9 +164,8 @@ def _lower_bounds(study: Study) -> tuple[LowerBoundPoint, ...]:
 
 def _title(studies: Sequence[Study]) -> str:
     """What was measured: the task of one sample, else the names."""
-    samples = [study.manifest.sample for study in studies]
-    names = list(dict.fromkeys(one.id for one in samples))
-    return names[0] + say("colon") + samples[0].task if len(names) == 1 and samples[0].task else ", ".join(names)
+    names, task = list(dict.fromkeys(map(answer.ran, studies))), studies[0].manifest.sample.task
+    return names[0] + say("colon") + task if len(names) == 1 and task else ", ".join(names)
 
 
 def _subtitle(studies: Sequence[Study]) -> str:

@@ -104,7 +104,12 @@ def _ladder(done: Compared, ladder: Ladder, parts: list[Shown], kernels: Kernels
 def _lead(ladder: Ladder, chosen: Sequence[Chosen]) -> str:
     first, last = ladder.rungs[0], ladder.rungs[-1]
     times = {"before": units.text(first.time, "s"), "after": units.text(last.time, "s")}
-    how = {"last": last.label, "first": first.label, "ratio": shown(last.total, "ratio")}
+    how = {
+        "last": last.label,
+        "above": ladder.rungs[-2].label,
+        "first": first.label,
+        "ratio": shown(last.total, "ratio"),
+    }
     few, many = (units.count(number(one.row, "n")) for one in (chosen[-2], chosen[-1]))
     known = {"word": say(f"c_{last.verdict or 'inconclusive'}"), "interval": compare.interval(last)}
     sure = say("c_unsure_one" if math.isnan(last.low) else "c_sure", few=few, many=many, **known)

@@ -37,8 +37,7 @@ def device(study: Study) -> str:
 
 def title(study: Study) -> str:
     """What was measured, on what."""
-    ran = study.manifest.sample.id if study.manifest.sample.path else _ran(study)
-    return say("title_on", what=ran, device=device(study))
+    return say("title_on", what=ran(study), device=device(study))
 
 
 def what(study: Study) -> str:
@@ -58,8 +57,10 @@ def called(study: Study, name: str) -> str:
     return say("p_on_cpu", name=name) if cpu and name in ("cuda", "triton") else name
 
 
-def _ran(study: Study) -> str:
-    """A program or what was exported, and its size: kernels of a step, else the longest kernel's grid."""
+def ran(study: Study) -> str:
+    """A sample; a program or what was exported with its size: kernels of a step, else the longest kernel's grid."""
+    if study.manifest.sample.path or study.manifest.impls:
+        return study.manifest.sample.id
     manifest, kernels, launches = study.manifest, study.hottest, study.launches
     files = [_ENDINGS.sub("", basename(one.origin)) for one in manifest.captures if one.origin]
     known = launches.attrs.get("program", "") if launches is not None else ""

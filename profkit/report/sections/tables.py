@@ -164,7 +164,11 @@ def speedup(row: Mapping[str, Any] | None) -> str:
     """ "1.23x [1.21, 1.25]", or a dash for the reference and the unmeasured."""
     if row is None or not math.isfinite(number(row, "speedup")) or row["verdict"] not in (*PACED, "inconclusive"):
         return units.MISSING
-    value, low, high = (float(row[name]) for name in ("speedup", "speedup_low", "speedup_high"))
+    return spelled(*(float(row[name]) for name in ("speedup", "speedup_low", "speedup_high")))
+
+
+def spelled(value: float, low: float, high: float) -> str:
+    """ "1.23x [1.21, 1.25]" in as few digits as tell the ends apart, the ratio alone where five do not."""
     for places in (3, 4, 5):
         ends = units.digits(low, places), units.digits(high, places)
         if ends[0] != ends[1]:
