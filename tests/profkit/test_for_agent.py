@@ -23,6 +23,7 @@ from profkit.report.dialects import agent
 from profkit.report.layout import cut
 from profkit.report.messages import in_each
 from profkit.report.names import short_name
+from profkit.report.page.run import next_card
 from profkit.report.sections import method
 from profkit.rundir.manifest import Impl
 
@@ -88,6 +89,8 @@ def same_first_step(study, found):
         if not first.ratio < explain.MINOR:
             assert full.split("  1. ")[1].startswith(f"{explain.gain(first)}: {first.title}\n")
             assert full.split("     next: ")[1].startswith(f"{step}\n")
+    if found["subject"] and study.best is not None:
+        assert said_in(found["next"], next_card(study, found["subject"], study.findings()).answer)
     missing = [one for one in mine if one.severity == "collect"]
     assert bool(missing) == bool(found["not_checked"])
     if missing:

@@ -41,7 +41,9 @@ def test_a_run_shows_itself(run):
 
 def test_a_run_does_what_the_verbs_do(run):
     assert "DRAM-bound" in repr(run.explain())
-    assert run.report().startswith("# ICJTRP on NVIDIA H200")
+    assert run.report().startswith(
+        "# the transpose of x[8192, 8192] in fp32, as a contiguous tensor on NVIDIA H200 (ICJTRP)"
+    )
     assert json.loads(run.report("agent"))["subject"] == "cuda"
     with pytest.raises(ProfkitError, match="no report for 'nobody'"):
         run.report("nobody")

@@ -33,7 +33,7 @@ def report(study: Study) -> str:
 
 
 def _head(study: Study) -> Iterator[str]:
-    yield f"# {answer.title(study)}"
+    yield f"# {answer.what(study)}"
     yield "\n".join(f"**{line}**  " for line in answer.first_lines(study)).rstrip()
     if missing := method.counters_note(study):
         yield f"> {missing}"
