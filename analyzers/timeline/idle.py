@@ -123,7 +123,7 @@ class _Gaps:
     def of(cls, gaps: Times, part: pd.DataFrame, calls: pd.DataFrame) -> _Gaps:
         at = np.searchsorted(part["start"].to_numpy(dtype="float64"), gaps[:, 1] - 1e-12)
         next_row: NDArray[np.int64] = part.index.to_numpy()[np.minimum(at, len(part) - 1)]
-        asked, caller = _asked(calls, part, next_row)
+        asked, caller = asked_for(calls, part, next_row)
         known = ~np.isnan(asked)
         # What the host did after it had asked is not why the GPU waited.
         before = np.column_stack((gaps[:, 0], np.clip(np.where(known, asked, gaps[:, 0]), gaps[:, 0], gaps[:, 1])))
@@ -171,7 +171,7 @@ class _Gaps:
         }
 
 
-def _asked(calls: pd.DataFrame, part: pd.DataFrame, rows: NDArray[np.int64]) -> tuple[Times, NDArray[np.int64]]:
+def asked_for(calls: pd.DataFrame, part: pd.DataFrame, rows: NDArray[np.int64]) -> tuple[Times, NDArray[np.int64]]:
     """Moment [s] each launch was asked for (NaN unknown), and the row of the call (-1).
 
     A graph's launch names one of its kernels: the others were asked for by the last graph that had begun.
@@ -221,7 +221,7 @@ def _pending(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float
 
     Copies include the time in which the host hands them over. `queued`: work was asked for and its stream was free.
     """
-    asked = pd.Series(_asked(calls, part, part.index.to_numpy())[0], index=part.index)
+    asked = pd.Series(asked_for(calls, part, part.index.to_numpy())[0], index=part.index)
     ready, ends = _ready(part, asked), part["start"] + part["time"]
     found = {"queued": length(_cut(ready, part["start"], window))}
     full = (calls["launch"] >= 0) & (calls["time"] >= _FULL)

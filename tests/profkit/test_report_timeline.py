@@ -109,6 +109,19 @@ def test_an_operator_below_the_limit_stays_where_it_launched(tmp_path):
     }
 
 
+def test_all_that_a_graph_runs_was_launched_by_its_call(tmp_path):
+    known = json.loads(trace(tmp_path / "t.json", 1, 3).read_text("utf-8"))
+    for one in known["traceEvents"]:
+        if one["cat"] == "cuda_runtime":
+            one["name"] = "cudaGraphLaunch"
+        one["args"]["correlation"] = 1  # of each kernel; a trace with one call has one of it
+    calls = [one for one in known["traceEvents"] if one["cat"] == "cuda_runtime"]
+    kept = [one for one in known["traceEvents"] if one not in calls[1:]]
+    (tmp_path / "t.json").write_text(json.dumps(known | {"traceEvents": kept}), "utf-8")
+    found = timeline_of(Study(import_files([tmp_path / "t.json"], tmp_path / "run").run))
+    assert found["late"] == [300, 1300, 2300]
+
+
 def test_a_program_on_a_cpu_has_its_operators_as_they_were_called(tmp_path):
     nested = [("aten::linear", 0.0, 40.0), ("aten::addmm", 5.0, 30.0), ("aten::relu", 60.0, 10.0)]
     events = [{"ph": "X", "cat": "cpu_op", "name": n, "pid": 1, "tid": 1, "ts": t, "dur": d} for n, t, d in nested]

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyzers.timeline.idle import asked_for
 from collectors.operations import parsed
 from profkit.report.layout import cut
 from profkit.report.names import short_names
 from profkit.report.page.data import LONGEST_NAME, named_first
+from profkit.study.files import each_device
 from roofline.figure.style import BANDS
 
 if TYPE_CHECKING:
@@ -38,12 +40,12 @@ def timeline_of(study: Study, part: int = 1) -> dict[str, Any] | None:
     row = np.flatnonzero(frame["start"].notna() & (frame["time"] > 0) & (not study.of_operators))
     whole, row = len(row), row[np.argsort(frame["start"].to_numpy()[row], kind="stable")][: MOST_LAUNCHES // part]
     known = frame.iloc[row]
-    asked, lane, lanes = _asked(host, len(frame))
+    asked, lane, lanes = _asked(study, host)
     start, length = (known[name].to_numpy() for name in ("start", "time"))
     if study.of_operators:
         begin, end = (0.0, 0.0) if host is None else (host["start"].min(), (host["start"] + host["time"]).max())
     else:
-        begin, end = np.nanmin([start[0], asked[row].min(initial=np.inf)]), (start + length).max()
+        begin, end = np.nanmin(np.append(asked[row], start[0])), (start + length).max()
     at = np.rint((start - begin) * _TICKS).astype(np.int64)
     late = np.where(np.isnan(asked[row]), -1, np.maximum(0, at - _ticks(asked[row] - begin)))
     return {
@@ -105,20 +107,22 @@ def _cut(name: str) -> str:
     return cut(name.replace("`", "'"), LONGEST_NAME)
 
 
-def _asked(host: pd.DataFrame | None, count: int) -> tuple[NDArray[np.float64], NDArray[np.int64], pd.Series[Any]]:
+def _asked(study: Study, host: pd.DataFrame | None) -> tuple[NDArray[np.float64], NDArray[np.int64], pd.Series[Any]]:
     """Moment [s] each launch was asked for (NaN: unknown), the lane of its thread (-1), and the lane of each event."""
-    moment, lane = np.full(count, np.nan), np.full(count, -1)
+    count = 0 if study.captured.timeline is None else len(study.captured.timeline)
+    moment, caller = np.full(count, np.nan), np.full(count, -1)
     if host is None or not len(host):
-        return moment, lane, pd.Series(dtype=np.int64)
-    owner = host["process"].astype(str) + " " if "process" in host else ""
-    threads = owner + host["thread"].astype(str)
-    launching = host["launch"].to_numpy() >= 0
+        return moment, caller, pd.Series(dtype=np.int64)
+    for _, part, own in each_device(study):
+        calls = host if own is None else own
+        row = part.index.to_numpy()
+        moment[row], caller[row] = asked_for(calls[calls["kind"] == "call"], part, row)
+    threads = (host["process"].astype(str) + " " if "process" in host else "") + host["thread"].astype(str)
+    launching = host["launch"] >= 0
     weight = pd.DataFrame({"thread": threads, "launching": launching, "time": host["time"]}).groupby("thread").sum()
     first = weight.sort_values(["launching", "time"], ascending=False, kind="stable").index[:MOST_THREADS]
     lanes = threads.map(pd.Series(range(len(first)), index=first)).fillna(-1).astype(np.int64)
-    calls = host["launch"].to_numpy()[launching]
-    moment[calls], lane[calls] = host["start"].to_numpy()[launching], lanes.to_numpy()[launching]
-    return moment, lane, lanes
+    return moment, lanes.reindex(caller).fillna(-1).to_numpy(dtype=np.int64), lanes
 
 
 def _host(host: pd.DataFrame | None, begin: float, end: float, lanes: pd.Series[Any], most: int) -> dict[str, Any]:
@@ -136,7 +140,11 @@ def _host(host: pd.DataFrame | None, begin: float, end: float, lanes: pd.Series[
     told = kept[~what.duplicated()]
     at = _ticks((kept["start"] - begin).to_numpy())
     return {
-        "lanes": [_thread(one, "process" in host) for lane, one in named.iterrows() if lane >= 0],
+        "lanes": [
+            _thread(one, "process" in host and host["process"].nunique() > 1)
+            for lane, one in named.iterrows()
+            if lane >= 0
+        ],
         "lane": kept["lane"].tolist(),
         "start": np.diff(at, prepend=0).tolist(),
         "length": np.maximum(1, _ticks(kept["stop"].to_numpy() - begin) - at).tolist(),
@@ -148,7 +156,9 @@ def _host(host: pd.DataFrame | None, begin: float, end: float, lanes: pd.Series[
 
 def _thread(event: pd.Series[Any], owned: bool) -> str:
     """Name of a thread; the number that nsys gives one holds those of its machine and process."""
-    return f"{event['process']}:{int(event['thread']) % (1 << 24)}" if owned else str(event["thread"])
+    thread = int(event["thread"])
+    told = str(thread % (1 << 24) if thread >> 32 > 0 else thread)
+    return f"{event['process']}:{told}" if owned else told
 
 
 def _ranges(frame: pd.DataFrame, begin: float) -> list[list[Any]]:

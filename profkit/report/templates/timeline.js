@@ -331,7 +331,7 @@ if (TL) {
     if (e.ctrlKey || e.metaKey || e.altKey) return;
     if (go) lineView(span[0] + w * go, span[1] + w * go);
     else if (next && TL.at.length) pickLaunch(picked_ < 0 ? Math.min(TL.at.length - 1, below(TL.at, span[0])) : Math.max(0, Math.min(TL.at.length - 1, picked_ + next)), true);
-    else if (e.key === "Enter" && picked_ >= 0) { const first = TL.at[picked_] - Math.max(0, TL.late[picked_]), end = TL.at[picked_] + TL.length[picked_], more = (end - first) * .1; lineView(first - more, end + more); }
+    else if (e.key === "Enter" && picked_ >= 0) { const first = TL.at[picked_] - Math.max(0, TL.late[picked_]), end = TL.at[picked_] + TL.length[picked_], more = (end - first) * .1; lineView(first - more, end + more); pickLaunch(picked_, true); }
     else if (e.key === "Escape" && picked_ >= 0) pickLaunch(-1);
     else if (e.key === "+" || e.key === "=") lineZoom(.5);
     else if (e.key === "-") lineZoom(2);
