@@ -225,7 +225,10 @@ class Timed(Task):
     def _time(
         self, candidates: list[Implementation], job: Job | None = None, plan: Plan | None = None
     ) -> list[Implementation]:
-        """Time the reference and these in interleaved rounds, after a failure the others afresh; who is left."""
+        """Time the reference and these in interleaved rounds; returns those that did not fail.
+
+        After a failure the others are timed afresh.
+        """
         current: list[Subject] = []
         sound = [self.reference, *candidates]
         switches = settings.read()

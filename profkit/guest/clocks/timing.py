@@ -57,7 +57,10 @@ class Sample:
 
 
 class Clock:
-    """Takes samples of one device. `note`: how; `l2`: state of the cache; `waits`: a call's launch cost is inside."""
+    """Takes samples of one device.
+
+    `note`: how; `l2`: state of the cache; `waits`: a call waits for the device, so its launch cost is inside.
+    """
 
     method = note = ""
     waits = False

@@ -168,7 +168,7 @@ class _Timed:
             return []
 
     def _without(self, error: Exception, what: str, fix: str) -> None:
-        """Go on without a clock that failed, with a caveat; raise again what a candidate is to blame for."""
+        """Go on without a clock that failed, with a caveat; raise a candidate's own failure."""
         if isinstance(error, RemoteError) and error.status:
             raise error
         traceback.print_exc()
