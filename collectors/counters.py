@@ -300,10 +300,20 @@ def _deep() -> Iterator[Counter]:
 
 
 def _speed_of_light() -> Iterator[Counter]:
-    parts = {"compute": "sm__throughput", "memory": "gpu__compute_memory_throughput", "dram": "gpu__dram_throughput"}
+    elapsed, active = "avg.pct_of_peak_sustained_elapsed", "avg.pct_of_peak_sustained_active"
+    parts = {
+        "compute": f"sm__throughput.{elapsed}",
+        "memory": f"gpu__compute_memory_throughput.{elapsed}",
+        "dram": f"gpu__dram_throughput.{elapsed}",
+        "l1": f"l1tex__throughput.{active}",
+        "l2": f"lts__throughput.{elapsed}",
+    }
     for name, metric in parts.items():
-        share = one(f"{metric}.avg.pct_of_peak_sustained_elapsed", 0.01)
-        yield _row("light", "mean", f"{name}_throughput", "1", f"ncu's busiest {name} part, share of peak.", share)
+        doc = f"ncu's busiest {name} part, share of peak."
+        yield _row("light", "mean", f"{name}_throughput", "1", doc, one(metric, 0.01))
+    for pipe in ("alu", "fma", "fp64", "lsu", "tensor", "xu"):
+        share = one(f"sm__inst_executed_pipe_{pipe}.{active}", 0.01)
+        yield _row("light", "mean", f"pipe_{pipe}", "1", f"Share of the {pipe} pipe's peak in active cycles.", share)
 
 
 def _table() -> dict[str, Counter]:

@@ -18,10 +18,14 @@ LONG = 10 * LAUNCH_LOWER_BOUND
 """Seconds of a kernel of which start-up and the latency of memory are a tenth at most."""
 
 
+def near(s: Subject) -> bool:
+    """Whether a ceiling is near, or a unit whose share of its peak ncu tells itself."""
+    return bool(s.nearest[1] >= NEAR or s["compute_throughput"] >= NEAR or s["memory_throughput"] >= NEAR)
+
+
 def waits(s: Subject) -> bool:
-    """Whether no ceiling is near, nor a unit whose share of its peak ncu tells itself."""
-    told = s["compute_throughput"] >= NEAR or s["memory_throughput"] >= NEAR
-    return bool(s.nearest[1] < NEAR) and not told
+    """Whether a ceiling is known and nothing is near."""
+    return bool(s.nearest[1] < NEAR) and not near(s)
 
 
 def _few(s: Subject) -> bool:

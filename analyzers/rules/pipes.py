@@ -7,6 +7,7 @@ import re
 
 from analyzers.pipes import PIPES, keeps
 from analyzers.placement import ISSUE_BOUND, NEAR, REACH
+from analyzers.rules.latency import near
 from analyzers.rules.memory import fixed_traffic
 from analyzers.rules.rule import Case, Proof, Subject, rule
 
@@ -17,6 +18,23 @@ FEW_FMA = 0.5
 IDLE_TENSOR = 0.6
 TENSOR_TWIN = {"fp64": "tensor_fp64", "fp32": "tensor_tf32", "fp16": "tensor_fp16"}
 _PRODUCT = re.compile(r"gemm|mat_?mul|matmul|conv|attention|linear|(?<![a-z])mm(?![a-z])|bmm|mma", re.IGNORECASE)
+
+_SIDES = {"memory": "Memory", "compute": "Compute (SM)"}
+_UNITS = {
+    "memory": {"L1/TEX": "l1_throughput", "L2": "l2_throughput", "DRAM": "dram_throughput"},
+    "compute": {
+        "ALU": "pipe_alu",
+        "FMA": "pipe_fma",
+        "FP64": "pipe_fp64",
+        "LSU": "pipe_lsu",
+        "XU": "pipe_xu",
+        "tensor cores": "pipe_tensor",
+        "issue slots": "issue_active",
+    },
+}
+"""Units of ncu's two sums, the busiest of which is the sum's own share."""
+_ALIKE = 0.005
+"""Difference of the two sums up to which one unit is in both: L1's way of loads and stores, which is a pipe of the SM."""
 
 _WARPGROUP = re.compile(r"wgmma|warpgroup|sm90|nvjet", re.IGNORECASE)
 """Kernels whose name says that they are on wgmma already."""
@@ -69,7 +87,7 @@ def _use_tensor(s: Subject) -> Case | None:
 def _tensor_idle(s: Subject) -> Case | None:
     pipe = main_pipe(s)
     share = s.roofs.get(pipe, math.nan) / s.time
-    if not s["tensor_share"] > 0.5 or not pipe.startswith("tensor_") or not share < IDLE_TENSOR or s.nearest[1] >= NEAR:
+    if not s["tensor_share"] > 0.5 or not pipe.startswith("tensor_") or not share < IDLE_TENSOR or near(s):
         return None
     hopper = s.text.get("cc") == "9.0" and share < 2 / 3 and not _WARPGROUP.search(s.kernel)
     params = {"pipe": pipe, "share": f"{share:.0%}"}
@@ -105,7 +123,36 @@ def _non_fma(s: Subject) -> Case | None:
 
 @rule("issue-bound", ("issue_active",))
 def _issue_bound(s: Subject) -> Case | None:
-    if not s["issue_active"] >= ISSUE_BOUND or s.nearest[1] >= NEAR:
+    if not s["issue_active"] >= ISSUE_BOUND or near(s):
         return None
     params = {"issue": f"{s['issue_active']:.0%}"}
     return Case((Proof("issue_active", s["issue_active"], ISSUE_BOUND),), s.least(), params, 0.5)
+
+
+@rule("busy-unit", ("compute_throughput",), ("memory_throughput",))
+def _busy_unit(s: Subject) -> Case | None:
+    """What binds by ncu's own shares, where no ceiling of the roofline is near."""
+    if not near(s) or s.nearest[1] >= NEAR:
+        return None
+    sums = {side: s[f"{side}_throughput"] for side in _SIDES if s.has(f"{side}_throughput")}
+    one = len(sums) == 2 and abs(sums["memory"] - sums["compute"]) <= _ALIKE
+    side = "memory" if one else max(sums, key=lambda name: sums[name])
+    units = {word: s[name] for known in _UNITS.values() for word, name in known.items() if s.has(name)}
+    close = [unit for unit in _UNITS[side] if abs(units.get(unit, math.inf) - sums[side]) <= 0.1 * sums[side]]
+    unit = min(close, key=lambda name: abs(units[name] - sums[side]), default="L1/TEX" if one else _SIDES[side])
+    if unit == _SIDES[side]:
+        # Shares of the active cycles may lie above the sum's, which is one of all.
+        unit = max((name for name in units if units[name] > sums[side]), key=lambda name: units[name], default=unit)
+    every = {**{_SIDES[name]: share for name, share in sums.items()}, **units}
+    share = units.get(unit, sums[side])
+    home = next((name for name, known in _UNITS.items() if unit in known), side)
+    # Loads and stores are counted in L1 and in the pipe that sends them.
+    same = {
+        unit,
+        *(_SIDES.values() if one else {_SIDES[home]}),
+        *({"L1/TEX", "LSU"} if unit in ("L1/TEX", "LSU") else ()),
+    }
+    others = sorted((name for name in every if name not in same and every[name] >= NEAR), key=lambda name: -every[name])
+    params = {"units": ", ".join([f"{unit} {share:.0%}", *(f"{name} {every[name]:.0%}" for name in others)])}
+    proof, likely = Proof(f"{side}_throughput", sums[side], NEAR), s.time * min(1.0, share / REACH)
+    return Case((proof,), max(s.least(), s.time * min(1.0, share)), params, share, variant=unit, likely=likely)

@@ -145,8 +145,10 @@ def _in(lang: str, texts: Mapping[str, Any]) -> Words:
     return title, then, expect
 
 
-FACTS = frozenset({"compulsory_bytes", "output", "sm_count", "work_intensity"})
-"""Needs that no counter gives: a rule that lacks them does not apply."""
+FACTS = frozenset(
+    {"compulsory_bytes", "output", "sm_count", "work_intensity", "compute_throughput", "memory_throughput"}
+)
+"""Needs that no counter gives, or ncu's own sections alone: a rule that lacks them does not apply."""
 
 RULES: dict[str, Rule] = {}
 

@@ -383,3 +383,40 @@ def test_a_kernel_computes_when_no_memory_roof_is_nearer():
     )
     assert computing_shares(kernels) == {"a": 0.5, "b": 1.0}
     assert computing_shares(kernels.drop(columns="share")) == {}
+
+
+@pytest.mark.parametrize(
+    ("values", "units"),
+    [
+        # One unit in both sums: L1's way of loads and stores.
+        ({"compute": 0.93, "memory": 0.932, "l1": 0.95, "l2": 0.1, "dram": 0.05}, "L1/TEX 95%"),
+        ({"compute": 0.93, "memory": 0.932}, "L1/TEX 93%"),
+        ({"compute": 0.4, "memory": 0.74, "l1": 0.6, "l2": 0.74, "dram": 0.3}, "L2 74%, L1/TEX 60%"),
+        ({"compute": 0.2, "memory": 0.7}, "Memory 70%"),
+        ({"compute": 0.69, "memory": 0.66, "l1": 0.82, "l2": 0.2}, "L1/TEX 82%, Compute (SM) 69%"),
+        ({"compute": 0.77, "memory": 0.2}, "Compute (SM) 77%"),
+        ({"compute": 0.77, "memory": 0.2, "alu": 0.61, "fma": 0.76}, "FMA 76%, ALU 61%"),
+        ({"compute": 0.6, "alu": 0.6}, "ALU 60%"),
+        ({"compute": 0.59, "memory": 0.59, "l1": 0.7}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_unit_that_ncu_itself_finds_busy_is_named(values, units):
+    """The unit whose share is that of ncu's sum, then what else is near its peak; nothing says that nothing is near."""
+    pipes = ("alu", "fma")
+    known = {f"pipe_{name}" if name in pipes else f"{name}_throughput": value for name, value in values.items()}
+    deep = {"issue_active": 0.75, "warp_latency": 9.0, "stall_long_scoreboard": 6.0, "blocks": 9.0, "waves": 0.3}
+    subject = Subject("cuda", "k", 1e-4, known)
+    told = [f for f in examine([subject], {"cuda": 1e-4}) if f.severity != COLLECT]
+    assert [f.params["units"] for f in told if f.rule == "busy-unit"] == ([units] if units else [])
+    for one in told:
+        assert "{" not in "".join([*one.words(), *one.words("zh")])
+        assert one.upper_bound == pytest.approx(1e-4 * (1 - float(units.split("%")[0].split()[-1]) / 100), abs=1e-6)
+    both = rules_of(replace(subject, values={**known, **deep, "sm_count": 132.0}))
+    assert not units or not {"issue-bound", "stalls", "latency", "few-blocks", "small-grid"} & set(both)
+
+
+def test_a_ceiling_that_is_near_says_more_than_ncus_sums():
+    known = {"memory_throughput": 0.9, "dram_throughput": 0.9, "dram_fraction": 0.9, "l1_throughput": 0.8}
+    subject = Subject("cuda", "k", 1e-4, known, {"dram": 0.9e-4}, {"dram": 4e12})
+    assert rules_of(subject) == ["dram-bound"]
