@@ -81,22 +81,17 @@ class Compared:
         return click.unstyle(self.text())
 
     @property
-    def own_caveats(self) -> list[caveats.Said]:
-        """Caveats of each step's run: those of all once, the others with the step's name."""
+    def caveats(self) -> list[caveats.Said]:
+        """Caveats of the comparison, then of each step's run: those of all once, the others with the step's name."""
         steps = [(one.study, one.impl) for one in self.chosen] or [(study, "") for study in self.studies]
         own, labels = [caveats.concerning(*step) for step in steps], [rung.label for rung in self.ladder.rungs]
         shared = [one for one in own[0] if all(one in mine for mine in own)]
-        return shared + [
+        return [*map(caveats.Said.of, self.ladder.caveats), *shared] + [
             replace(one, what=label + say("colon") + one.what.removeprefix(impl + say("colon")))
             for label, (_, impl), mine in zip(labels, steps, own, strict=True)
             for one in mine
             if one not in shared
         ]
-
-    @property
-    def caveats(self) -> list[caveats.Said]:
-        """Caveats of the comparison, then those of each step's run."""
-        return [*map(caveats.Said.of, self.ladder.caveats), *self.own_caveats]
 
     def text(self) -> str:
         """The comparison for the terminal: tables, what moved, the convention and the caveats."""

@@ -58,11 +58,8 @@ def document(study: Study) -> dict[str, Any]:
         # Of the gradients its inputs are what they are by.
         of = {"by": "inputs", "times": "times", "speedups": "speedups"}
         more["passes"] = {name: {key: one[field] for key, field in of.items()} for name, one in told.items()}
-    whole, steps = study.analysis.to_dict(), study.in_ranges
-    for one in whole["impls"]:
-        one |= {"step_time": steps[one["impl"]][0]} if one["impl"] in steps else {}
     return {
-        **whole,
+        **study.analysis.to_dict(),
         "verdicts": [one.to_dict() for one in study.verdicts.values()],
         "inferred": [plain(one) for one in study.inferred.values()],
         "lines": [plain(one) for one in study.lines],

@@ -1,4 +1,4 @@
-"""Page of several runs: speed-up, change of time, counters that moved, the gate."""
+"""Page of several runs: speed-up, change of time, what changed with it, the gate."""
 
 from __future__ import annotations
 
