@@ -73,25 +73,13 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Work:
-        """Work of `to_dict`; `flops` may be one number (FP32). Raises AnalyzeError naming the field."""
-        flops = data.get("flops") or {}
-        table = flops if isinstance(flops, Mapping) else {"fp32": flops}
-        return cls(
-            {str(name): _number(value, f"flops.{name}") for name, value in table.items()},
-            _number(data.get("bytes"), "bytes"),
-            str(data.get("source", "declared")),
-            _number(data.get("written"), "written"),
-            str(data.get("note", "")),
-        )
-
-
-def _number(value: Any, name: str) -> float:
-    if value is None:
-        return NAN
-    try:
-        return float(value)
-    except (TypeError, ValueError) as error:
-        raise AnalyzeError(f"work: {name} is {value!r}, not a number") from error
+        """Work of `to_dict`, with None for NaN. Raises AnalyzeError naming the field."""
+        flops = {name: NAN if value is None else value for name, value in data["flops"].items()}
+        known = {name: value for name, value in data.items() if value is not None}
+        try:
+            return msgspec.convert(known | {"flops": flops}, cls)
+        except msgspec.ValidationError as error:
+            raise AnalyzeError(f"work: {error}") from error
 
 
 @dataclass(frozen=True)

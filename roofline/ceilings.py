@@ -95,14 +95,9 @@ class Roofline(msgspec.Struct, frozen=True):
         merged = {(c.name, c.source): c for c in (*self.ceilings, *ceilings)}
         return replace(self, ceilings=tuple(merged.values()))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON: unknown fields are left out."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
-        return plain
-
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Roofline:
-        """The roofline of `to_dict`; unknown fields are ignored. Raises RooflineError."""
+        """The roofline of plain data; unknown fields are ignored. Raises RooflineError."""
         try:
             rows = [{k: v for k, v in row.items() if v is not None} for row in data["ceilings"]]
             return msgspec.convert({**data, "ceilings": rows}, cls)

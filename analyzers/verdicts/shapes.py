@@ -43,9 +43,8 @@ def shape(inputs: Sequence[str], timings: pd.DataFrame, reference: str) -> Shape
     samples = timing.check(timings)
     chosen = timing.choose(samples)
     timed = timing.spreads(chosen, samples)
-    times, hosts = (
-        {name: of(one) for name, one in timed.items()} for of in (lambda one: one.spread.median, lambda one: one.host)
-    )
+    times = {name: one.spread.median for name, one in timed.items()}
+    hosts = {name: one.host for name, one in timed.items()}
     return Shape(tuple(inputs), times, timing.speedups(chosen, reference), hosts)
 
 

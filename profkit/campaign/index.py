@@ -228,15 +228,14 @@ def read_run(folder: Path, path: str) -> tuple[str, list[tuple[Row, Facts]]]:
         manifest = read_manifest(run / "run.json")
     except ProfkitError as error:
         return str(error), []
-    damage = ""
+    damage, metrics = "", _Metrics()
     try:
         metrics = msgspec.json.decode((run / "metrics.json").read_bytes(), type=_Metrics)
-        return "", list(_rows(path, manifest, metrics))
     except FileNotFoundError:
         pass
     except (OSError, msgspec.DecodeError) as error:
         damage = f"{run / 'metrics.json'}: {error}"
-    return damage, list(_rows(path, manifest, _Metrics()))
+    return damage, list(_rows(path, manifest, metrics))
 
 
 def _rows(path: str, manifest: Manifest, metrics: _Metrics) -> Iterator[tuple[Row, Facts]]:

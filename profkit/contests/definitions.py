@@ -135,7 +135,7 @@ def _cases(
     definition: Json, workloads: Sequence[Json], root: Path, where: Path
 ) -> tuple[list[Json], Json, list[Caveat]]:
     """The workloads with inputs here, the largest first; that one as published; caveats."""
-    found, published, caveats = [], [], []
+    found, caveats = [], []
     for workload in workloads:
         _complete(workload, ("inputs",), where)
         inputs = {name: dict(source) for name, source in workload["inputs"].items()}
@@ -147,21 +147,20 @@ def _cases(
         for axis, value in _derived(definition).items():
             known = axes | {name: source["value"] for name, source in inputs.items() if source["type"] == "scalar"}
             axes[axis] = int(eval(value, {"__builtins__": {}}, known)) if isinstance(value, str) else value
-        found.append({"axes": axes, "inputs": inputs})
-        published.append({name: value for name, value in workload.items() if name in _PUBLISHED})
+        published = {name: value for name, value in workload.items() if name in _PUBLISHED}
+        found.append(({"axes": axes, "inputs": inputs}, published))
     if not found:
         said = f": {caveats[0].how_much}" if caveats else ""
         raise ProfkitError(
             f"{where}: no workload that can be drawn{said}", fix="bring the workloads of this definition"
         )
     variable = _variable(definition)
-    first = max(found, key=lambda case: size_of({k: v for k, v in case["axes"].items() if k in variable}))
+    first, timed = max(found, key=lambda one: size_of({k: v for k, v in one[0]["axes"].items() if k in variable}))
     limits = next((w["tolerance"] for w in workloads if w.get("tolerance")), None)
     if limits:
         said = ", ".join(f"{key} {value}" for key, value in limits.items())
         caveats.append(own_tolerance(said))
-    timed = next(told for case, told in zip(found, published, strict=True) if case is first)
-    return [first, *(case for case in found if case is not first)], timed, caveats
+    return [first, *(case for case, _ in found if case is not first)], timed, caveats
 
 
 def _missing(source: Json, root: Path) -> str:

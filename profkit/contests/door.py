@@ -6,18 +6,16 @@ Tasks in other formats are rewritten, and lie in the run's directory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profkit.contests.sources import Sources
+from profkit.launch.protocol import Progress
 from profkit.record.profile import Answer, profile
 from profkit.study.study import Study
 
 if TYPE_CHECKING:
     from profkit.record.request import Request
-
-Progress = Callable[[str], None]
 
 
 def measure(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from profkit.contests import door, flashinfer_bench, kernelbot, sol_execbench
 from profkit.contests.sources import Sources
 from profkit.launch.gpu import gpu_present
+from profkit.launch.protocol import Progress
 from profkit.record.profile import Answer
 from profkit.targets.sample import find_samples, is_sample
 
@@ -57,7 +58,7 @@ def read(path: Path, device: str) -> Path | Sources:
 
 
 def measure(
-    path: Path, request: Request, progress: door.Progress = lambda _: None, answer: Answer = lambda _: None
+    path: Path, request: Request, progress: Progress = lambda _: None, answer: Answer = lambda _: None
 ) -> Study:
     """Profile a sample's folder, or a task in another format. Raises ProfkitError."""
     return door.measure(read(path, request.device), request, progress, answer)

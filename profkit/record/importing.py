@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, count
@@ -24,6 +24,7 @@ from collectors.nsys.scrub import scrub as write_scrubbed
 from profkit._version import __version__
 from profkit.errors import ProfkitError
 from profkit.launch import tools
+from profkit.launch.protocol import Progress
 from profkit.record.ceilings import KINDS, device_facts
 from profkit.rundir.directory import RUNS, Run, create_run, now
 from profkit.rundir.files import sha256
@@ -82,7 +83,7 @@ def import_files(
     *,
     device: str = "",
     scrub: bool = False,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Progress = lambda _: None,
 ) -> Imported:
     """Read `files` (formats found by content, see collectors.READERS) into a new run directory.
 

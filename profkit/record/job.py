@@ -99,7 +99,7 @@ def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = Tru
         one = msgspec.convert({"about": event.impl, **event.data}, Caveat)
         if all((one.what, one.about) != (known.what, known.about) for known in manifest.caveats):
             manifest.caveats.append(one)
-    manifest.commands += commands(run, outcome, step)
+    manifest.commands += [command(run, step, *one) for one in outcome.exits]
     if verdicts:
         impls = {impl.name: impl for impl in manifest.impls if not (again and impl is reference)}
         _absorb_verdicts(outcome, impls, again=again)
@@ -153,11 +153,6 @@ def together(one: Timing, more: Timing) -> Timing:
         slower=busiest.slower,
         load=busiest.load,
     )
-
-
-def commands(run: Run, outcome: runner.Outcome, step: str) -> list[Command]:
-    """Every start of the runner, as the manifest lists it."""
-    return [command(run, step, *one) for one in outcome.exits]
 
 
 def command(run: Run, step: str, argv: Sequence[str], ended: Exit, log: Path, note: str = "") -> Command:

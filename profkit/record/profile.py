@@ -16,6 +16,7 @@ from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import cache, gpu, tools, warm
 from profkit.launch.alone import alone
 from profkit.launch.process import demand_linux
+from profkit.launch.protocol import Progress
 from profkit.record import ceilings
 from profkit.record.ceilings import cpu, device_of
 from profkit.record.job import portable
@@ -33,7 +34,6 @@ from profkit.targets.sample import Sample, resolve
 from profkit.targets.source import Source
 from profkit.targets.target import REFERENCE, Call, Part, Target
 
-Progress = Callable[[str], None]
 Answer = Callable[[Run], None]
 NO_DEVICE = "there is no CUDA device here: no NVIDIA driver answers, or CUDA_VISIBLE_DEVICES hides every GPU"
 

@@ -20,6 +20,7 @@ from profkit.errors import ProfkitError, ProgramFailedError, as_shells_do
 from profkit.launch import gpu, process, runner
 from profkit.launch.alone import named
 from profkit.launch.live import Live
+from profkit.launch.protocol import Progress
 from profkit.record.job import absorb, command, job
 from profkit.record.request import Request
 from profkit.rundir.directory import Run
@@ -83,7 +84,7 @@ class Session:
     request: Request
     run: Run
     device: str = "cuda"
-    progress: Callable[[str], None] = lambda _: None
+    progress: Progress = lambda _: None
     chosen: Sequence[Part] = ()
     recorders: Sequence[Recorder] = ()
     frames: dict[str, pd.DataFrame] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from profkit.launch import process, tools
 from profkit.launch.alone import counting
 from profkit.launch.environment import environment
 from profkit.launch.gpu import gpu_present, identity
-from profkit.launch.protocol import BARE
+from profkit.launch.protocol import BARE, Progress
 from profkit.record.tools.ncu import unavailable
 from profkit.rundir.files import temporary
 from profkit.vendor.nvidia import ncu
@@ -30,7 +30,7 @@ _MARK = "spin_kernel"
 
 
 def measure(
-    targets: Sequence[str], part: str = "", progress: Callable[[str], None] = lambda _: None, *, limit: float = LIMIT
+    targets: Sequence[str], part: str = "", progress: Progress = lambda _: None, *, limit: float = LIMIT
 ) -> dict[str, Any]:
     """Every clock of every target, as one document.
 

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -16,6 +16,7 @@ from pathlib import Path
 from analyzers.verdicts.statistics import Ratio, ratio
 from profkit.errors import ProfkitError, ProgramFailedError
 from profkit.launch.environment import environment
+from profkit.launch.protocol import Progress
 from profkit.rundir.files import temporary
 from profkit.targets.program import bootstrapped
 
@@ -59,9 +60,7 @@ _Side = tuple[Sequence[str], Path]
 """A command line and where it runs."""
 
 
-def verify(
-    argv: Sequence[str], change: Path, *, pairs: int, timed: str, same: str, progress: Callable[[str], None]
-) -> Verified:
+def verify(argv: Sequence[str], change: Path, *, pairs: int, timed: str, same: str, progress: Progress) -> Verified:
     """Run `argv` in this folder with and without a change, after one warm-up pair.
 
     change: a candidate (.py) or a patch for `git apply`, tried in a copy of the folder. timed: a pattern with a group for

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -21,9 +21,6 @@ from profkit.rundir.directory import Run
 from profkit.rundir.manifest import Capture
 from roofline.ceilings import Roofline, datasheet_ceilings, ncu_ceilings
 from roofline.device import find_spec
-
-if TYPE_CHECKING:
-    from profkit.study.study import Study
 
 _TIMES = {
     "trtexec": "import what trtexec writes with --exportProfile beside it",
@@ -128,22 +125,19 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
         caveats.append(Caveat("not in this export: time", lost, fix, "no-time"))
     merged.attrs["moved"] = moved if ranged else {}
     merged.attrs["unlisted"] = sum(frame.attrs.get("unlisted", 0.0) for _, frame in used)
-    merged.attrs["caveats"] = [*caveats, *_left_out([capture for capture, _ in used], every)]
+    rest = [one for one in every if not any(one is other for other, _ in used)]
+    how_much, fix = "the same launches may be in it", "import it alone for a report of its own"
+    merged.attrs["caveats"] = caveats + [
+        Caveat(f"not added to the kernels: {one.origin}", how_much, fix)
+        for one in rest
+        if one.origin and one.role not in ("report", "lines")
+    ]
     return merged
 
 
 def unlisted(launches: pd.DataFrame | None) -> float:
     """GPU time [s] that an export tells in a total and not by kernel."""
     return 0.0 if launches is None else float(launches.attrs.get("unlisted", 0.0))
-
-
-def _left_out(used: Sequence[Capture], every: Sequence[Capture]) -> list[Caveat]:
-    how_much, fix = "the same launches may be in it", "import it alone for a report of its own"
-    return [
-        Caveat(f"not added to the kernels: {one.origin}", how_much, fix)
-        for one in every
-        if one.origin and one.role not in ("report", "lines") and not any(one is other for other in used)
-    ]
 
 
 def read_csv(file: Path) -> pd.DataFrame | None:
@@ -187,13 +181,6 @@ def roofline_of(run: Run, launches: pd.DataFrame | None) -> Roofline:
         clock = float(launches["sm_clock"].median()) if "sm_clock" in launches else math.nan
         roof = roof.with_(ncu_ceilings(peaks, clock))
     return roof
-
-
-def each_device(study: Study) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame | None]]:
-    """(name or "", launches, host calls) of each process and device."""
-    frame = study.captured.timeline
-    if frame is not None and not study.manifest.impls and not study.of_operators:
-        yield from devices_of(frame, study.host)
 
 
 def devices_of(

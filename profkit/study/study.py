@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -42,7 +42,7 @@ from profkit.rundir.directory import Run, open_run
 from profkit.rundir.manifest import Impl, Manifest
 from profkit.study.caveats import caveats_of
 from profkit.study.declared import declared_works
-from profkit.study.files import Captured, each_device, lived, read_captures, read_csv, roofline_of, unlisted
+from profkit.study.files import Captured, devices_of, lived, read_captures, read_csv, roofline_of, unlisted
 from profkit.study.verdicts import verdicts_of
 from roofline.ceilings import Roofline
 
@@ -227,7 +227,7 @@ class Study:
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         """Implementations without the skipped ones, or the ranges; in the order of the run."""
-        rows = {str(row["impl"]): {str(k): v for k, v in row.items()} for row in self.metrics.to_dict("records")}
+        rows = self.analysis.rows
         if self.manifest.impls:
             tried = [impl for impl in self.manifest.impls if impl.status != "skipped"]
             return tuple(Part(impl.name, impl, rows.get(impl.name)) for impl in tried)
@@ -346,11 +346,16 @@ class Study:
                 found[name] = timeline(part.reset_index(drop=True))
         return found
 
+    def devices(self) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame | None]]:
+        """(name or "", launches, host calls) of each process and device of a program."""
+        frame = self.captured.timeline
+        return iter(()) if frame is None or self.manifest.impls or self.of_operators else devices_of(frame, self.host)
+
     @cached_property
     def budgets(self) -> Mapping[str, Budget]:
         """Wall time of a program by process and device; none of a sample."""
         window, found = self.manifest.window, {}
-        for key, part, calls in each_device(self):
+        for key, part, calls in self.devices():
             found[key] = budget(
                 part,
                 host=calls,
@@ -373,7 +378,7 @@ class Study:
         if not known:
             return None
         name = max(known, key=lambda one: known[one].step)
-        part = next(part for key, part, _ in each_device(self) if key == name)
+        part = next(part for key, part, _ in self.devices() if key == name)
         return name, known[name], each_step(part, known[name])
 
     @cached_property

@@ -95,12 +95,7 @@ def image(figure: Any, target: Path) -> bytes:
     if form not in metadata:
         raise RooflineError(f"{target}: cannot draw {target.suffix or 'without an extension'}", fix="use .png or .svg")
     with io.BytesIO() as stream, settings():
-        try:
-            figure.savefig(stream, format=form, metadata=metadata[form], dpi=DPI, facecolor=figure.get_facecolor())
-        except OSError as error:
-            raise RooflineError(
-                f"cannot write {target}: {error.strerror or error}", fix="is there room on that disk?"
-            ) from error
+        figure.savefig(stream, format=form, metadata=metadata[form], dpi=DPI, facecolor=figure.get_facecolor())
         return stream.getvalue()
 
 

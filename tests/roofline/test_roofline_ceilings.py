@@ -3,6 +3,7 @@
 import json
 import math
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,9 +76,9 @@ def test_attainable_is_monotone_in_intensity(peak, bandwidth, one, other):
 
 @given(rooflines)
 def test_json_and_back(roofline):
-    text = json.dumps(roofline.to_dict(), allow_nan=False)
+    text = json.dumps(msgspec.to_builtins(roofline), allow_nan=False)
     back = Roofline.from_dict(json.loads(text))
-    assert back.to_dict() == roofline.to_dict()
+    assert msgspec.to_builtins(back) == msgspec.to_builtins(roofline)
     assert [c.peak for c in back.ceilings] == [c.peak for c in roofline.ceilings]
 
 

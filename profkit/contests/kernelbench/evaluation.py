@@ -25,14 +25,13 @@ from profkit.contests.kernelbench.files import (
 from profkit.contests.sources import pair
 from profkit.errors import ProfkitError
 from profkit.launch import warm
+from profkit.launch.protocol import Progress
 from profkit.targets import backends
 from profkit.targets.sample import defined_names
 
 if TYPE_CHECKING:
     from profkit.record.request import Request
     from profkit.study.study import Study
-
-Progress = Callable[[str], None]
 
 
 Runner = Callable[["Sequence[tuple[Generated, Problem]]", "Request"], "Iterable[tuple[Generated, Study]]"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,12 +35,12 @@ from profkit.contests.kernelbench.files import (
 )
 from profkit.contests.prompt import first_code, prompt_for
 from profkit.errors import ProfkitError
+from profkit.launch.protocol import Progress
 from profkit.rundir.files import write_atomic
 
 if TYPE_CHECKING:
     from profkit.record.request import Request
 
-Progress = Callable[[str], None]
 SCHEMA = "profkit-models/1"
 EXAMPLE = """[endpoint]
 base_url = "https://api.example.com/v1"

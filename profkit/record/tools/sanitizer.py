@@ -14,7 +14,7 @@ from collectors.caveat import Caveat
 from collectors.errors import CollectError
 from profkit.errors import CannotProfileError
 from profkit.launch import runner, tools
-from profkit.record.job import commands, job
+from profkit.record.job import command, job
 from profkit.record.session import Session
 from profkit.rundir.files import temporary
 from profkit.rundir.manifest import Impl, Sanitized
@@ -81,7 +81,7 @@ def _start(session: Session, impl: Impl, tool: str) -> tuple[Path, runner.Outcom
             prefix=sanitizer.prefix(name, tool, log),
             env=sanitizer.environment(Path(place)),
         )
-    session.run.manifest.commands += commands(session.run, outcome, "sanitize")
+    session.run.manifest.commands += [command(session.run, "sanitize", *one) for one in outcome.exits]
     return log, outcome
 
 

@@ -13,7 +13,6 @@ from collectors.operations import parsed
 from profkit.report.layout import cut
 from profkit.report.names import short_names
 from profkit.report.page.data import LONGEST_NAME, named_first
-from profkit.study.files import each_device
 from roofline.figure.style import BANDS
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ def _asked(study: Study, host: pd.DataFrame | None) -> tuple[NDArray[np.float64]
     moment, caller = np.full(count, np.nan), np.full(count, -1)
     if host is None or not len(host):
         return moment, caller, pd.Series(dtype=np.int64)
-    for _, part, own in each_device(study):
+    for _, part, own in study.devices():
         calls = host if own is None else own
         row = part.index.to_numpy()
         moment[row], caller[row] = asked_for(calls[calls["kind"] == "call"], part, row)
