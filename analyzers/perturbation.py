@@ -1,10 +1,10 @@
 """What binds a call, inferred from its times under other conditions; without counters.
 
-Two kinds of evidence. How near the call comes to a ceiling by the work of its task. And what it does not mind: with half of
-the SMs taken, what waits for DRAM, for a launch or for a few blocks takes about as long, what computes twice as long;
-with half of every SM taken, what needs many warps to hide latency slows down; from a warm L2, what waits for DRAM is
-faster where the data fits. Evidence that is not there, or that contradicts, makes the answer less sure or "unknown",
-never a guess.
+One kind of evidence is how near the call comes to a ceiling by the work of its task. The other is what slows it down:
+    half of the SMs taken        twice as long: it computes; as long: it waits for DRAM, a launch or a few blocks
+    half of every SM taken       longer: it needs its warps to hide latency
+    a warm L2                    shorter: it waits for DRAM, and its data fits
+Missing or contradicting evidence makes the answer less sure, or "unknown".
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def _host(file: Path) -> pd.DataFrame:
 
 
 def _table(file: Path) -> pd.DataFrame:
-    """A table with its texts as texts."""
+    """Read a table; texts that look like numbers stay texts."""
     types: Any = {name: str for name in {*TRACE, *ACTIVITY, *HOST} if name not in _NUMBERS}
     return pd.read_csv(file, dtype=types, keep_default_na=False)
 

@@ -81,6 +81,7 @@ def _without(text: str, brackets: str) -> str:
 
 
 _LAMBDA = re.compile(r"\[?\{?lambda\(((?:[^()]|\([^()]*\))*)\) ?(?:\(instance |#)(\d+)[)}]\]?")
+_VALUES = {"false": "0", "true": "1"}
 _NO_NAME = re.compile(r"\(anonymous namespace\)|<unnamed>|\{anonymous\}")
 
 
@@ -113,14 +114,10 @@ def one_spelling(kernel: str) -> str:
     lambda by its arguments and number, a number without its type. Without template arguments those of the call stay.
     """
     text = _LAMBDA.sub(lambda found: f"^{found[1].replace(', ', '^')}^{found[2]}", _NO_NAME.sub("", kernel))
-    text = re.sub(r"\b(?:const|void(?= [\w:^(])|false|true)\b", _word, text)
+    text = re.sub(r"\b(?:const|void(?= [\w:^(])|false|true)\b", lambda one: _VALUES.get(one[0], ""), text)
     text = re.sub(r"\b(\d+)[uUlL]+\b", r"\1", re.sub(r"\w*::", "", text))
     call = text[text.rindex("(") :] if "<" not in text and text.endswith(")") else ""
     return re.sub(r"\s", "", _without(text, "()") + call)
-
-
-def _word(found: re.Match[str]) -> str:
-    return {"false": "0", "true": "1"}.get(found[0], "")
 
 
 def is_authored(kernel: str, names: Iterable[str]) -> bool:

@@ -64,8 +64,8 @@ class Budget:
     `edges` [s on the frame's clock]: begin of each step and end of the last; () where nothing repeats.
     `spent`: work by range and name.
 
-    `engaged`: seconds by part that the host, or work that others wait for, spent at its cause, the GPU idle or not: the
-    most a step can gain; {} without the host's calls. For `waiting`: the host `blocked`, plus the idle time it left.
+    `engaged`: seconds by part that its cause took, whether or not the GPU was idle: the most a step can gain; {} without
+    the host's calls. For `waiting`: the host `blocked`, plus the idle time it left.
     `stream`: seconds of the busiest stream; `without`: the same once a slice's work is gone.
     """
 
@@ -203,8 +203,8 @@ def budget(
 ) -> Budget:
     """The budget of one process and device. frame: its launches with start and time [s].
 
-    host: what the host did (collectors.kineto.host_frame). after: steps to pass over; at_most: then so many; within:
-    from the first to the last launch of ranges of this name, or all where it is not in the paths, in so many `passages`.
+    host: what the host did (collectors.kineto.host_frame). after: steps to skip; at_most: steps to take then. within: take
+    the launches from the first to the last range of this name, as so many `passages`; all launches where none has it.
     """
     # Of a million launches every column that is not asked for is ten megabytes, several times over.
     asked = [name for name in ("range", "kernel", "kind", "start", "time", "bytes", "stream") if name in frame]

@@ -18,7 +18,7 @@ from analyzers.timeline.intervals import Times, length, union
 
 NAN = float("nan")
 LIKE = 0.1
-"""Relative difference of the recorded call's span from the median of the timed ones up to which it stands for them; convention."""
+"""Largest relative difference between the recorded call and the timed median for which it stands for them; convention."""
 MOST = 0.5
 """Share of the time from which one thing is called what binds: more than all others together."""
 SHOWN = 0.01

@@ -270,7 +270,10 @@ class _Rows:
         self, launches: pd.DataFrame | None, reference: str
     ) -> tuple[list[dict[str, Any]], pd.DataFrame, list[Caveat]]:
         """Rows of all implementations without speed-ups, the kernels, and the caveats about them."""
-        parts = [self._part(name) for name in self._names(reference)]
+        names = [*self.times.timed, *map(str, self.counts.impls["impl"])]
+        # The reference first, then as timed, then as launched.
+        first = [reference] if reference and reference in names else []
+        parts = [self._part(name) for name in dict.fromkeys([*first, *names])]
         self._bind(parts, reference)
         kernels = self._in_calls(launches, {one.row["impl"]: one.row["kernel_time"] for one in parts})
         shares = splits(kernels, {one.row["impl"]: (one.row["time"], one.row["kernel_time"]) for one in parts})
@@ -279,11 +282,6 @@ class _Rows:
             row = {**one.row, **under}
             rows.append({**row, **held(row, *shares.get(row["impl"], ({}, ""))), **lower_bound_row(one)})
         return rows, kernels, [caveat for one in parts for caveat in one.caveats]
-
-    def _names(self, reference: str) -> list[str]:
-        """The reference first, then as timed, then as launched."""
-        names = [*self.times.timed, *(str(name) for name in self.counts.impls["impl"])]
-        return list(dict.fromkeys(([reference] if reference and reference in names else []) + names))
 
     def _part(self, name: str) -> Part:
         timed, counted = self.times.timed.get(name), self.counts.by_name.get(name, (None, None))

@@ -132,7 +132,7 @@ WITHDRAWN = "lower-bound-withdrawn"
 
 
 def lower_bound_row(one: Part) -> dict[str, Any]:
-    """Columns of a lower bound, none without one; a time below it is a caveat."""
+    """Columns of a lower bound, {} without one; a time below it adds a caveat."""
     if one.least is None or one.task is None:
         return {}
     time, moved = one.row["time"], one.hardware.bytes if one.hardware is not None else NAN

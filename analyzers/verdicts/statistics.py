@@ -49,7 +49,7 @@ _CHUNK = 4_000_000
 _ENOUGH = 1000
 """Resamples for a variance; the edges of an interval take more."""
 _TWO = 3.5
-"""Times what the rounds of two processes that agree explain: with any difference of processes 95 % of the intervals hold then."""
+"""Factor on the half-width of two processes that agree: 95 % of the intervals then hold, whatever processes differ by."""
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ def spreads(chosen: pd.DataFrame, every: pd.DataFrame | None = None, spread: flo
 
 
 def _submitting(every: pd.DataFrame) -> dict[str, float]:
-    """Host seconds per call, clocked with the queue held; at most the time from idle to idle."""
+    """Host seconds to submit a call, timed while the GPU's queue is held; at most the time from idle to idle."""
     kept = every[every["kept"]]
     found = {}
     for impl, rows in kept.groupby("impl"):
@@ -199,7 +199,7 @@ def speedups(chosen: pd.DataFrame, reference: str, spread: float = 0.0) -> dict[
 
 
 ANOTHER = 1.1
-"""Times by which two clocks differ where both are named."""
+"""Ratio of two clocks from which both are named."""
 
 SURE = 1.1
 """Speed-up from which one clock stands against another whose interval includes 1: event pairs fluctuate 10 to 30 us."""
@@ -213,8 +213,8 @@ def two_clocks(
 ) -> dict[str, str]:
     """Speed-ups by both device clocks where they contradict: "cupti 1.04x, event 1.02x".
 
-    Event pairs contradict with an interval on the other side of 1, or, of less than SURE, with one that includes 1 round a
-    median nearer to 1; with MIN_ROUNDS rounds in the same state of the cache, and where another method decides.
+    Event pairs contradict where their interval lies on the other side of 1. A claim below SURE they also contradict where
+    their interval includes 1 and their median is nearer to 1. They need MIN_ROUNDS rounds in the same state of the cache.
     """
     method, l2 = (str(chosen[name].iloc[0]) if len(chosen) else "" for name in ("method", "l2"))
     claimed = {name: r for name, r in ratios.items() if r.verdict in ("faster", "slower")}
@@ -268,7 +268,14 @@ def caveats(timed: Mapping[str, Timed], ratios: Mapping[str, Ratio], reference: 
         found.append(Caveat(warm, "", "time with a cold L2"))
     found += [caveat for t in timed.values() for caveat in _of_samples(t)]
     found.append(_clocks(timed, reference))
-    found += [_excessive(name, r) for name, r in ratios.items()]
+    fix = "check that it computes everything, on this stream, every time"
+    found += [
+        Caveat(
+            f"{name}: a speed-up above {_EXCESSIVE:.3g}x is rare for the same work", f"{r.value:.3g} x", fix, EXCESSIVE
+        )
+        for name, r in ratios.items()
+        if r.value > _EXCESSIVE
+    ]
     found.append(_winner(timed, ratios))
     return [caveat for caveat in found if caveat is not None]
 
@@ -296,12 +303,6 @@ def _clocks(timed: Mapping[str, Timed], reference: str) -> Caveat | None:
     listed = ", ".join(f"{name} {clock / 1e6:.0f} MHz" for name, clock in {reference: base, **other}.items())
     fix = "the speed-up includes the clock: lock it to compare the code alone"
     return Caveat("the SM clock differs between implementations", listed, fix)
-
-
-def _excessive(name: str, r: Ratio) -> Caveat | None:
-    what = f"{name}: a speed-up above {_EXCESSIVE:.3g}x is rare for the same work"
-    fix = "check that it computes everything, on this stream, every time"
-    return Caveat(what, f"{r.value:.3g} x", fix, EXCESSIVE) if r.value > _EXCESSIVE else None
 
 
 def explained(caveat: Caveat, rows: Mapping[str, Mapping[str, Any]], reference: str, roofline: Roofline) -> Caveat:

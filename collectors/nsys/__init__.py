@@ -83,7 +83,7 @@ def _complaints(export: Export) -> list[Caveat]:
 
 
 def _added_up(path: Path, frame: pd.DataFrame) -> list[Caveat]:
-    """Caveats of shares that do not add up; raises CollectError for a summary of launches."""
+    """Caveats where shares do not add up to 1; raises CollectError where launches are missing."""
     if "share" not in frame or frame["share"].isna().any():
         return []
     # nsys 2021 cuts to whole percents, others round to tenths.

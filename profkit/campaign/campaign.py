@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from profkit.campaign.engine import Dask, Local, follow, pool
 from profkit.campaign.ledger import Ledger
@@ -19,61 +19,46 @@ from profkit.record.request import Request
 from profkit.rundir import harmless
 
 
-@dataclass(frozen=True)
-class Campaign:
-    """Items to measure; the same `name` and request are the same campaign.
+def run(
+    name: str, items: Sequence[WorkItem], request: Request, say: Callable[[str], None], jobs: int = 0, dask: str = ""
+) -> Generator[tuple[WorkItem, Answer], None, None]:
+    """Measure items: each as it is done, with its run or error; those of an earlier start first.
 
-    `name`: the command for people. `jobs`: parallel builds, 0: automatic. `dask`: address of a scheduler, "" for this
-    machine.
+    name: the command for people; the same name and request are the same campaign. jobs: parallel builds, 0: automatic.
+    dask: address of a scheduler, "" for this machine. Raises CannotProfileError when the device asked for is not here;
+    ProfkitError when the campaign runs already, and when it cannot go on: what is done stays, and the same command goes on.
     """
+    device = request.device if dask else expected_device(request)
+    key = hashlib.sha256(encoded((name, os.getcwd(), request))).hexdigest()[:16]
+    ledger = Ledger(request.runs, key, name, len(items))
+    gpus = len(gpu.visible()) if device == "cuda" and not dask else 0
+    log = ledger.folder / "workers.log"
+    with Dask(dask, device) if dask else Local(places(device), pool(jobs, gpus), log) as engine, ledger:
+        there = ledger.delivered(items)
+        for item in items:
+            if item.key in there:
+                yield item, Answer(str(there[item.key]))
+        todo = [item for item in items if item.key not in there]
+        count = Count(len(items), len(todo))
+        ledger.note(count.done, 0)
+        say(count.head())
+        wanted = replace(request, runs=request.runs.resolve())
 
-    name: str
-    items: Sequence[WorkItem]
-    request: Request
-    jobs: int = 0
-    dask: str = ""
+        def task(what: str, item: WorkItem) -> Task:
+            return Task(what, item, wanted, str(ledger.work(item).resolve()), ledger.state.id)
 
-    def run(self, say: Callable[[str], None]) -> Generator[tuple[WorkItem, Answer], None, None]:
-        """Each item as it is done, with its run or error; those of an earlier start first.
-
-        Raises CannotProfileError when the device asked for is not here; ProfkitError when the campaign runs already,
-        and when it cannot go on: what is done stays, and the same command goes on.
-        """
-        device = self.request.device if self.dask else expected_device(self.request)
-        key = hashlib.sha256(encoded((self.name, os.getcwd(), self.request))).hexdigest()[:16]
-        ledger = Ledger(self.request.runs, key, self.name, len(self.items))
-        with self._engine(ledger, device) as engine, ledger:
-            there = ledger.delivered(self.items)
-            for item in self.items:
-                if item.key in there:
-                    yield item, Answer(str(there[item.key]))
-            todo = [item for item in self.items if item.key not in there]
-            count = Count(len(self.items), len(todo))
-            ledger.note(count.done, 0)
-            say(count.head())
-            wanted = replace(self.request, runs=self.request.runs.resolve())
-
-            def task(what: str, item: WorkItem) -> Task:
-                return Task(what, item, wanted, str(ledger.work(item).resolve()), ledger.state.id)
-
-            with closing(follow(engine, todo, task)) as ended:
-                for item, answer in ended:
-                    count.hear(answer)
-                    if answer.full:
-                        raise ProfkitError(
-                            f"{answer.error}; {count.done} of {count.total} are done and stay",
-                            fix="free some disk space; the same command then goes on where it stopped",
-                        )
-                    ledger.note(count.done, count.failed)
-                    say(count.line(item, answer))
-                    yield item, answer
-            ledger.remove()
-
-    def _engine(self, ledger: Ledger, device: str) -> Local | Dask:
-        if self.dask:
-            return Dask(self.dask, device)
-        gpus = len(gpu.visible()) if device == "cuda" else 0
-        return Local(places(device), pool(self.jobs, gpus), ledger.folder / "workers.log")
+        with closing(follow(engine, todo, task)) as ended:
+            for item, answer in ended:
+                count.hear(answer)
+                if answer.full:
+                    raise ProfkitError(
+                        f"{answer.error}; {count.done} of {count.total} are done and stay",
+                        fix="free some disk space; the same command then goes on where it stopped",
+                    )
+                ledger.note(count.done, count.failed)
+                say(count.line(item, answer))
+                yield item, answer
+        ledger.remove()
 
 
 _FEWEST, _MOST = 3, 12

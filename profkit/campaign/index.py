@@ -84,7 +84,7 @@ class _Metrics(msgspec.Struct):
 
 
 _VERSION = f"1 {Row.__struct_fields__}"
-"""Its number rises when the same files give other values."""
+"""Raise its number when the same files are to give other values."""
 
 SORTS: dict[str, Callable[[Row], Any]] = {
     "created": lambda row: 0,
@@ -228,14 +228,15 @@ def read_run(folder: Path, path: str) -> tuple[str, list[tuple[Row, Facts]]]:
         manifest = read_manifest(run / "run.json")
     except ProfkitError as error:
         return str(error), []
-    damage, metrics = "", _Metrics()
+    damage = ""
     try:
         metrics = msgspec.json.decode((run / "metrics.json").read_bytes(), type=_Metrics)
+        return "", list(_rows(path, manifest, metrics))
     except FileNotFoundError:
         pass
     except (OSError, msgspec.DecodeError) as error:
         damage = f"{run / 'metrics.json'}: {error}"
-    return damage, list(_rows(path, manifest, metrics))
+    return damage, list(_rows(path, manifest, _Metrics()))
 
 
 def _rows(path: str, manifest: Manifest, metrics: _Metrics) -> Iterator[tuple[Row, Facts]]:

@@ -294,7 +294,7 @@ campaign = shared(
 
 @dataclass(frozen=True)
 class Runners:
-    """Where a campaign runs: see profkit.campaign.campaign.Campaign. `quiet`: nothing is shown."""
+    """Where a campaign runs: see profkit.campaign.campaign.run. `quiet`: nothing is shown."""
 
     jobs: int
     dask: str
@@ -310,11 +310,10 @@ class Runners:
         return cls(jobs or 0, dask or "", quiet)
 
     def run(self, name: str, items: Sequence[WorkItem], request: Request) -> Iterator[tuple[WorkItem, Answer]]:
-        """Each item with what came of it, as it is done; see Campaign."""
-        from profkit.campaign.campaign import Campaign  # pandas
+        """Each item with what came of it, as it is done; see profkit.campaign.campaign.run."""
+        from profkit.campaign.campaign import run  # pandas
 
-        campaign = Campaign(name, items, request, self.jobs, self.dask)
-        with progress(self.quiet) as now, closing(campaign.run(now.line)) as done:
+        with progress(self.quiet) as now, closing(run(name, items, request, now.line, self.jobs, self.dask)) as done:
             for item, one in done:
                 with now.aside():
                     yield item, one

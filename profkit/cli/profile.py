@@ -39,7 +39,7 @@ OPTIONS = (
 )
 WATCHED = ("only", "device", "trials", "trust", "allow", "mode", "budget", "processes", "timeout", "runs")
 _TICK = 0.1
-"""Seconds between two looks at the files; they are measured when they stay as they are for one of them."""
+"""Seconds between two looks at the files; measuring begins once they stay the same for one."""
 _PASSED_OVER = ("__pycache__", "node_modules")
 Files = Mapping[Path, tuple[int, int]]
 

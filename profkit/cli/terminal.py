@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 LONG = 1.0
-"""Seconds from which on a step that is over stays on the terminal, with its time."""
+"""Seconds from which a finished step stays on the terminal, with its time."""
 _BAR = 12
 _OF = re.compile(r"\[(\d+)/(\d+)\] ")
 

@@ -68,7 +68,7 @@ class _Found:
         return tuple(filter(None, distinct(self.frame[column]))) if self.frame is not None else ()
 
     def told(self, attribute: str) -> Any:
-        """What the reader says of the whole, () where it does not."""
+        """An attribute that the reader gave the whole frame, () without."""
         return self.frame.attrs.get(attribute, ()) if self.frame is not None else ()
 
     @cached_property

@@ -92,7 +92,7 @@ def limits(factor: float, slower: float = 1.0) -> dict[str, float]:
 def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = True, again: bool = False) -> None:
     """Put a runner's results into the manifest, those of implementations only with `verdicts`.
 
-    again: of a further process, where what is wrong is wrong, and nothing else is new.
+    again: results of a further process, of which only times and failures are new.
     """
     manifest, reference = run.manifest, run.manifest.reference
     for event in outcome.of("caveat"):

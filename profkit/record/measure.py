@@ -39,7 +39,7 @@ _TRUSTED = Caveat(
     "trusted",
 )
 PATIENCE = 3.0
-"""Times the budget that the first process may take, builds apart, if others are to follow that nobody asked for; all together
+"""Most times the budget, without builds, that the first process may take before others are added by default; all together
 may take twice as much.
 """
 SPREAD = {"cuda": 0.04, "cpu": 0.1}
@@ -48,7 +48,7 @@ goes into the interval. Of ten candidates of CUDA-L1, each timed in three proces
 the others were faster or slower by more than that.
 """
 TARGET = 0.01
-"""Relative half-width of the medians to which they time where one may be enough, unless another was asked for."""
+"""Default relative half-width of the medians at which a first process stops, where one may be enough."""
 
 
 class Measure:
@@ -85,7 +85,9 @@ class Measure:
                 slow = "the machine is busy" if busy else f"checking and timing took {took:.0f} s in it"
                 why = "they decided the verdict" if known else "no more were asked for" if many == 1 else slow
                 how = f"{why}; the interval allows for {spread:.0%} between processes"
-                run.manifest.caveats.append(_one_process(how, max(many, LEAST)))
+                what = "the times come from one process of each implementation"
+                fix = f"--processes {max(many, LEAST)} takes the time"
+                run.manifest.caveats.append(Caveat(what, how, fix, "one-process"))
             else:
                 _again(session, many, first.target, sparing=sparing)
                 session.answer(run)
@@ -149,11 +151,6 @@ def _first_answer(session: Session, stem: str, spread: float, events: Sequence[E
     absorb(known, runner.Outcome([*events]), stem)
     known.manifest.timing.spread = spread
     session.answer(known)
-
-
-def _one_process(how_much: str, many: int) -> Caveat:
-    what = "the times come from one process of each implementation"
-    return Caveat(what, how_much, f"--processes {many} takes the time", "one-process")
 
 
 def _took(outcome: runner.Outcome) -> float:

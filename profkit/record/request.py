@@ -11,9 +11,9 @@ from profkit.rundir.directory import RUNS
 from profkit.rundir.manifest import Window
 
 MOST = {"cpu": 5, "cuda": 3}
-"""Processes of every implementation that are timed unless it is said how many: on a GPU each pays for a context."""
+"""Timed processes of every implementation by default; on a GPU each costs a context."""
 LEAST = 3
-"""Fewer processes than these say next to nothing of the next one."""
+"""Fewest processes whose spread says something about the next one."""
 WHOLE, LEAST_WHOLE = 12.0, 60.0
 """Times the budget, and at least these seconds, that checks and timing may take before the rest is left out."""
 NARROW = ("tf32", "fp16", "bf16", "fp8", "fp6", "fp4")

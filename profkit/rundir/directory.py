@@ -41,7 +41,7 @@ class Run:
 
     @property
     def captures(self) -> list[Capture]:
-        """Files of launches; a sample's own ones where they are there."""
+        """Files of launches: those listed, before them a sample's own where they exist."""
         listed = list(self.manifest.captures)
         known = {(one.file, one.role) for one in listed}
         counted = self.manifest.counters.state == "collected"

@@ -17,7 +17,7 @@ _UNSEEN = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u206
 _IN_LINES = re.compile(f"[{_UNSEEN}]")
 _IN_LINE = re.compile(f"[{_UNSEEN}\t\n]")
 _ON_SCREEN = re.compile(f"(\x1b\\[(?:[0134]|2[2-4]|[349][0-79])m)|[{_UNSEEN}]")
-"""What a terminal is told by click.style, and what is nobody's to tell it."""
+"""Escape sequences of click.style, which stay, and control characters, which are escaped."""
 _COMMAND = re.compile(r"(?m)^[^\S\n]*:(?=:\s*[A-Za-z])|#(?=#\w*\[)")
 """What a CI system that reads the log obeys: a line that begins with ::error::, and ##[error], ##vso[...], ##teamcity[...] in it."""
 _LINES = frozenset({"tail"})
@@ -73,7 +73,7 @@ def _code(found: re.Match[str]) -> str:
 
 
 def struct(found: T) -> T:
-    """A msgspec struct with every text in it harmless; itself where nothing was to be done."""
+    """A msgspec struct with every text in it escaped; the same object where nothing changed."""
     import msgspec  # start-up does without it
 
     plain = msgspec.to_builtins(found)

@@ -267,7 +267,7 @@ class Study:
     def hottest(self) -> pd.DataFrame:
         """One row a kernel: of each implementation, or over all ranges, the longest first.
 
-        `share` is of its whole; with a step's figures where they are known, of the program where only some were counted.
+        `share`: of its implementation; of a step where one is known; of the program where only some launches were counted.
         """
         every = self.analysis.hottest
         if self.manifest.impls:

@@ -27,8 +27,7 @@ _SLICE = 4e-3
 def verdicts_of(study: Study, analysis: Analysis) -> dict[str, Verdict]:
     """Candidate -> verdict by the analysis of its run."""
     manifest = study.manifest
-    # A lower bound that the reference itself goes below is none, nor is one under ceilings measured beside other work: nobody is
-    # held against it.
+    # Nobody is called impossible by a bound that the reference itself beats, or by ceilings measured beside other work.
     busy = manifest.device.get("kind") == "cpu" and any(d.code == "busy" and not d.about for d in manifest.caveats)
     floored = not busy and all(caveat.code != WITHDRAWN for caveat in analysis.caveats)
     found = {one.name: _evidence(study, one, analysis.rows, floored) for one in manifest.candidates}

@@ -72,7 +72,7 @@ def _texts(sheet: Sheet, scene: Scene, point: Point, name: str, middle: float, w
 
 
 def numbered(scene: Scene, tags: Sequence[Tag]) -> Block:
-    """Number, dot, name, share of the time, achieved, percent of the ceiling."""
+    """Table of numbered points: dot, name, share of the time, achieved, percent of the ceiling."""
     return Block(HEAD + ROW * len(tags) + 0.12, lambda sheet, top: _draw_numbered(sheet, scene, tags, top))
 
 

@@ -21,7 +21,7 @@ NUMBER = 8.2
 CROWD = 60
 LOWER_BOUND_AREA = 58.0
 LOWER_BOUND = "D"
-"""Hollow as the ring round a point above its ceiling is, and of another shape."""
+"""Hollow like the ring round a point above its ceiling, but another shape."""
 RING = 3.0
 """How far [pt] the warning ring stands off its marker."""
 DEAR = 125.0

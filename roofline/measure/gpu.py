@@ -84,17 +84,15 @@ def launcher(torch: Any, module: Module, out: Any) -> Launch:
     def launch(name: str, blocks: int, threads: int, *arguments: Any) -> Callable[[], None]:
         def run() -> None:
             # Of the tensors, not of their addresses: they live as long as the run does.
-            values = [_value(a) for a in (out, *arguments)]
+            values = [
+                ctypes.c_int(one) if isinstance(one, int) else ctypes.c_void_p(one.data_ptr())
+                for one in (out, *arguments)
+            ]
             module.launch(name, blocks, threads, torch.cuda.current_stream().cuda_stream, *values)
 
         return run
 
     return launch
-
-
-def _value(argument: Any) -> Any:
-    """A kernel argument as ctypes: a tensor's address, or an int."""
-    return ctypes.c_int(argument) if isinstance(argument, int) else ctypes.c_void_p(argument.data_ptr())
 
 
 def _kernels(torch: Any, device: Device) -> Iterator[Probe]:

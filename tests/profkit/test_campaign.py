@@ -24,7 +24,8 @@ from click.testing import CliRunner
 from test_process import alive
 
 from profkit.campaign import engine, stages
-from profkit.campaign.campaign import Campaign, Count, duration, places
+from profkit.campaign.campaign import Count, duration, places
+from profkit.campaign.campaign import run as run_campaign
 from profkit.campaign.engine import Local, WorkerDiedError, follow
 from profkit.campaign.ledger import Ledger, unfinished
 from profkit.campaign.stages import Answer, Task, WorkItem, deliver, of_folder, of_pair, perform
@@ -466,12 +467,12 @@ def test_a_full_disk_ends_the_campaign_and_the_same_command_goes_on(place, fake)
     full = Answer("", "cannot write x: No space left on device", ROOM, 2, True)
     fake.deeds = {"measure b": [full]}
     items = [item("a"), item("b"), item("c")]
-    campaign = Campaign("profkit profile S1", items, Request(device="cpu", runs=place / "runs"), 1)
+    asked = "profkit profile S1", items, Request(device="cpu", runs=place / "runs"), lambda _: None, 1
     with pytest.raises(ProfkitError, match="are done and stay") as raised:
-        list(campaign.run(lambda _: None))
+        list(run_campaign(*asked))
     assert "same command" in raised.value.fix
     assert [one.command for one in unfinished(place / "runs")] == ["profkit profile S1"]
-    assert len(list(campaign.run(lambda _: None))) == 3
+    assert len(list(run_campaign(*asked))) == 3
     assert unfinished(place / "runs") == []
 
 
@@ -613,9 +614,9 @@ def test_a_cluster_that_loses_a_worker_and_then_its_scheduler(place):
 def test_without_a_scheduler_it_is_said(place, monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr("profkit.campaign.engine._PATIENCE", "1s")
-    campaign = Campaign("profkit profile s", [item("a")], Request(device="cpu", runs=place), dask="tcp://127.0.0.1:9")
+    asked = Request(device="cpu", runs=place)
     with pytest.raises(ProfkitError, match="no Dask scheduler answers") as raised:
-        list(campaign.run(lambda _: None))
+        list(run_campaign("profkit profile s", [item("a")], asked, lambda _: None, dask="tcp://127.0.0.1:9"))
     assert raised.value.exit_code == 3
     assert list(unfinished(place)) == []  # Nothing of it was begun.
 

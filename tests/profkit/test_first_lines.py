@@ -125,7 +125,7 @@ def test_copies_alone_are_no_program_without_kernels(tmp_path):
     file.write_text(f"{header}\n100.0,5000,2,2500.0,2500.0,2000,3000,0,[CUDA memcpy Host-to-Device]\n")
     study = Study(import_files([file], tmp_path / "run").run)
     assert answer.first_lines(study) == ["no kernels in these exports: 2 memcpy, 5.00 us"]
-    assert method.kernel_times_line(study).startswith("times: Nsight Systems'")
+    assert method.kernel_times_line(study).startswith("times: by Nsight Systems")
     assert "roofline.png" not in markdown.report(study)
 
 

@@ -34,7 +34,7 @@ BASE = ("time", "dram_bytes", "flop_fp32", "sm_clock")
 PAGE_LIMIT = 300.0
 """Seconds after which exporting a report counts as hung."""
 SLOWER = 4.0
-"""What replaying a call for every pass makes of the limits."""
+"""Factor on the time limits: ncu replays every call once a pass."""
 _A_LAUNCH = 0.35
 """Seconds to count a launch by the default set: 0.2 to 0.4 on an H100 with ncu 2025.3.1, eight passes."""
 _REFUSALS = ("permission", "busy", "sandbox", "stub", "mig", "injection", "lock")

@@ -37,7 +37,7 @@ EACH = 3
 ROOM = 4
 """Launches a hot kernel may cost; where `EACH` of all cost more, fewer of each are taken."""
 _FAR = 200
-"""Launches of a shape among which is chosen: the program can end when the last of the chosen is counted."""
+"""First launches of a shape to choose from: the program ends once the last chosen one is counted."""
 
 
 def _keep(session: Session, capture: Capture, ended: Ended, fix: str) -> None:
