@@ -58,11 +58,13 @@ def read(path: str | os.PathLike[str], **facts: str) -> pd.DataFrame:
             said.append(Caveat(ONE_PROCESS, "", "install Nsight Systems for a whole picture"))
         columns: dict[str, Any] = {name: rows[name] for name in wanted if name in rows}
         frame = build({**columns, **facts}, tool="cupti", caveats=said)
+        if (host := host_file(file)).exists():
+            asked = _table(host)
+            if missing := [name for name in HOST if name not in asked]:
+                raise ValueError(f"{host.name}: no column {', '.join(missing)}")
+            set_host(frame, asked)
     except (CollectError, ValueError, KeyError, OSError) as error:
         raise CollectError(f"{file}: {error}", fix="the file is damaged: measure again, or remove it") from error
-    host = host_file(file)
-    if host.exists():
-        set_host(frame, _host(host))
     return frame
 
 
@@ -79,17 +81,6 @@ def rank_files(path: Path) -> list[Path]:
 def host_file(path: Path) -> Path:
     """Where the host's calls lie beside a program's table."""
     return path.with_suffix(".host.csv")
-
-
-def _host(file: Path) -> pd.DataFrame:
-    fix = "the file is damaged: record the program again"
-    try:
-        found = _table(file)
-    except (ValueError, OSError) as error:
-        raise CollectError(f"{file}: {error}", fix=fix) from error
-    if missing := [name for name in HOST if name not in found]:
-        raise CollectError(f"{file}: no column {', '.join(missing)}", fix=fix)
-    return found
 
 
 def _table(file: Path) -> pd.DataFrame:

@@ -21,14 +21,13 @@ from collectors.errors import NoLaunchesError
 from collectors.frame import distinct
 from collectors.nsys import RECORDINGS
 from collectors.nsys.scrub import scrub as write_scrubbed
-from profkit._version import __version__
 from profkit.errors import ProfkitError
 from profkit.launch import tools
 from profkit.launch.protocol import Progress
 from profkit.record.ceilings import KINDS, device_facts
 from profkit.rundir.directory import RUNS, Run, create_run, now
 from profkit.rundir.files import sha256
-from profkit.rundir.manifest import Capture, Command, Counters, FileRef, Manifest, SampleInfo
+from profkit.rundir.manifest import Capture, Command, Counters, FileRef, SampleInfo
 from profkit.vendor.nvidia.nsys import export, failure
 from roofline.device import find_spec
 
@@ -99,7 +98,7 @@ def import_files(
 
 
 def _imported(
-    files: Sequence[Path], place: Path, target: Path | None, device: str, scrub: bool, progress: Callable[[str], None]
+    files: Sequence[Path], place: Path, target: Path | None, device: str, scrub: bool, progress: Progress
 ) -> Imported:
     """See import_files; place: a folder for the exports of recordings."""
     found: list[_Found] = []
@@ -145,7 +144,7 @@ def _imported(
     return Imported(run, failures, frames)
 
 
-def _exported(file: Path, place: Path, progress: Callable[[str], None]) -> Path:
+def _exported(file: Path, place: Path, progress: Progress) -> Path:
     """The sqlite export of a recording of nsys, where nsys is here; any other file itself."""
     nsys = tools.find(tools.NSYS) if file.suffix.lower() in RECORDINGS and file.is_file() else None
     if nsys is None:
@@ -201,16 +200,7 @@ def _same_device(found: Sequence[_Found], device: str) -> None:
 def _made(target: Path | None, name: str) -> Run:
     """A new run directory: the target, or one below profkit-runs called by `name`."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", target.name if target is not None else name)
-    sample = SampleInfo(id=name or "import", path="", kind="import")
-    if target is None:
-        run = create_run(sample, RUNS)
-    else:
-        run = Run(target, Manifest(sample=sample, created=now(), profkit=__version__))
-        try:
-            run.logs.mkdir(parents=True)
-        except OSError as error:
-            what = f"cannot make {target}: {error.strerror}"
-            raise ProfkitError(what, fix="choose a writable place with room") from error
+    run = create_run(SampleInfo(id=name or "import", path="", kind="import"), RUNS, target)
     (run.path / FOLDER).mkdir()
     return run
 

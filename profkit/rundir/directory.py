@@ -79,20 +79,21 @@ def places(folder: Path, stamp: str = "") -> Iterator[Path]:
     yield from (folder / f"{stamp}-{number}" for number in range(2, 1000))
 
 
-def create_run(sample: SampleInfo, root: str | os.PathLike[str]) -> Run:
-    """Create a run directory under `root`/<sample id>; runs of one second get two."""
-    for path in places(Path(root) / sample.id):
+def create_run(sample: SampleInfo, root: str | os.PathLike[str], target: Path | None = None) -> Run:
+    """Create a run directory: `target`, else one under `root`/<sample id>; runs of one second get two."""
+    for path in places(Path(root) / sample.id) if target is None else [target]:
         try:
-            path.mkdir(parents=True)
+            path.mkdir(parents=True, exist_ok=target is not None)
             (path / "logs").mkdir()
         except FileExistsError:
             continue
         except OSError as error:
             raise ProfkitError(
                 f"cannot make the run directory {path}: {error.strerror}",
-                fix="choose a writable place with room: --runs DIR",
+                fix=f"choose a writable place with room: {'--runs DIR' if target is None else '-o RUN'}",
             ) from error
-        sweep(path.parent.glob("*/*-*"))
+        if target is None:
+            sweep(path.parent.glob("*/*-*"))
         run = Run(path, Manifest(sample=sample, created=now(), profkit=__version__, owner=owner()))
         run.save()
         return run
