@@ -87,14 +87,13 @@ class LowerBound:
     """The least time [s] for a work, and what sets it (a ceiling's name, or "unknown").
 
     `flop_time`: of the arithmetic alone, NaN unknown. `hard`: no measurement may be shorter: the highest ceiling of any
-    source, and no byte that may stay in L2. `unknown`: ceilings that were needed and are not known.
+    source, and no byte that may stay in L2.
     """
 
     time: float = NAN
     bound_by: str = "unknown"
     flop_time: float = NAN
     hard: float = NAN
-    unknown: tuple[str, ...] = ()
 
     def forbids(self, time: float) -> bool:
         """Whether a measured time [s] is impossible."""
@@ -112,11 +111,9 @@ def lower_bound_time(work: Work, roofline: Roofline, *, l2_bytes: float = NAN, l
     byte_time = _quotient(work.bytes, roofline.peak("dram"))
     sides = {**_combined(times), "dram": byte_time, "launch": roofline.peak("launch")}
     known = {name: value for name, value in sides.items() if not math.isnan(value)}
-    unknown = tuple(name for name, value in {**times, "dram": byte_time}.items() if math.isnan(value))
     best = max(known, key=lambda name: known[name], default="unknown")
     flop_time = max((v for n, v in known.items() if n not in ("dram", "launch")), default=NAN if work.flops else 0.0)
-    hard = _hard_time(work, roofline, l2_bytes, l2)
-    return LowerBound(known.get(best, NAN), best, flop_time, hard, unknown)
+    return LowerBound(known.get(best, NAN), best, flop_time, _hard_time(work, roofline, l2_bytes, l2))
 
 
 def pipe_times(flops: Mapping[str, float], peak: Callable[[str], float]) -> dict[str, float]:
@@ -222,15 +219,11 @@ def disagreements(
 
 def _difference(unit: str, expected: Work, other: Work, a: float, b: float) -> Caveat | None:
     ratio = f"{b / a:.3f} x" if a > 0 else "no ratio"
+    one, two = (amount(value, "B" if unit == "bytes" else unit) for value in (a, b))
     what = f"{expected.source} and {other.source} {unit} disagree: {_reason(unit, other.source, b > a)}"
-    much = f"{expected.source} {_amount(a, unit)}, {other.source} {_amount(b, unit)} ({ratio})"
+    much = f"{expected.source} {one}, {other.source} {two} ({ratio})"
     fix = "compare with the algorithm by hand; correct get_work() if the declaration is wrong"
     return Caveat(what, much, fix, "work-differs") if abs(b - a) > AGREE * max(a, b) else None
-
-
-def _amount(value: float, unit: str) -> str:
-    """ "537 MB", "24 B", "1.37 TFLOP"."""
-    return amount(value, "B" if unit == "bytes" else unit)
 
 
 def _reason(unit: str, source: str, more: bool) -> str:

@@ -7,6 +7,7 @@ operations, two a multiply-add. Peaks are per second, at the clock of the run.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,36 +21,21 @@ Column: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Term:
-    """weight * the product of `metrics`."""
-
-    weight: float
-    metrics: tuple[str, ...]
-
-    def value(self, columns: Mapping[str, Any]) -> Any:
-        """The term from metric columns (arrays of one length); NaN wherever a factor is."""
-        result: Any = self.weight
-        for metric in self.metrics:
-            result = result * columns[metric]
-        return result
-
-
-@dataclass(frozen=True)
 class Recipe:
-    """A sum of terms that is right on some chips.
+    """A sum of terms, each a weight times the product of metrics, that is right on some chips.
 
     chips: compute capabilities, "8.0-8.9 12.0", open range "9.0-", "" = every chip. ask: whether a recording asks for
     these metrics; the others only serve other people's files.
     """
 
-    terms: tuple[Term, ...]
+    terms: tuple[tuple[float, tuple[str, ...]], ...]
     chips: str = ""
     ask: bool = True
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
         """The tool's metrics this recipe needs, in order, each once."""
-        names = [name for term in self.terms for name in term.metrics]
+        names = [name for _, metrics in self.terms for name in metrics]
         return tuple(dict.fromkeys(names))
 
     def covers(self, cc: str) -> bool:
@@ -58,22 +44,22 @@ class Recipe:
 
     def value(self, columns: Mapping[str, Any]) -> Any:
         """The sum; NaN wherever a metric is NaN. Every metric must be in `columns`."""
-        return sum((term.value(columns) for term in self.terms[1:]), self.terms[0].value(columns))
+        return sum(math.prod((columns[name] for name in metrics), start=weight) for weight, metrics in self.terms)
 
 
 def one(metric: str, weight: float = 1.0, *, chips: str = "", ask: bool = True) -> Recipe:
     """weight * metric."""
-    return Recipe((Term(weight, (metric,)),), chips, ask)
+    return Recipe(((weight, (metric,)),), chips, ask)
 
 
 def total(weights: Mapping[str, float], *, chips: str = "", ask: bool = True) -> Recipe:
     """The sum of weight * metric."""
-    return Recipe(tuple(Term(weight, (metric,)) for metric, weight in weights.items()), chips, ask)
+    return Recipe(tuple((weight, (metric,)) for metric, weight in weights.items()), chips, ask)
 
 
 def product(weight: float, *metrics: str, chips: str = "", ask: bool = True) -> Recipe:
     """weight * metric * metric ..."""
-    return Recipe((Term(weight, metrics),), chips, ask)
+    return Recipe(((weight, metrics),), chips, ask)
 
 
 @lru_cache(maxsize=4096)
@@ -122,7 +108,7 @@ def dram(direction: str) -> tuple[Recipe, ...]:
 def instructions(weights: Mapping[str, float], chips: str = "") -> tuple[Recipe, ...]:
     """Weighted thread instructions (fadd, dfma, ...): from totals or, in charts, from rates."""
     clock = "smsp__cycles_elapsed.avg.per_second"
-    rates = [Term(weight, (f"smsp__{_sass(op)}.per_cycle_elapsed", clock, TIME)) for op, weight in weights.items()]
+    rates = [(weight, (f"smsp__{_sass(op)}.per_cycle_elapsed", clock, TIME)) for op, weight in weights.items()]
     return (
         total({f"sm__{_sass(op)}": weight for op, weight in weights.items()}, chips=chips),
         total({f"smsp__{_sass(op)}": weight for op, weight in weights.items()}, chips=chips, ask=False),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,19 +17,8 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 
-@dataclass(frozen=True)
-class Format:
-    """`tasks`: those of this format at a path. `read`: the sources of one for "cuda" or "cpu"."""
-
-    tasks: Callable[[Path], list[Path]]
-    read: Callable[[Path, str], Sources]
-
-
-FORMATS = (
-    Format(kernelbot.tasks, kernelbot.read),
-    Format(sol_execbench.tasks, sol_execbench.read),
-    Format(flashinfer_bench.tasks, flashinfer_bench.read),
-)
+FORMATS = (kernelbot, sol_execbench, flashinfer_bench)
+"""Each has tasks(path), those of this format there, and read(path, device), the sources of one for "cuda" or "cpu"."""
 
 
 def targets(path: Path) -> list[Path]:
@@ -54,7 +41,8 @@ def read(path: Path, device: str) -> Path | Sources:
         return path
     if device == "auto":
         device = "cuda" if gpu_present() else "cpu"
-    return form.read(path, device)
+    found: Sources = form.read(path, device)
+    return found
 
 
 def measure(

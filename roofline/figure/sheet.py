@@ -135,6 +135,6 @@ def new_figure(look: Theme, height: float) -> Sheet:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor=look.background)
+    figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor=look.surface)
     FigureCanvasAgg(figure)
     return Sheet(figure, look, height)

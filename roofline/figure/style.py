@@ -28,7 +28,6 @@ BANDS = (0, 0, 1, 2, 1, 2, 1)
 class Theme:
     """One set of colours, safe for colour-blind readers; `kinds`: of the blocks of a waterfall."""
 
-    background: str
     surface: str
     text: str
     muted: str
@@ -43,7 +42,6 @@ class Theme:
 
 THEMES = {
     "light": Theme(
-        background="#ffffff",
         surface="#ffffff",
         text="#1f2328",
         muted="#59636e",
@@ -62,7 +60,6 @@ THEMES = {
         },
     ),
     "dark": Theme(
-        background="#0d1117",
         surface="#0d1117",
         text="#f0f6fc",
         muted="#9198a1",

@@ -152,7 +152,7 @@ def test_an_owner_of_an_amd_gpu_is_not_sent_to_nvidias_tools(tmp_path, capsys):
     assert invoke(["import", str(tmp_path / "a.csv"), "-q", "-o", str(tmp_path / "run")]) == 0
     assert invoke(["explain", str(tmp_path / "run")]) == 0
     shown = capsys.readouterr().out
-    assert "times: rocprof's" in shown
+    assert "times: by rocprof" in shown
     assert "collect: rocprofv3 --pmc" in shown
     assert not re.search("ncu|nsys|CUDA", shown)
 

@@ -15,7 +15,7 @@ from profkit.cli.options import PATH
 from profkit.cli.terminal import show
 from profkit.contests.gpucodeforces import score
 from profkit.contests.gpucodeforces.form import ID, Checked, check, submissions
-from profkit.contests.gpucodeforces.scaffold import Wish, create
+from profkit.contests.gpucodeforces.scaffold import create
 from profkit.contests.gpucodeforces.score import Scored, Standing
 from profkit.contests.prompt import compose
 from profkit.report.layout import Column, Table, terminal_table
@@ -42,7 +42,7 @@ def new_(path: Path, op: str, shape: str, contestant: str) -> int:
     sizes = tuple(int(size) for size in re.findall(r"\d+", shape))
     if not sizes or 0 in sizes:
         raise click.UsageError(f"--shape {shape!r}: sizes above 0, with commas between")
-    for file in create(Wish(path, op, sizes, contestant)):
+    for file in create(path, op, sizes, contestant):
         click.echo(str(file))
     contest = f"profkit check {path}; " if ID.fullmatch(path.name) else ""
     click.echo(f"next: {contest}profkit profile {path}", err=True)

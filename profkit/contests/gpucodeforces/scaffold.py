@@ -19,7 +19,6 @@ from profkit.errors import ProfkitError
 from profkit.rundir.files import write_atomic
 from profkit.targets.sample import resolve
 
-SHAPE = (4096, 8192)
 _FORMS = {
     "example_torchcode.py": "reference.py",
     "example_cudacode.py": "cuda.py",
@@ -34,16 +33,6 @@ _WHOLE_FORMS = {
     "run_code.py": "run_code.py",
     "readme.md": "readme_from.md",
 }
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What is to be made."""
-
-    path: Path
-    op: str
-    shape: tuple[int, ...] = SHAPE
-    contestant: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,21 +97,29 @@ class Operation:
         return re.sub(r"\W+", "_", self.text).strip("_").lower()[:40].strip("_") or "operation"
 
 
-def create(wish: Wish) -> list[Path]:
+def create(path: Path, op: str, shape: tuple[int, ...], contestant: str = "") -> list[Path]:
     """Write the folder and return its files. Raises ProfkitError when it exists."""
-    if wish.path.exists() and any(wish.path.iterdir()):
-        raise ProfkitError(f"{wish.path} exists and is not empty", fix="choose another name, or remove it yourself")
-    whole = wish.op.replace(" ", "").replace("layernorm", "layer_norm")
+    if path.exists() and any(path.iterdir()):
+        raise ProfkitError(f"{path} exists and is not empty", fix="choose another name, or remove it yourself")
+    whole = op.replace(" ", "").replace("layernorm", "layer_norm")
     forms, values = (
-        (_WHOLE_FORMS, _whole(wish, whole)) if whole in WHOLE else (_FORMS, _element_wise(wish, understand(wish.op)))
+        (_WHOLE_FORMS, _whole(whole, shape)) if whole in WHOLE else (_FORMS, _element_wise(understand(op), shape))
     )
-    wish.path.mkdir(parents=True, exist_ok=True)
+    values |= {
+        "id": path.name,
+        "path": path.as_posix(),
+        "lower": re.sub(r"\W", "_", path.name.lower()),
+        "contestant": f"参赛者: {contestant}\n\n" if contestant else "",
+        "shape": repr(tuple(shape)),
+        "shape_text": " x ".join(str(size) for size in shape),
+    }
+    path.mkdir(parents=True, exist_ok=True)
     templates = files("profkit.contests.gpucodeforces") / "templates"
     for name, form in forms.items():
         text = Template((templates / f"{form}.tmpl").read_text("utf-8")).substitute(values)
-        write_atomic(wish.path / name, text.encode())
-    write_atomic(wish.path / "prompt.txt", compose(resolve(wish.path)).encode())
-    return sorted(wish.path / name for name in [*forms, "prompt.txt"])
+        write_atomic(path / name, text.encode())
+    write_atomic(path / "prompt.txt", compose(resolve(path)).encode())
+    return sorted(path / name for name in [*forms, "prompt.txt"])
 
 
 def understand(text: str) -> Operation:
@@ -179,23 +176,12 @@ def _unknown(text: str) -> ProfkitError:
     )
 
 
-def _common(wish: Wish, op: str) -> dict[str, str]:
-    return {
-        "id": wish.path.name,
-        "path": wish.path.as_posix(),
-        "op": op,
-        "contestant": f"参赛者: {wish.contestant}\n\n" if wish.contestant else "",
-        "shape": repr(tuple(wish.shape)),
-        "shape_text": " x ".join(str(size) for size in wish.shape),
-    }
-
-
-def _element_wise(wish: Wish, operation: Operation) -> dict[str, str]:
+def _element_wise(operation: Operation, shape: tuple[int, ...]) -> dict[str, str]:
     inputs, count = operation.inputs, len(operation.inputs)
-    elements, total = math.prod(wish.shape), count + 1
+    elements, total = math.prod(shape), count + 1
     draw = "torch.rand(*SHAPE) + 0.5" if operation.positive else "torch.randn(*SHAPE)"
-    return _common(wish, operation.text) | {
-        "lower": re.sub(r"\W", "_", wish.path.name.lower()),
+    return {
+        "op": operation.text,
         "name": operation.name,
         "forward_args": ", ".join(f"{name}: torch.Tensor" for name in inputs),
         "call_args": ", ".join(inputs),
@@ -217,9 +203,9 @@ def _element_wise(wish: Wish, operation: Operation) -> dict[str, str]:
     }
 
 
-def _whole(wish: Wish, op: str) -> dict[str, str]:
-    if len(wish.shape) < 2:
-        raise ProfkitError(f"--shape {wish.shape[0]}: {op} takes two sizes or more", fix="--shape 4096,8192")
+def _whole(op: str, shape: tuple[int, ...]) -> dict[str, str]:
+    if len(shape) < 2:
+        raise ProfkitError(f"--shape {shape[0]}: {op} takes two sizes or more", fix="--shape 4096,8192")
     arguments, expression, draws = WHOLE[op]
-    own = {"arguments": arguments, "expression": expression, "draws": draws}
-    return _common(wish, op) | own | {"cpu_file": "example_cudacode", "cpu_label": "PyTorch"}
+    own = {"op": op, "arguments": arguments, "expression": expression, "draws": draws}
+    return own | {"cpu_file": "example_cudacode", "cpu_label": "PyTorch"}
