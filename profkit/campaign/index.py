@@ -109,11 +109,6 @@ class _Entry(msgspec.Struct):
     facts: msgspec.Raw
 
 
-class _File(msgspec.Struct):
-    version: str
-    runs: dict[str, _Entry]
-
-
 class Index:
     """The runs below `folder` as rows, as they are now. `read`: how many runs were read again."""
 
@@ -131,7 +126,7 @@ class Index:
         if self.read or len(self._runs) != len(known):
             with contextlib.suppress(OSError, ProfkitError):
                 file.parent.mkdir(parents=True, exist_ok=True)
-                write_atomic(file, msgspec.msgpack.encode(_File(_VERSION, self._runs)))
+                write_atomic(file, msgspec.msgpack.encode((_VERSION, self._runs)))
 
     def rows(
         self,
@@ -145,8 +140,8 @@ class Index:
     ) -> list[Row]:
         """The rows that fit, ranked by a key of SORTS.
 
-        sample: its id, * and ? as in file names. device: a part of its name. since: an ISO time (UTC). words: verdicts;
-        without any, all but those of what was skipped. references: those, too.
+        sample: its id, * and ? as in file names. device: a part of its name. since: an ISO time (UTC). words: verdicts; ()
+        for all but "skipped". references: list them too.
         """
         named = re.compile(fnmatch.translate(sample.replace("[", "[[]"))) if sample else None
         found = [
@@ -179,8 +174,8 @@ def file_of(folder: Path) -> Path:
 
 def _load(file: Path) -> dict[str, _Entry]:
     with contextlib.suppress(OSError, msgspec.DecodeError):
-        kept = msgspec.msgpack.decode(file.read_bytes(), type=_File)
-        return kept.runs if kept.version == _VERSION else {}
+        version, runs = msgspec.msgpack.decode(file.read_bytes(), type=tuple[str, dict[str, _Entry]])
+        return runs if version == _VERSION else {}
     return {}
 
 

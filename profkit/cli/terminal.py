@@ -141,10 +141,10 @@ def progress(quiet: bool, *, plain: bool = False) -> Iterator[Progress]:
 
 
 class Answer:
-    """Shows each candidate's first line once, and again where it was amended; `told` by name.
+    """Show each candidate's first line once, and again when it changes; `told`: the lines by name.
 
-    `people`: on standard output, where the rest follows; else a document does, and the lines are progress. `before`: a
-    run to tell the change against. `study`: what was shown last.
+    `people`: print them to stdout, before the report; else they are progress on stderr, for a document follows on stdout.
+    `before`: a run to tell the change against. `study`: what was shown last.
     """
 
     def __init__(self, now: Progress, *, people: bool, before: Study | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from analyzers.records import number
 from profkit.report.layout import Column, Table, terminal_table
 from roofline import units
-from roofline.figure.bars import Stacks, draw_stacks
+from roofline.figure.bars import draw_stacks
 
 _CAUSES = ("launch", "flush", "l2", "pace", "events", "rest")
 _NOTE = """gap: against CUPTI with a cold cache. launch: the queue was empty. flush: what emptying the cache left
@@ -45,7 +45,7 @@ def figure(document: Mapping[str, Any]) -> Any:
         whole = parts if parts or not amount else {"rest": number(row, "gap")}
         bars.append((f"{row['clock']}, {row['cache']}", whole, amount))
     title = f"{kernel['name']} by every clock: {units.text(shared, 's')} by {kernel['rows'][0]['clock']}, cold"
-    return draw_stacks(Stacks(bars, ("device time", shared), _CAUSES, title, f"{_machine(document)}; dashed: left out"))
+    return draw_stacks(bars, "device time", shared, _CAUSES, title, f"{_machine(document)}; dashed: left out")
 
 
 def _machine(document: Mapping[str, Any]) -> str:

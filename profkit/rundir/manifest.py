@@ -302,23 +302,15 @@ class Manifest(msgspec.Struct):
         return [impl for impl in self.impls if impl.role == "candidate"]
 
 
-class _Marked(msgspec.Struct):
-    """What the content of a run's files says of itself, of whatever version."""
-
-    schema: str = SCHEMA
-    profkit: str = ""
-
-
 def read_manifest(file: Path) -> Manifest:
     """Decode run.json; errors name the file and the field."""
     try:
-        content = file.read_bytes()
-        marked = msgspec.json.decode(content, type=_Marked)
-        if marked.schema != SCHEMA:
-            by = f" (by profkit {marked.profkit})" if marked.profkit else ""
-            what = f"{file}{by}: field schema: {marked.schema!r}, expected {SCHEMA!r}"
+        content = msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
+        if (schema := content.get("schema", SCHEMA)) != SCHEMA:
+            by = f" (by profkit {content['profkit']})" if content.get("profkit") else ""
+            what = f"{file}{by}: field schema: {schema!r}, expected {SCHEMA!r}"
             raise ProfkitError(what, fix="use a newer profkit")
-        manifest = msgspec.json.decode(content, type=Manifest)
+        manifest = msgspec.convert(content, Manifest)
     except msgspec.DecodeError as error:
         raise ProfkitError(
             f"{file}: {error}",

@@ -62,7 +62,7 @@ def read_captures(run: Run, known: Mapping[str, pd.DataFrame]) -> Captured:
 
 
 def _harmless(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with names that may be shown; itself where they are."""
+    """The frame with its names escaped for showing; the same object where nothing changed."""
     told = {}
     for column in ("impl", "range", "kernel", "device"):
         known = {name: harmless.line(name) for name in distinct(frame[column])}

@@ -42,20 +42,6 @@ class Steps:
     theme: str = "light"
 
 
-@dataclass(frozen=True)
-class Stacks:
-    """Bars of stacked parts.
-
-    `rows`: label, parts by name (dashed where it lacks them), amount in words; no amount, no bar. `shared`: name and size of what all share, in the unit of the parts.
-    """
-
-    rows: Sequence[tuple[str, Mapping[str, float], str]]
-    shared: tuple[str, float]
-    names: Sequence[str]
-    title: str
-    subtitle: str
-
-
 def _page(look: Theme, height: float, title: str, subtitle: Sequence[str], size: float) -> Sheet:
     """A page [inch] with its head."""
     sheet = new_figure(look, height)
@@ -95,26 +81,36 @@ def _texts(sheet: Sheet, one: Step, middle: float, *, whole: bool) -> None:
     sheet.text(WIDTH - AMOUNTS + 0.1, middle, one.amount, AMOUNT, va="center")
 
 
-def draw_stacks(scene: Stacks) -> Any:
-    """The matplotlib Figure, 8 inches wide."""
+def draw_stacks(
+    rows: Sequence[tuple[str, Mapping[str, float], str]],
+    shared: str,
+    size: float,
+    names: Sequence[str],
+    title: str,
+    subtitle: str,
+) -> Any:
+    """The matplotlib Figure, 8 inches wide, of bars of stacked parts, in one unit.
+
+    rows: label, parts by name (dashed where it lacks them), amount in words; no amount, no bar. All share `shared`, of that
+    `size`; names: of the other parts, in the order of their colours.
+    """
     with settings():
-        look, row, top, names, amounts = theme("light"), 0.3, 1.0, 2.5, 1.75
-        subtitle = [fit(scene.subtitle, TEXT, WIDTH - 0.4)]
-        sheet = _page(look, top + row * len(scene.rows) + 0.16, scene.title, subtitle, TEXT)
-        (shared, size), left = scene.shared, 0.2
-        paint = {shared: look.reference, **dict(zip(scene.names, look.series, strict=False))}
+        look, row, top, labels, amounts = theme("light"), 0.3, 1.0, 2.5, 1.75
+        sheet = _page(look, top + row * len(rows) + 0.16, title, [fit(subtitle, TEXT, WIDTH - 0.4)], TEXT)
+        left = 0.2
+        paint = {shared: look.reference, **dict(zip(names, look.series, strict=False))}
         for name, colour in paint.items():
             key = f"\N{BLACK SQUARE} {name}"
             sheet.text(left, 0.68, key, TEXT, color=colour)
             left += measure(key, TEXT)[0] + 0.22
-        longest = max(size + sum(one for one in parts.values() if one > 0) for _, parts, _ in scene.rows)
-        axes = sheet.rows(names, top, amounts, len(scene.rows), row, min(longest * 1.02, LONGEST * size))
-        for at, (label, parts, amount) in enumerate(scene.rows):
+        longest = max(size + sum(one for one in parts.values() if one > 0) for _, parts, _ in rows)
+        axes = sheet.rows(labels, top, amounts, len(rows), row, min(longest * 1.02, LONGEST * size))
+        for at, (label, parts, amount) in enumerate(rows):
             _stack(axes, at, size, {shared: 0.0, **parts} if amount else {}, paint)
             middle = top + row * (at + 0.5)
-            sheet.text(names - 0.12, middle, fit(label, TEXT, names - 0.3), TEXT, ha="right", va="center")
+            sheet.text(labels - 0.12, middle, fit(label, TEXT, labels - 0.3), TEXT, ha="right", va="center")
             sheet.text(WIDTH - amounts + 0.1, middle, fit(amount or "-", TEXT, amounts - 0.2), TEXT, va="center")
-        axes.plot([size] * 2, [-0.5, len(scene.rows) - 0.5], color=look.text, linewidth=0.9, zorder=4)
+        axes.plot([size] * 2, [-0.5, len(rows) - 0.5], color=look.text, linewidth=0.9, zorder=4)
         return sheet.figure
 
 
