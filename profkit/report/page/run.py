@@ -383,18 +383,17 @@ def _wall_cards(study: Study, one: Budget) -> Iterator[Card]:
 
 def _far_card(study: Study, one: Budget) -> Card:
     """Distance to a step without idle time and with counted kernels at their ceilings."""
-    kernels = study.hottest
-    counted = kernels[kernels["roof_share"].notna()] if {"roof_share", "step_time"} <= set(kernels) else kernels[:0]
-    spent = float(counted["step_time"].sum()) if len(counted) else 0.0
-    spare = float((counted["step_time"] * (1 - counted["roof_share"].clip(0, 1))).sum()) if len(counted) else 0.0
-    several = sum(1 for other in study.budgets.values() if other.window > 0) > 1
-    least = one.busy - (0.0 if several else min(spare, one.computing / one.parts))
+    counted = study.hottest.reindex(columns=["step_time", "roof_share"]).astype(float).dropna()
+    if sum(other.window > 0 for other in study.budgets.values()) > 1:
+        counted = counted[:0]
+    spare = float((counted["step_time"] * (1 - counted["roof_share"].clip(0, 1))).sum())
+    least = one.busy - min(spare, one.computing / one.parts)
     if not least > 0:
         return Card(say("p_allows"), say("p_unknown"))
     times = {"step": units.text(one.step, "s"), "busy": units.text(one.busy, "s"), "least": units.text(least, "s")}
     total = float(study.step["time"][study.step["kind"] == "kernel"].sum())
-    share = spent / total if total > 0 and not several else 0.0
-    note = say("p_allows_counted", share=units.percent(share), **times) if share else say("p_allows_busy", **times)
+    share = float(counted["step_time"].sum()) / total if total > 0 else 0.0
+    note = say("p_allows_counted" if share else "p_allows_busy", share=units.percent(share), **times)
     own = one.step - max(one.least, one.busy)
     if answer.slowed(study) and own >= answer.LEAST_SLOWED * one.step:
         note += say("p_allows_traced", own=units.text(own, "s"))
