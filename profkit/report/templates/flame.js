@@ -90,15 +90,27 @@ function frames() {
   $("flame-said").textContent = sought ? tx("flame_found", sought, pct(roots.total ? found / zoomed.total : 0)) : told_(zoomed);
   $("flame-note").textContent = thin ? tx("flame_thin", thin) : "";
 }
-/* the same as lines of text, for paper and for readers of screens: frames of 1 % and more, those below one another indented */
+/* the same as lines of text, for paper and for readers of screens: frames of 1 % and more, those that another calls below it; a chain of frames that call nothing else is one line */
 function outlined() {
-  const rows = [];
-  const walk = (node, level) => { for (const one of heavy(node)) if (one.total >= .01 * roots.total && rows.length < 80) { rows.push([one, level]); walk(one, level + 1); } };
+  const rows = [], only = (node) => { const [one] = heavy(node); return one && one.total === node.total ? one : null; };
+  const walk = (node, level) => {
+    for (const one of heavy(node)) {
+      if (one.total < .01 * roots.total || rows.length >= 60) return;
+      let last = one, links = 0;
+      while (only(last)) { last = only(last); links++; }
+      rows.push([last, level, one.name + (links ? (links > 1 ? " … " : " / ") + last.name : "")]);
+      walk(last, level + 1);
+    }
+  };
   walk(roots, 0);
   const heads = [tx("flame_frame"), tx("time"), tx("flame_share"), tx("flame_own"), TL.at.length ? tx("launches") : tx("flame_calls")];
   $("flame-table").replaceChildren(
     h("thead", {}, h("tr", {}, ...heads.map((word) => h("th", { scope: "col" }, word)))),
-    h("tbody", {}, ...rows.map(([one, level]) => { const name = h("td", { className: "l" }, one.name); name.style.paddingLeft = 6 + Math.min(level, 20) * 12 + "px"; return h("tr", {}, name, ...[say(one.total * SEC, "s"), pct(one.total / roots.total), say(one.own * SEC, "s"), one.count].map((text) => h("td", {}, String(text)))); })),
+    h("tbody", {}, ...rows.map(([one, level, text]) => {
+      const name = h("td", { className: "l" }, text);
+      name.style.paddingLeft = `min(${6 + level * 12}px,30vw)`;
+      return h("tr", {}, name, ...[say(one.total * SEC, "s"), pct(one.total / roots.total), say(one.own * SEC, "s"), String(one.count)].map((cell) => h("td", {}, cell)));
+    })),
   );
 }
 function zoomTo(node) {

@@ -234,7 +234,7 @@ function said() {
 }
 /* what lies under the pointer: a launch, or an event of the host */
 function lineAt(e) {
-  const r = line.getBoundingClientRect(), t = span[0] + (e.clientX - r.left) / r.width * (span[1] - span[0]), y = e.clientY - r.top, near = (span[1] - span[0]) / r.width * 2, H = TL.host;
+  const r = line.getBoundingClientRect(), t = span[0] + (e.clientX - r.left) / r.width * (span[1] - span[0]), y = e.clientY - r.top, near = (span[1] - span[0]) / r.width * (e.pointerType === "touch" ? 9 : 2), H = TL.host;
   if (y >= TL.top && y < TL.low) {
     const lane = Math.floor((y - TL.top) / ROW);
     for (let i = Math.min(TL.at.length - 1, below(TL.at, t + near)); i >= 0 && TL.reach[i] >= t - near; i--) if (laneOf(i) === lane && TL.at[i] <= t + near && TL.at[i] + TL.length[i] >= t - near) return { gpu: true, i };
@@ -315,7 +315,7 @@ if (TL) {
   });
   line.addEventListener("pointercancel", () => { from = null; });
   line.addEventListener("blur", () => lineTip(null));
-  line.addEventListener("pointerleave", () => { hover(null); lineTip(null); });
+  line.addEventListener("pointerleave", (e) => { if (e.pointerType === "mouse") { hover(null); lineTip(null); } });
   line.addEventListener("dblclick", (e) => {
     const one = lineAt(e), from_ = one && (one.gpu ? TL : TL.host);
     if (one) lineView(from_.at[one.i] - from_.length[one.i] * .05, from_.at[one.i] + from_.length[one.i] * 1.05);
