@@ -32,7 +32,7 @@ from profkit.report.page.data import (
 from profkit.report.page.frame import render
 from profkit.report.page.timeline import timeline_of
 from profkit.report.sections import answer, caveats, method, tables
-from profkit.report.sections.advice import advice
+from profkit.report.sections.advice import advice, unslowed
 from profkit.report.waterfall import apart, shown
 from roofline import units
 
@@ -335,6 +335,7 @@ def next_card(study: Study, impl: str | None, found: Sequence[Finding], *, link:
             near = number(study.hottest.iloc[0].to_dict(), "roof_share") >= NEAR
             return Card(question, say("p_near") if near else unexplained(found), kind="wide")
         title, then, _ = worded(first, study)
+        then = unslowed(study, first, then)
     worth = gain(first)
     if first.kernel:
         worth = say("bound_why", bound=worth, why=short_name(first.kernel, 48))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from analyzers.records import number
 from analyzers.rules.rule import COLLECT, HOST, Finding
+from collectors.caveat import SLOWED
 from profkit.report.explain import unexplained, worded
 from profkit.report.messages import judged, say, translated
 from profkit.report.sections.method import again
@@ -39,11 +40,19 @@ def advice(study: Study, part: Part | None, mine: Sequence[Finding]) -> tuple[st
     if at_lower_bound(part) and all(one.severity != HOST for one in told):
         return say("a_stop"), None
     if then:
-        return then, first
+        return unslowed(study, first, then), first
     if study.manifest.counters.state != "collected" and again(study):
         how = translated(study.manifest.counters.fix) or again(study).replace("--events", "--ncu")
         return say("a_collect", how=how), None
     return say("a_no_reason_blind" if mine else "a_no_reason", silent=unexplained(mine)), None
+
+
+def unslowed(study: Study, first: Finding | None, then: str) -> str:
+    """What to do, after a time without the profiler that recorded a program's idle time."""
+    slowed = next((one for one in study.analysis.caveats if one.code == SLOWED), None)
+    if slowed is None or first is None or first.kernel:
+        return then
+    return say("p_then", first=translated(slowed.fix), then=then)
 
 
 def no_time_counts(verdict: Verdict) -> bool:
