@@ -299,13 +299,13 @@ def _cpu_card(study: Study, row: Mapping[Any, Any]) -> Card:
 
 
 def _trust_card(study: Study, verdict: Verdict | None = None) -> Card:
-    """How many caveats matter and the first of them; red where they leave no clear verdict."""
+    """How many caveats matter and the first of them; red where they leave a verdict unclear."""
     matter = caveats.that_matter(study)
-    clear = verdict is not None and verdict.word in PACED
+    clear = verdict is None or verdict.word in PACED
     return trust_card(matter, clear=clear, p_trust_rest=len(caveats.all_caveats(study)) - len(matter))
 
 
-def trust_card(matter: Sequence[caveats.Said], *, clear: bool = False, **more: int) -> Card:
+def trust_card(matter: Sequence[caveats.Said], *, clear: bool = True, **more: int) -> Card:
     """How many caveats matter and the first of them; `more`: what else there is, by message."""
     counts = {"p_trust_more": len(matter) - 1, **more}
     first = sorted(matter, key=lambda one: one.code != "busy")[:1]
