@@ -335,6 +335,8 @@ def test_labels_of_the_details_page(tmp_path):
     values = [
         ("GPU Speed Of Light Throughput", "Memory Throughput", "%", "25.77"),
         ("GPU Speed Of Light", "SM [%]", "%", "68.36"),
+        ("GPU Speed Of Light", "SOL TEX", "%", "11.33"),
+        ("GPU Speed Of Light Throughput", "L2 Cache Throughput", "%", "30.89"),
         ("GPU Speed Of Light", "Memory Frequency", "cycle/nsecond", "5.01"),
         ("GPU Speed Of Light Throughput", "Duration", "second", "2.50"),
         ("Memory Workload Analysis", "L1 Hit Rate", "%", "87.50"),
@@ -351,6 +353,8 @@ def test_labels_of_the_details_page(tmp_path):
     frame = read(path)
     assert frame["memory_throughput"].tolist() == pytest.approx([0.2577])
     assert frame["compute_throughput"].tolist() == pytest.approx([0.6836])
+    assert frame["l1_throughput"].tolist() == pytest.approx([0.1133])
+    assert frame["l2_throughput"].tolist() == pytest.approx([0.3089])
     assert frame["dram_clock"].tolist() == pytest.approx([5.01e9])
     assert frame["l1_hit_rate"].tolist() == pytest.approx([0.875])
     assert frame["dram_bytes"].tolist() == pytest.approx([2.5 * 367.14e9])
