@@ -30,11 +30,9 @@ function grown(T) {
     at.own += time;
   }
   if (T.at.length) return top;
-  const open = [];
+  const nodes = [];
   H.at.forEach((t, i) => {
-    while (open.length && (H.lane[open.at(-1).i] !== H.lane[i] || H.at[open.at(-1).i] + H.length[open.at(-1).i] <= t)) open.pop();
-    const time = inside(t, H.length[i]), up = open.length ? open.at(-1).node : top, own = kid(up, T.frame(H.whats[H.what[i]]));
-    open.push({ i, node: own });
+    const time = inside(t, H.length[i]), up = H.up[i] < 0 ? top : nodes[H.up[i]], own = nodes[i] = kid(up, T.frame(H.whats[H.what[i]]));
     if (!time) return;
     own.total += time; own.own += time; own.count++;
     if (up === top) { top.total += time; top.count++; } else up.own -= time;

@@ -20,17 +20,23 @@ TLS.forEach((T) => {
   T.depth = T.ranges.reduce((m, r) => Math.max(m, r[1] + 1), 0);
   nest(T, T.host);
 });
-/* of each thread its rows: row n has the events that lie inside n others */
+/* of each thread its rows: an event lies below those that it lies in, and never on one that it overlaps */
 function nest(T, H) {
   H.at = summed(H.start);
   H.rows = H.lanes.map(() => []);
-  const open = [];
+  H.up = [];
+  let open = [];
+  const end = (i) => H.at[i] + H.length[i];
   H.at.forEach((t, i) => {
     const lane = H.lane[i];
-    while (open.length && (H.lane[open.at(-1)] !== lane || H.at[open.at(-1)] + H.length[open.at(-1)] <= t)) open.pop();
-    const row = H.rows[lane][open.length] || (H.rows[lane][open.length] = { i: [], at: [] });
+    open = open.filter((one) => H.lane[one.i] === lane && end(one.i) > t);
+    const outer = open.filter((one) => end(one.i) >= end(i)).reduce((m, one) => (one.level > m.level ? one : m), { i: -1, level: -1 });
+    let level = outer.level + 1;
+    while (open.some((one) => one.level === level)) level++;
+    const row = H.rows[lane][level] || (H.rows[lane][level] = { i: [], at: [] });
     row.i.push(i); row.at.push(t);
-    open.push(i);
+    H.up.push(outer.i);
+    open.push({ i, level });
   });
   let y = 18;
   H.top = H.rows.map((rows) => { const top = y + HEAD; y = top + Math.min(DEEP, rows.length) * HOST + 4; return top; });
@@ -129,7 +135,7 @@ function drawLine() {
   narrow.forEach((one) => { if (one) piece(one.i); });
   if (TL.steady.length && (x(TL.steady.at(-1)) - x(TL.steady[0])) / TL.steady.length > 6) {
     c.strokeStyle = accent; c.lineWidth = 1.5; c.setLineDash([4, 3]);
-    for (const t of TL.steady) { c.beginPath(); c.moveTo(x(t), 18); c.lineTo(x(t), TL.low); c.stroke(); }
+    for (const t of TL.steady) { c.beginPath(); c.moveTo(x(t), TL.ranged); c.lineTo(x(t), TL.low); c.stroke(); }
     c.lineWidth = 1; c.setLineDash([]);
   }
   const over = (text, y) => { c.fillStyle = bg; c.globalAlpha = .75; c.fillRect(0, y, c.measureText(text).width + 6, 11); c.globalAlpha = 1; c.fillStyle = muted; c.fillText(text, 2, y + 9); };
