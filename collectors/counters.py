@@ -311,7 +311,7 @@ def _speed_of_light() -> Iterator[Counter]:
     for name, metric in parts.items():
         doc = f"ncu's busiest {name} part, share of peak."
         yield _row("light", "mean", f"{name}_throughput", "1", doc, one(metric, 0.01))
-    for pipe in ("alu", "fma", "fp64", "lsu", "tensor", "xu"):
+    for pipe in ("alu", "fma", "fp64", "tensor", "xu"):
         share = one(f"sm__inst_executed_pipe_{pipe}.{active}", 0.01)
         yield _row("light", "mean", f"pipe_{pipe}", "1", f"Share of the {pipe} pipe's peak in active cycles.", share)
 

@@ -26,7 +26,6 @@ _UNITS = {
         "ALU": "pipe_alu",
         "FMA": "pipe_fma",
         "FP64": "pipe_fp64",
-        "LSU": "pipe_lsu",
         "XU": "pipe_xu",
         "tensor cores": "pipe_tensor",
         "issue slots": "issue_active",
@@ -139,19 +138,15 @@ def _busy_unit(s: Subject) -> Case | None:
     side = "memory" if one else max(sums, key=lambda name: sums[name])
     units = {word: s[name] for known in _UNITS.values() for word, name in known.items() if s.has(name)}
     close = [unit for unit in _UNITS[side] if abs(units.get(unit, math.inf) - sums[side]) <= 0.1 * sums[side]]
-    unit = min(close, key=lambda name: abs(units[name] - sums[side]), default="L1/TEX" if one else _SIDES[side])
+    unknown = "L1/TEX" if one and "L1/TEX" not in units else _SIDES[side]
+    unit = min(close, key=lambda name: abs(units[name] - sums[side]), default=unknown)
     if unit == _SIDES[side]:
         # Shares of the active cycles may lie above the sum's, which is one of all.
         unit = max((name for name in units if units[name] > sums[side]), key=lambda name: units[name], default=unit)
     every = {**{_SIDES[name]: share for name, share in sums.items()}, **units}
     share = units.get(unit, sums[side])
     home = next((name for name, known in _UNITS.items() if unit in known), side)
-    # Loads and stores are counted in L1 and in the pipe that sends them.
-    same = {
-        unit,
-        *(_SIDES.values() if one else {_SIDES[home]}),
-        *({"L1/TEX", "LSU"} if unit in ("L1/TEX", "LSU") else ()),
-    }
+    same = {unit, *(_SIDES.values() if one else {_SIDES[home]})}
     others = sorted((name for name in every if name not in same and every[name] >= NEAR), key=lambda name: -every[name])
     params = {"units": ", ".join([f"{unit} {share:.0%}", *(f"{name} {every[name]:.0%}" for name in others)])}
     proof, likely = Proof(f"{side}_throughput", sums[side], NEAR), s.time * min(1.0, share / REACH)

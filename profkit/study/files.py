@@ -135,11 +135,6 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
     return merged
 
 
-def unlisted(launches: pd.DataFrame | None) -> float:
-    """GPU time [s] that an export tells in a total and not by kernel."""
-    return 0.0 if launches is None else float(launches.attrs.get("unlisted", 0.0))
-
-
 def read_csv(file: Path) -> pd.DataFrame | None:
     """Read a file of samples, None for none. Raises ProfkitError when it is damaged."""
     if not file.exists():

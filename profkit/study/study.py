@@ -42,7 +42,7 @@ from profkit.rundir.directory import Run, open_run
 from profkit.rundir.manifest import Impl, Manifest
 from profkit.study.caveats import caveats_of
 from profkit.study.declared import declared_works
-from profkit.study.files import Captured, devices_of, lived, read_captures, read_csv, roofline_of, unlisted
+from profkit.study.files import Captured, devices_of, lived, read_captures, read_csv, roofline_of
 from profkit.study.verdicts import verdicts_of
 from roofline.ceilings import Roofline
 
@@ -283,7 +283,7 @@ class Study:
             return of_whole(told, frame, self.wall) if self.filtered and frame is not None else told
         if self.overlapping:
             every = at_least(every, self.analysis.kernels)
-        whole = every["time"].sum() + unlisted(self.launches)
+        whole = every["time"].sum() + (0.0 if self.launches is None else self.launches.attrs.get("unlisted", 0.0))
         shared: pd.DataFrame = every.assign(share=every["time"] / (whole or math.nan))
         return shared
 
