@@ -38,13 +38,15 @@ def timeline_of(study: Study, part: int = 1) -> dict[str, Any] | None:
         host = host[host["call"] != "process"]
     row = np.flatnonzero(frame["start"].notna() & (frame["time"] > 0) & (not study.of_operators))
     whole, row = len(row), row[np.argsort(frame["start"].to_numpy()[row], kind="stable")][: MOST_LAUNCHES // part]
+    if not len(row) and (host is None or host.empty):
+        return None
     known = frame.iloc[row]
     asked, lane, lanes = _asked(study, host)
     start, length = (known[name].to_numpy() for name in ("start", "time"))
-    if study.of_operators:
-        begin, end = (0.0, 0.0) if host is None else (host["start"].min(), (host["start"] + host["time"]).max())
-    else:
+    if len(row):
         begin, end = np.nanmin(np.append(asked[row], start[0])), (start + length).max()
+    elif host is not None:
+        begin, end = host["start"].min(), (host["start"] + host["time"]).max()
     at = np.rint((start - begin) * _TICKS).astype(np.int64)
     late = np.where(np.isnan(asked[row]), -1, np.maximum(0, at - _ticks(asked[row] - begin)))
     return {
