@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from click.testing import CliRunner
 
 import profkit
+from profkit.cli.group import cli
 from profkit.errors import CannotProfileError, ProfkitError
 
 ROOT = Path(__file__).parents[2]
@@ -154,7 +156,15 @@ def test_a_block_on_a_gpu_is_a_run(tmp_path):
             x.mul_(2)
         x.add_(1)
     assert {part.name for part in block.run.parts} >= {"step", "step/twice"}
-    assert re.search(r"step on .*of GPU work, .*; hottest: ", block.run._repr_html_())
+    assert re.search(r"step.* on .*of GPU work, .*; hottest: ", block.run._repr_html_())
+
+
+def test_a_program_shows_itself_with_the_causes_of_its_idle_time(tmp_path):
+    file = Path(__file__).parents[1] / "data" / "kineto" / "resnet_h100.trace.json.gz"
+    assert CliRunner().invoke(cli, ["import", str(file), "-o", str(tmp_path / "run")]).exit_code == 0
+    shown = profkit.open_run(tmp_path / "run")._repr_html_()
+    assert "the host launched too late" in shown
+    assert shown.count("inline-block") > 4
 
 
 def test_a_block_raises_what_it_raises(tmp_path):
