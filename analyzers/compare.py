@@ -226,7 +226,7 @@ def _changed(before: Step, after: Step) -> tuple[str, ...]:
 
 
 def _moved(before: Step, after: Step) -> tuple[Moved, ...]:
-    """Counters that differ between the calls, and in the longest kernel where it is the same; none of a model."""
+    """Counters that differ between the calls, and in the longest kernel if it is the same."""
     if any(one.row.get("work_source", "counted") != "counted" for one in (before, after)):
         return ()
     same = before.main == after.main

@@ -92,7 +92,7 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def _tables(path: Path, lines: list[str]) -> Iterator[tuple[int, pd.DataFrame, float]]:
-    """(line, rows, total GPU time [s] as its foot says, 0 without one) of each table, up to a ruler or blank line."""
+    """(line, rows, total GPU time [s] of its foot, 0 without) of each table."""
     for at, line in enumerate(lines):
         if not (_HEADER.match(line) and at + 1 < len(lines) and (ends := ruler(lines[at + 1]))):
             continue

@@ -60,7 +60,7 @@ _EMPTY = ("No kernels were profiled", "No API activities were profiled", "No eve
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file is of nvprof: its database, or a header of a summary, a trace or metrics, CSV or text."""
+    """Whether a file is of nvprof: database, or the header of a summary, trace or metrics."""
     if head.startswith("SQLite format 3"):
         try:
             with open_base(path, _AGAIN) as base:
@@ -279,7 +279,7 @@ def _process(base: sqlite3.Connection, tables: set[str]) -> str:
 
 
 def _function(name: str) -> str:
-    """The function of a mangled name, without its arguments; a template, a member and any other name as it stands."""
+    """The function of a mangled name without arguments; templates, members, others as written."""
     length = re.match(r"_Z(\d+)", name)
     end = length.end() + int(length[1]) if length else 0
     return name[length.end() : end] if length and name[end : end + 1] not in ("", "I") else name

@@ -342,7 +342,7 @@ def _read_json(path: Path) -> pd.DataFrame:
 
 
 def _of_process(tool: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The kernels and copies of a process, by our names; counters summed over the instances of a block."""
+    """Kernels and copies of a process; counters summed over the instances of a block."""
     agents = {one["id"]["handle"]: one for one in tool["agents"]}
     symbols = {one["kernel_id"]: one for one in tool["kernel_symbols"]}
     counters = {one["id"]["handle"]: one["name"] for one in tool.get("counters", ())}

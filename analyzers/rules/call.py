@@ -119,7 +119,7 @@ def _modelled(s: Subject) -> Case | None:
 
 
 def few_threads(busy: float, of: float) -> bool:
-    """Whether threads of a CPU idle during a call; a call that waits for a core, too, is another matter."""
+    """Whether threads of a CPU idle during a call, other than by waiting for a core."""
     return ONE_THREAD <= busy < FEW_THREADS * of
 
 

@@ -19,7 +19,7 @@ LONG = 10 * LAUNCH_LOWER_BOUND
 
 
 def near(s: Subject) -> bool:
-    """Whether a ceiling is near, or a unit whose share of its peak ncu tells itself."""
+    """Whether a ceiling is near, or a unit busy by its own share of its peak."""
     return bool(s.nearest[1] >= NEAR or s["compute_throughput"] >= NEAR or s["memory_throughput"] >= NEAR)
 
 

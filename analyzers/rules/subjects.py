@@ -39,7 +39,7 @@ ON_A_CPU = "wall"
 
 
 def call_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) -> list[Subject]:
-    """Each implementation as a whole, with the lower bound of its own pipes; sms: of a CPU its threads."""
+    """Each implementation as a whole, with its own lower bound; sms: a CPU's threads."""
     kernels = analysis.kernels
     distinct = Counter(kernels["impl"])
     computing = computing_shares(kernels)
@@ -73,13 +73,13 @@ def call_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) -> l
 
 
 def threads_busy(row: Row) -> float:
-    """Threads busy in a call on a CPU, on average; NaN where its record has the wall clock alone."""
+    """Threads busy in a call on a CPU, on average; NaN if only the wall clock was recorded."""
     busy = number(row, "host_time") / (number(row, "time") or NAN)
     return NAN if busy == 1.0 else busy
 
 
 def ceiling_shares(row: Row, roofline: Roofline) -> dict[str, float]:
-    """Share of the compute ceiling and of DRAM's that a call reaches by its work, the nearest first."""
+    """Shares of the compute and DRAM ceilings that a call reaches, the nearest first."""
     pipe = str(row.get("compute") or "")
     shares = {"dram": number(row, "dram_fraction")}
     shares |= {pipe: number(row, "achieved_flops") / (roofline.peak(pipe) or NAN)} if pipe else {}

@@ -94,7 +94,7 @@ class Weighted:
 
 
 def weighted(shapes: Sequence[Shape], shares: Sequence[float], program: Sequence[float] | None) -> dict[str, Weighted]:
-    """Candidate -> call-weighted speed-up over all shapes, if each shape was timed; program: see Program."""
+    """Candidate -> call-weighted speed-up, if each shape was timed; program: see Program."""
     found: dict[str, Weighted] = {}
     for name in shapes[0].ratios if len(shapes) == len(shares) > 0 else ():
         if not all(name in one.ratios and "reference" in one.times for one in shapes):
@@ -120,7 +120,7 @@ def weighted(shapes: Sequence[Shape], shares: Sequence[float], program: Sequence
 
 
 def _launching(shapes: Sequence[Shape], shares: Sequence[float], name: str) -> float:
-    """Seconds by which a candidate's launches cost the host more than the reference's, by call; 0 where not clocked."""
+    """Seconds that launching a call costs the host more than the reference; 0 if not clocked."""
     more = [one.hosts.get(name, math.nan) - one.hosts.get("reference", math.nan) for one in shapes]
     known = [(share, one) for share, one in zip(shares, more, strict=True) if not math.isnan(one)]
     return sum(share * one for share, one in known) / (sum(share for share, _ in known) or 1.0)

@@ -156,7 +156,7 @@ def spreads(chosen: pd.DataFrame, every: pd.DataFrame | None = None, spread: flo
 
 
 def _submitting(every: pd.DataFrame) -> dict[str, float]:
-    """Host seconds to submit a call, timed while the GPU's queue is held; at most the time from idle to idle."""
+    """Host seconds to submit a call with the GPU's queue held; at most from idle to idle."""
     kept = every[every["kept"]]
     found = {}
     for impl, rows in kept.groupby("impl"):

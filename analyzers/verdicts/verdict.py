@@ -137,7 +137,7 @@ class Verdict(msgspec.Struct, frozen=True):
         return {**plain(self), "wins": self.wins, "line": self.text()}
 
     def text(self, lang: str = "en", translated: Translation = str, without: Sequence[str] = ()) -> str:
-        """The verdict as a sentence without the implementation's name; `without`: codes of conditions left out."""
+        """The verdict as a sentence without the name; `without`: codes of conditions left out."""
         told = self._said(lang, self._interval(), *(brief(translated(one)) for one in (self.kind, self.why)))
         reason = self._reason
         rest = [one.text(lang, translated) for one in self.conditions if one is not reason and one.code not in without]

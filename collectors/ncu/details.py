@@ -1,4 +1,4 @@
-"""ncu's details page, and its summaries: a row a metric of a launch, or of all launches of a kernel; rules are passed over.
+"""ncu's details page and summaries: a row for each metric of a launch or kernel, no rules.
 
 It prints two decimals of a scaled unit, so every frame from it carries a caveat.
 """
@@ -120,7 +120,7 @@ def detailed_launches(scan: Scan, rows: Iterable[Row], wanted: Callable[[str], b
 
 
 def _ranges(cells: Mapping[str, str]) -> dict[str, str]:
-    """The ranges of a row of --print-summary per-nvtx as other pages have them: each with its domain."""
+    """The ranges of a row of --print-summary per-nvtx, each with its domain."""
     ranges = next((cell for name, cell in cells.items() if name.startswith("Range:")), "")
     domain = cells.get("Domain", "")
     return {"Push/Pop_Range": re.sub(r'^[^"]*"|  "', lambda quote: f"{quote[0]}{domain}:", ranges)}

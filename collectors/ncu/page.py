@@ -75,7 +75,7 @@ class _Place:
 
 
 def rows(scan: Scan) -> Iterator[Row]:
-    """The metrics of a text page as rows of a details or summary table; none where it is no such page.
+    """The metrics of a text page as rows of a details or summary table; else none.
 
     A file that ends inside a table breaks off there (Scan.stop). Metrics before the first launch are left out.
     """

@@ -121,7 +121,7 @@ def gpu_work(
     among: Sequence[tuple[str, str]] = _TABLES,
     kernel: str = "demangledName",
 ) -> dict[str, Any]:
-    """GPU work by start: int64 arrays named as _COLUMNS and PACKED, -1 where unknown, "call" (_KEY) and "kind".
+    """GPU work by start: arrays of _COLUMNS and PACKED, "call" (_KEY), "kind"; -1 unknown.
 
     among: kinds of work and the ends of their tables' names. kernel: the column of a kernel's name. "grid" of a copy or
     fill is its bytes.
@@ -154,7 +154,7 @@ def gpu_work(
 
 
 def _packed(base: sqlite3.Connection, table: str, columns: dict[str, int], there: set[str]) -> str:
-    """Columns in one number, all bits set where unknown. Raises sqlite3.DataError for one that does not fit."""
+    """Columns in one number, all bits set where unknown; sqlite3.DataError if one is larger."""
     cell, beyond = "0", []
     for name, width in columns.items():
         most = (1 << width) - 1
@@ -166,7 +166,7 @@ def _packed(base: sqlite3.Connection, table: str, columns: dict[str, int], there
 
 
 def unpacked(number: int, name: str) -> list[int]:
-    """The columns that share a number, -1 where unknown; a grid's are known or unknown together, since 65535 is one."""
+    """Columns that share a number, -1 where unknown; a grid's together, as 65535 is one."""
     found, whole = [], name != "grid" or number == (1 << 63) - 1
     for width in reversed(PACKED[name].values()):
         most = (1 << width) - 1

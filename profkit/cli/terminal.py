@@ -141,7 +141,7 @@ def progress(quiet: bool, *, plain: bool = False) -> Iterator[Progress]:
 
 
 class Answer:
-    """Show each candidate's first line once, and again when it changes; `told`: the lines by name.
+    """Show each candidate's first line, again when it changes; `told`: the lines by name.
 
     `people`: print them to stdout, before the report; else they are progress on stderr, for a document follows on stdout.
     `before`: a run to tell the change against. `study`: what was shown last.

@@ -95,7 +95,7 @@ def _on_cpu(text: str) -> str:
 
 
 def _replaced(text: str, change: Callable[[str, tokenize.TokenInfo], str]) -> str:
-    """The text with other tokens: `change` of the one before and the token itself, "" to keep it."""
+    """The text with other tokens: `change` of the previous and this token, "" to keep it."""
     lines, tokens = text.splitlines(keepends=True), list(tokenize.generate_tokens(io.StringIO(text).readline))
     for before, token in reversed(list(zip(["", *(one.string for one in tokens)], tokens, strict=False))):
         if new := change(before, token):

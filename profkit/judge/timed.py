@@ -225,7 +225,7 @@ class Timed(Task):
     def _time(
         self, candidates: list[Implementation], job: Job | None = None, plan: Plan | None = None
     ) -> list[Implementation]:
-        """Time the reference and these in interleaved rounds; returns those that did not fail.
+        """Time the reference and these in interleaved rounds; returns the candidates left.
 
         After a failure the others are timed afresh.
         """

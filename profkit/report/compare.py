@@ -82,7 +82,7 @@ class Compared:
 
     @property
     def caveats(self) -> list[caveats.Said]:
-        """Caveats of the comparison, then of each step's run: those of all once, the others with the step's name."""
+        """Caveats of the comparison, then of each run: common ones once, others with its name."""
         steps = [(one.study, one.impl) for one in self.chosen] or [(study, "") for study in self.studies]
         own, labels = [caveats.concerning(*step) for step in steps], [rung.label for rung in self.ladder.rungs]
         shared = [one for one in own[0] if all(one in mine for mine in own)]
@@ -179,7 +179,7 @@ def chosen_of(study: Study, impl: str = "") -> Chosen:
 
 
 def told_apart(studies: Sequence[Study], short: Sequence[str]) -> list[str]:
-    """The shortest labels that tell them apart: each name, else with its run's or its place in the row."""
+    """The shortest labels that differ: each name, else with its run's or its place in the row."""
     if len(set(short)) == len(short):
         return list(short)
     own = [study.path.name for study in studies]

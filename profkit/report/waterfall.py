@@ -231,7 +231,7 @@ def lower_bound_line(study: Study, impl: str) -> str:
 
 
 def apart(time: float, lower_bound: float) -> list[str]:
-    """The two [s] with three digits, or four where a reader's difference of them were off by 1 %."""
+    """The two [s] with three digits, or four where their difference would be off by 1 %."""
     both = (time, lower_bound)
     rounded = [float(f"{one:.3g}") for one in both]
     far = abs(rounded[0] - rounded[1] - (time - lower_bound)) > 0.01 * abs(time - lower_bound)

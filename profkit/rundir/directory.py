@@ -80,7 +80,7 @@ def places(folder: Path, stamp: str = "") -> Iterator[Path]:
 
 
 def create_run(sample: SampleInfo, root: str | os.PathLike[str], target: Path | None = None) -> Run:
-    """Create a run directory: `target`, else one under `root`/<sample id>; runs of one second get two."""
+    """Create a run directory: `target`, else one under `root`/<sample id>, each its own."""
     for path in places(Path(root) / sample.id) if target is None else [target]:
         try:
             path.mkdir(parents=True, exist_ok=target is not None)

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def replace(library: Any, found: dict[str, Any], key: str, same: bool) -> None:
-    """Register the candidate's forward for the operation, except inside itself; same: the operation's own."""
+    """Register the candidate's forward for the operation; same: call the operation's own."""
     import torch
 
     namespace, _, name = found["OPERATION"].partition("::")

@@ -110,7 +110,7 @@ class HostClock(Clock):
 
 
 class CpuClock(Clock):
-    """The wall clock round one call, inputs evicted from the last-level cache; host: seconds of all threads."""
+    """The wall clock round one call, inputs evicted from cache; host: seconds of all threads."""
 
     def __init__(self, *, cold: bool = True) -> None:
         self.method = "wall"

@@ -148,7 +148,7 @@ def recording(calls: Mapping[str, Any], clock: CudaClock) -> Iterator[CuptiClock
 
 
 def _giving_way(close: Callable[[], None]) -> Callable[..., None]:
-    """An exit callback whose own error gives way to one that is on its way."""
+    """An exit callback; its own error gives way to one that is on its way."""
 
     def leave(kind: object, error: BaseException | None, trace: object) -> None:
         with contextlib.suppress(*([] if error is None else [Exception])):

@@ -178,7 +178,7 @@ def _lead(study: Study, name: str) -> str:
 
 
 def _unlooked(study: Study, found: Sequence[Finding]) -> str:
-    """The checks without their counters and how to collect these, which is said of a run without any."""
+    """The checks that lack counters, and the command that collects them."""
     best = study.best.name if study.best is not None else None
     rules, command = unchecked((one for one in found if best in (None, one.impl)), study)
     told = rules and method.counted(study)

@@ -30,7 +30,7 @@ _KINDS = ("range", "op", "short", "call")
 
 
 def timeline_of(study: Study, part: int = 1) -> dict[str, Any] | None:
-    """GPU work and host events over time; None of implementations. part: share of the limits, as in one of two."""
+    """GPU work and host events over time; None of implementations. part: share of the limits."""
     frame, host = study.captured.timeline, study.host
     if frame is None or study.manifest.impls or "start" not in frame or not (frame["time"] > 0).any():
         return None
@@ -109,7 +109,7 @@ def _cut(name: str) -> str:
 
 
 def _asked(study: Study, host: pd.DataFrame | None) -> tuple[NDArray[np.float64], NDArray[np.int64], pd.Series[Any]]:
-    """Moment [s] each launch was asked for (NaN: unknown), the lane of its thread (-1), and the lane of each event."""
+    """When each launch was asked for [s] (NaN unknown), its thread's lane (-1), events' lanes."""
     count = 0 if study.captured.timeline is None else len(study.captured.timeline)
     moment, caller = np.full(count, np.nan), np.full(count, -1)
     if host is None or not len(host):
@@ -127,7 +127,7 @@ def _asked(study: Study, host: pd.DataFrame | None) -> tuple[NDArray[np.float64]
 
 
 def _host(host: pd.DataFrame | None, begin: float, end: float, lanes: pd.Series[Any], most: int) -> dict[str, Any]:
-    """The host's events between two moments [s], by thread and start; those round others before them."""
+    """The host's events between two moments [s], by thread and start; outer ones first."""
     if host is None or not len(host):
         return {"lanes": [], "start": [], "length": [], "what": [], "whats": [], "hidden": 0}
     stop = (host["start"] + host["time"]).clip(upper=end)

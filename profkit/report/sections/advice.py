@@ -22,7 +22,7 @@ AT_LOWER_BOUND = 1.1
 
 
 def advice(study: Study, part: Part | None, mine: Sequence[Finding]) -> tuple[str, Finding | None]:
-    """One step, and the finding it is of: mend, measure quietly, stop at the lower bound, else the first finding's.
+    """One step and its finding: mend, measure quietly, stop at the bound, else the first one's.
 
     mine: findings about the part, as they rank.
     """

@@ -52,13 +52,13 @@ def what(study: Study) -> str:
 
 
 def called(study: Study, name: str) -> str:
-    """An implementation's name; of one named after a GPU's language and run on a CPU with that said."""
+    """An implementation's name, with "on the CPU" where it has the name of a GPU's language."""
     cpu = study.manifest.device.get("kind") == "cpu"
     return say("p_on_cpu", name=name) if cpu and name in ("cuda", "triton") else name
 
 
 def ran(study: Study) -> str:
-    """A sample; a program or what was exported with its size: kernels of a step, else the longest kernel's grid."""
+    """A sample; a program or export with its size: kernels of a step, else the longest's grid."""
     if study.manifest.sample.path or study.manifest.impls:
         return study.manifest.sample.id
     manifest, kernels, launches = study.manifest, study.hottest, study.launches

@@ -88,7 +88,7 @@ def below_least(study: Study) -> str:
 
 
 def unpaired(study: Study) -> dict[str, str]:
-    """Implementation -> the quotient of its time and the reference's, where its speed-up is another."""
+    """Implementation -> ratio of the two medians, where it differs from the speed-up."""
     rows = {part.name: part.row for part in study.ranked if part.row is not None}
     base = rows.get(study.analysis.reference)
     if base is None:

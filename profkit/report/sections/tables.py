@@ -168,7 +168,7 @@ def speedup(row: Mapping[str, Any] | None) -> str:
 
 
 def spelled(value: float, low: float, high: float) -> str:
-    """ "1.23x [1.21, 1.25]" in as few digits as tell the ends apart, the ratio alone where five do not."""
+    """ "1.23x [1.21, 1.25]" in up to five digits that tell the ends apart, else without them."""
     for places in (3, 4, 5):
         ends = units.digits(low, places), units.digits(high, places)
         if ends[0] != ends[1]:
