@@ -266,7 +266,8 @@ def _time_card(row: Mapping[Any, Any]) -> Card:
     time = units.text(number(row, "time"), "s")
     if math.isfinite(ratio):
         time, least = apart(number(row, "time"), number(row, "lower_bound_time"))
-        note = say("p_far_note", ratio=units.digits(ratio), lower_bound=least)
+        by = named(str(row["lower_bound_bound_by"]))
+        note = say("p_far_note", ratio=units.digits(ratio), lower_bound=least, by=by)
     return Card(say("p_time"), time, note, 1 / ratio if ratio > 0 else math.nan)
 
 
