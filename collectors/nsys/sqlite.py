@@ -22,6 +22,7 @@ from collectors.nsys.ranges import Range, attributed
 from collectors.nsys.tables import (
     ACTIVITY,
     KINDS,
+    UNKNOWN,
     api_calls,
     devices_of,
     diagnostics,
@@ -177,7 +178,7 @@ def frame_of(
     """The launches frame of GPU work (tables.gpu_work) with its names and ranges."""
     used = sorted({unpacked(one, "stream")[1] for one in np.unique(work["stream"]).tolist()})
     moved = np.isin(work["kind"], (1, 2))
-    sizes = np.where(work["grid"] < 0, np.nan, work["grid"])[moved]
+    sizes = np.where(work["grid"] == UNKNOWN, np.nan, work["grid"])[moved]
     registers = work["block"] & 0x7FFF
 
     def gpu(number: int) -> dict[str, Any]:
@@ -191,7 +192,7 @@ def frame_of(
         {
             "range": where,
             "kernel": names,
-            "grid": told(np.where(moved, (1 << 63) - 1, work["grid"]), lambda one: _shape(unpacked(one, "grid"))),
+            "grid": told(np.where(moved, UNKNOWN, work["grid"]), lambda one: _shape(unpacked(one, "grid"))),
             "block": told(work["block"], lambda one: _shape(unpacked(one, "block")[:3])),
             "device": told(work["stream"], lambda one: gpu(one).get("name", str(unpacked(one, "stream")[1]))),
             "cc": told(work["stream"], lambda one: gpu(one).get("cc", "")),

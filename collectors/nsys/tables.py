@@ -30,6 +30,7 @@ _COPY_KINDS = (
 )
 """CUPTI's kinds of copies by number."""
 _COLUMNS = ("start", "end", "name")
+UNKNOWN = (1 << 63) - 1
 PACKED = {
     "stream": {"streamId": 47, "deviceId": 16},
     "grid": {"gridX": 31, "gridY": 16, "gridZ": 16},
@@ -50,7 +51,7 @@ _GPU = {
 }
 NAME_COLUMNS = {"memcpy": "copyKind", "memset": "-1", "graph": "graphId"}
 KINDS = ("kernel", "memcpy", "memset", "graph")
-_BLOCK = 1 << 16
+_BLOCK = 1 << 10
 
 
 def is_sqlite(path: str | Path) -> bool:
@@ -136,10 +137,12 @@ def gpu_work(
         names = [called if name == "name" else name for name in _COLUMNS]
         cells = [f"IFNULL({name}, -1)" if name in there else "-1" for name in names]
         cells.append(_KEY.format(*(name if name in there else "-1" for name in ("globalPid", "correlationId"))))
-        cells += [_packed(base, table, columns, there) for columns in PACKED.values()]
+        cells += [_packed(columns, there) for columns in PACKED.values()]
         if kind in ("memcpy", "memset"):
-            cells[-2] = "IFNULL(bytes, -1)" if "bytes" in there else "-1"
+            cells[-2] = f"IFNULL(bytes, {UNKNOWN})" if "bytes" in there else str(UNKNOWN)
         part = _matrix(base.execute(f"SELECT {', '.join(cells)} FROM {table}"), len(cells))
+        if (part[:, -len(PACKED) :] < 0).any():
+            raise sqlite3.DataError(f"a size, stream or device of {table} is no number, or a too large one")
         parts.append(part)
         kinds.append(np.full(len(part), KINDS.index(kind)))
     if not parts:
@@ -147,27 +150,27 @@ def gpu_work(
     joined, kind_of = np.concatenate(parts), np.concatenate(kinds)
     if (joined[:, 1] < joined[:, 0]).any():
         raise sqlite3.DataError("work that ends before it starts")
-    order = np.lexsort((joined[:, 1], joined[:, 0]))
-    work: dict[str, Any] = {name: joined[order, at] for at, name in enumerate((*_COLUMNS, "call", *PACKED))}
-    work["kind"] = kind_of[order]
+    if not (np.diff(joined[:, 0]) > 0).all():
+        order = np.lexsort((joined[:, 1], joined[:, 0]))
+        joined, kind_of = joined[order], kind_of[order]
+    work: dict[str, Any] = dict(zip((*_COLUMNS, "call", *PACKED), joined.T.copy(), strict=True))
+    work["kind"] = kind_of
     return work
 
 
-def _packed(base: sqlite3.Connection, table: str, columns: dict[str, int], there: set[str]) -> str:
-    """Columns in one number, all bits set where unknown; sqlite3.DataError if one is larger."""
-    cell, beyond = "0", []
+def _packed(columns: dict[str, int], there: set[str]) -> str:
+    """Columns in one number, all bits set where unknown, -1 if one does not fit."""
+    cell, fits = "0", []
     for name, width in columns.items():
         most = (1 << width) - 1
         cell = f"(({cell} << {width}) | ({f'IFNULL({name}, -1)' if name in there else -1} & {most}))"
-        beyond += [f"{name} NOT BETWEEN -1 AND {most}"] if name in there else []
-    if beyond and base.execute(f"SELECT 1 FROM {table} WHERE {' OR '.join(beyond)} LIMIT 1").fetchone():
-        raise sqlite3.DataError(f"a cell of {', '.join(columns)} is no number of that size")
-    return cell
+        fits += [f"IFNULL({name}, -1) BETWEEN -1 AND {most}"] if name in there else []
+    return f"CASE WHEN {' AND '.join(fits) or 'TRUE'} THEN {cell} ELSE -1 END"
 
 
 def unpacked(number: int, name: str) -> list[int]:
     """Columns that share a number, -1 where unknown; a grid's together, as 65535 is one."""
-    found, whole = [], name != "grid" or number == (1 << 63) - 1
+    found, whole = [], name != "grid" or number == UNKNOWN
     for width in reversed(PACKED[name].values()):
         most = (1 << width) - 1
         found.append(-1 if whole and number & most == most else number & most)
