@@ -19,9 +19,9 @@ from collectors import Format
 from collectors.caveat import Caveat
 from collectors.errors import CollectError, uneven
 from collectors.frame import build, role_of
-from collectors.nsys.launches import each, memop_kind, moved_bytes, shapes
+from collectors.nsys.launches import memop_kind, moved_bytes, shapes
 from collectors.nsys.sqlite import frame_of
-from collectors.nsys.tables import ACTIVITY, gpu_work, is_sqlite, label, open_base, tables_of
+from collectors.nsys.tables import ACTIVITY, gpu_work, is_sqlite, open_base, tables_of, work_names
 from collectors.rows import added_up, numbers, records, table, whole_text
 
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -257,7 +257,7 @@ def _read_base(path: Path) -> pd.DataFrame:
         for number, one in gpus.items()
     }
     kernels = {key: _function(text) for key, text in texts.items()}
-    names = each(work["name"] * 3 + work["kind"], lambda key: label(key % 3, key // 3, kernels))
+    names = work_names(work, kernels)
     caveats = []
     if counted:
         fix = "count with Nsight Compute (CC 7.0 and up)"

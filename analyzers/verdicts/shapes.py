@@ -75,7 +75,7 @@ class Program:
         costs more; it counts at the first one, as far as the program waits for the host there.
         """
         lengths = 1 / ratio.low, 1 / ratio.high
-        late = self.calls * host * (1 - self.waits / self.takes)
+        late = self.calls * host * (1 - self.waits / self.takes) if self.takes else 0.0
         won = [self._recorded(one) - late for one in lengths]
         won += [self.takes / self.busy * (1 - one) for one in lengths]
         return min(won), max(won)

@@ -27,6 +27,7 @@ from collectors.nsys.tables import (
     devices_of,
     diagnostics,
     gpu_work,
+    kernel_names,
     nvtx_ranges,
     open_base,
     process_of,
@@ -70,7 +71,9 @@ def read_sqlite(path: str | Path) -> pd.DataFrame:
         caveats += _gaps(work, calls, ranges)
         caveats += diagnostics(base, tables)
         devices = devices_of(base, tables)
-        frame = frame_of(work, work_names(base, work), where, devices, caveats, tool="nsys", report="sqlite")
+        frame = frame_of(
+            work, work_names(work, kernel_names(base, tables)), where, devices, caveats, tool="nsys", report="sqlite"
+        )
         frame.attrs["program"] = program_of(base, tables)
     if calls is not None:
         set_host(frame, _host(work, calls, ranges))

@@ -261,10 +261,13 @@ def devices_of(base: sqlite3.Connection, tables: set[str]) -> dict[int, dict[str
     return found
 
 
-def work_names(base: sqlite3.Connection, work: dict[str, Any]) -> Any:
-    """The name of each piece of work, as nsys stats prints it: categories."""
+def kernel_names(base: sqlite3.Connection, tables: set[str]) -> dict[int, str]:
     table = ACTIVITY + "KERNEL"
-    kernels = strings(base, f"SELECT DISTINCT demangledName FROM {table}") if table in tables_of(base) else {}
+    return strings(base, f"SELECT DISTINCT demangledName FROM {table}") if table in tables else {}
+
+
+def work_names(work: dict[str, Any], kernels: dict[int, str]) -> Any:
+    """The name of each piece of work, as nsys stats prints it: categories."""
     width = len(KINDS)
     return told(work["name"] * width + work["kind"], lambda key: label(key % width, key // width, kernels))
 

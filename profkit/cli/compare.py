@@ -62,7 +62,7 @@ def compare_(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Compare runs: time, speed-up share of its ceiling, and what changed with it.
+    """Compare runs: time, speed-up, share of its ceiling, and what changed with it.
 
     A step is RUN (its fastest correct candidate) or RUN:IMPLEMENTATION. Programs are compared by their steady step: its time
     with the spread of the steps, GPU busy and idle by cause, the kernels that appeared, are gone, slower or faster.

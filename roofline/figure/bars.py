@@ -8,14 +8,13 @@ from typing import Any
 
 from roofline.figure.plot import settings
 from roofline.figure.sheet import WIDTH, Sheet, fit, measure, new_figure, wrap
-from roofline.figure.style import Theme, theme
+from roofline.figure.style import IDLE, Theme, theme
 
 NAMES, AMOUNTS = 3.1, 1.3
 """Room [inch] left of the bars of a waterfall for names, and right of them for amounts."""
 NAME, NOTE, AMOUNT, TITLE, SUBTITLE, TEXT = 8.8, 7.8, 8.6, 12.5, 9.0, 8.5
 HATCHES = {"lower_bound": "", "work": "", "excess": "///", "kernels": "|||", "gaps": "xxx"}
 """Kinds are told apart without their colour, too."""
-IDLE = {"away": "", "host": "xx", "waiting": "||", "allocating": "oo", "loading": "--", "queued": "..", "unknown": "+"}
 LONGEST = 5.0
 """Times the shared part that a stack is drawn long."""
 
@@ -61,7 +60,7 @@ def draw_steps(scene: Steps) -> Any:
         longest = max((one.end for one in scene.steps), default=1.0) or 1.0
         axes = sheet.rows(NAMES, top, AMOUNTS, rows, row, longest)
         for at, one in enumerate(scene.steps):
-            colour = look.kinds.get("gaps" if one.kind in IDLE else one.kind, look.text)
+            colour = look.block(one.kind)
             hatch = (HATCHES | IDLE).get(one.kind, "")
             style = {"color": colour, "hatch": hatch, "edgecolor": look.surface, "linewidth": 0.4}
             axes.barh(at, one.end - one.start, 0.62, left=one.start, zorder=2, **style)

@@ -23,6 +23,9 @@ SHAPES = (1, 2, 3, 4, 5, 6, 7, 7, 4, 6, 7, 6, 3, 5, 3, 1)
 BANDS = (0, 0, 1, 2, 1, 2, 1)
 """Stripes by place, of what has a colour but no outline: pieces of a timeline. What is grey has none."""
 
+IDLE = {"away": "", "host": "xx", "waiting": "||", "allocating": "oo", "loading": "--", "queued": "..", "unknown": "+"}
+"""Patterns of the causes of idle time in a waterfall."""
+
 
 @dataclass(frozen=True)
 class Theme:
@@ -38,6 +41,10 @@ class Theme:
     reference: str
     series: tuple[str, ...]
     kinds: Mapping[str, str]
+
+    def block(self, kind: str) -> str:
+        """The colour of a block; causes of idle time share one, and have patterns of their own."""
+        return self.kinds.get("gaps" if kind in IDLE else kind, self.text)
 
 
 THEMES = {

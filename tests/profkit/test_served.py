@@ -112,6 +112,10 @@ def test_a_program_wins_by_its_gpus_time_and_by_its_hosts(speedup, host, saved):
     assert program.saved(Ratio(speedup, speedup, speedup, n=9), host) == pytest.approx(saved)
 
 
+def test_calls_that_take_no_time_win_none():
+    assert Program(takes=0.0, waits=0.0, busy=1.0, calls=0.0).saved(Ratio(2.0, 1.9, 2.1, n=9), 1e-3) == (0, 0)
+
+
 def test_launching_is_weighted_by_calls_and_unknown_without_a_clock():
     def shape(host):
         return Shape(

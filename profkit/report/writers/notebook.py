@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from analyzers.timeline.idle import IDLE
 from profkit.report import figures
 from profkit.report.page.data import shares_of
 from profkit.report.sections import answer
@@ -36,13 +35,11 @@ def _bar(study: Study) -> Iterator[str]:
     whole = shown(study, most=0)
     if whole is None:
         return
-    kinds, style = THEMES["light"].kinds, "display:inline-block;height:14px;background:{};width:{}"
+    look, style = THEMES["light"], "display:inline-block;height:14px;background:{};width:{}"
     shares = shares_of(whole.blocks, whole.time)
-    # Causes of idle time have patterns on the page, and one colour here.
-    colours = [kinds["gaps" if one["paint"] in IDLE else one["paint"]] for one in shares]
     slices = [
-        f'<span title="{escape(one["label"])}" style="{style.format(colour, one["share"])}"></span>'
-        for one, colour in zip(shares, colours, strict=True)
+        f'<span title="{escape(one["label"])}" style="{style.format(look.block(one["paint"]), one["share"])}"></span>'
+        for one in shares
     ]
     said = ", ".join(f"{one['label']} {one['time']}" for one in shares)
     yield f'<div style="width:100%;max-width:800px;font-size:0">{"".join(slices)}</div>'
