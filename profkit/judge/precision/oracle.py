@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy
 import torch
 
 from profkit.guest.tensors.compare import (
@@ -405,9 +406,13 @@ def _quantiles(values: torch.Tensor) -> list[float]:
     """The _QUANTILES and the maximum; [] of an empty tensor."""
     if not values.numel():
         return []
-    ordered = values.to(torch.float64).sort().values
-    places = [min(len(ordered) - 1, math.ceil(q * (len(ordered) - 1))) for q in _QUANTILES]
-    return scalars(*(ordered[place] for place in places), ordered[-1])
+    last, values = values.numel() - 1, values.to(torch.float64)
+    places = [*(math.ceil(q * last) for q in _QUANTILES), last]
+    if values.is_cuda:
+        found: list[float] = values.sort().values[places].tolist()
+    else:  # Sorting takes seven times as long on a CPU.
+        found = numpy.partition(values.numpy(), places)[places].tolist()
+    return found
 
 
 def _over(errors: list[float], responses: list[float]) -> float:
