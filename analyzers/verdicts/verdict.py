@@ -185,7 +185,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     (None: not known); `unbuilt`: a compiler refused it. `switched`: it sets torch's switches in its calls.
     `by_caller`: timed by the caller's clock, as the GPU's clocks saw no work of some side. `caller`: the speed-up for a
     waiting caller, where it differs. `fragile`: a note for each unusual input that it fails on or refuses.
-    `still`: outputs, of several, that were the same for all inputs. `served`: conditions of a speed-up over a program's shapes.
+    `still`: outputs, of several, that were the same for all inputs. `untried`: there was no time for some unusual inputs.
+    `served`: conditions of a speed-up over a program's shapes.
     """
 
     impl: str
@@ -214,6 +215,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     switched: bool = False
     fragile: Sequence[str] = ()
     still: Sequence[str] = ()
+    untried: bool = False
     served: Sequence[Condition] = ()
 
 
@@ -267,6 +269,7 @@ def _paced(known: Evidence, word: str, kind: str = "", *, below: bool, busy: boo
         (known.switched, "switched", {}),
         (known.fragile, "fragile", {"what": weakness(known.fragile)}),
         (known.still, "still", {"what": ", ".join(known.still)}),
+        (known.untried, "untried", {}),
     )
     conditions = (*pace, *known.served, *rest)
     return Verdict(known.impl, word, kind, "", known.speedup, known.low, known.high, conditions)

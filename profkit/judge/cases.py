@@ -41,6 +41,8 @@ CONSTANT = "inputs that are drawn the same every time, with other values"
 ONE_VALUE = "a mask or whole numbers that are all the same"
 GIVEN = "a mask, whole numbers or a setting drawn the same every time, with another value"
 Domain = Sequence[Any] | None
+Make = Callable[[], list[Any] | None]
+"""Make changed inputs; None where they would lose what all draws have in common."""
 
 
 @dataclass(frozen=True)
@@ -75,53 +77,61 @@ def trials(
     layouts: bool = False,
     holes: bool = False,
     clock: Callable[[], float] = time.monotonic,
+    missed: list[str] | None = None,
 ) -> Iterator[Trial]:
-    """Unusual inputs of the `wanted` kinds that make a difference.
+    """Unusual inputs of the `wanted` kinds that make a difference, the most telling first.
 
     draws: two draws, which show what all draws have in common. ask: the reference's answer, as a copy. layouts: the
-    task takes any layout. holes: the reference looks for NaN. clock: seconds without waiting for other judges.
+    task takes any layout. holes: the reference looks for NaN. clock: seconds without waiting for other judges. missed:
+    takes the names of those that no time was left for; the first is always asked.
     """
     drawn, other = draws
-    end = clock() + PATIENCE
     # A declared domain allows all of its values.
     common = Common(drawn, other) if allowed is None and "values" in wanted else None
     usual = _finite(ask(inputs.clone(drawn)))
-    for name, kind, arguments in quietly(variants(drawn, allowed, other, common, wanted)):
+    end, took = clock() + PATIENCE, 0.0
+    for name, kind, make in quietly(variants(drawn, allowed, other, common, wanted)):
         if name.startswith(HOLED) and not holes:
             continue
+        if clock() + took > end:
+            if missed is not None:
+                missed.append(name)
+            continue
         began = clock()
-        answer = _settled(arguments, ask, finite=usual)
+        arguments, answer = _settled(make, ask, finite=usual)
         took = clock() - began
         if answer is not None:
             binding = layouts if kind == "layout" else kind == "values" and _inside(arguments, allowed)
             yield Trial(name, kind, arguments, answer, binding)
             end += clock() - began - took
-        if clock() + took > end:
-            break
 
 
 def quietly(found: Iterator[Any]) -> Iterator[Any]:
-    """Yield changed inputs until making one raises, for instance by overflow of a type."""
+    """Yield what is found until finding more raises."""
     try:
         yield from found
     except Exception:
         traceback.print_exc()
 
 
-def _settled(arguments: list[Any], ask: Callable[[list[Any]], Any], *, finite: bool) -> Any:
-    """The reference's answer; None where it fails, is not finite, repeatable or steady."""
+def _settled(make: Make, ask: Callable[[list[Any]], Any], *, finite: bool) -> tuple[list[Any], Any]:
+    """Inputs with the reference's answer; None where it fails, is not finite, repeatable or steady."""
+    nothing: tuple[list[Any], Any] = [], None
     try:
+        arguments = make()
+        if arguments is None:
+            return nothing
         answer = ask(inputs.clone(arguments))
         if (finite and not _finite(answer)) or not close(ask(inputs.clone(arguments)), answer, _SAME):
-            return None
+            return nothing
         for by in (inputs.STIRRED, -inputs.STIRRED):
             moved = ask(inputs.mapped(_apart(arguments), functools.partial(inputs.stirred, units=by)))
             if not close(moved, answer, _JUMP):
-                return None
+                return nothing
     except Exception:
         traceback.print_exc()
-        return None
-    return answer
+        return nothing
+    return arguments, answer
 
 
 def _apart(arguments: list[Any]) -> Any:
@@ -154,29 +164,29 @@ def variants(
     other: list[Any] | None = None,
     common: Common | None = None,
     wanted: Sequence[str] = (*VALUES, *FORMS),
-) -> Iterator[tuple[str, str, list[Any]]]:
-    """(name, kind, inputs) of every change of the `wanted` kinds. common: properties to keep."""
+) -> Iterator[tuple[str, str, Make]]:
+    """(name, kind, how to make it) of every change of the `wanted` kinds. common: properties to keep."""
     if "values" in wanted:
-        for name, changed in _other_values(drawn, allowed, common):
-            yield name, "values", changed
+        for name, make in _other_values(drawn, allowed, common):
+            yield name, "values", make
     yield from (one for one in _each_changed(drawn, other or []) if one[1] in wanted)
     if "constant" in wanted and other is not None:
-        for changed in _of_one_value(drawn, other):
-            yield ONE_VALUE, "constant", changed
+        for make in _of_one_value(drawn, other):
+            yield ONE_VALUE, "constant", make
     if "layout" in wanted:
-        yield "inputs with gaps between the elements", "layout", inputs.mapped(inputs.clone(drawn), _spread)
-        yield "inputs that start one element later", "layout", inputs.mapped(inputs.clone(drawn), _offset)
-        yield ONE_ROW, "layout", _floats(drawn, lambda t: t[:1].expand_as(t), set())
-    if "shape" in wanted and (single := _single(drawn)) is not None:
-        yield "a batch of one", "shape", single
+        yield "inputs with gaps between the elements", "layout", lambda: inputs.mapped(inputs.clone(drawn), _spread)
+        yield "inputs that start one element later", "layout", lambda: inputs.mapped(inputs.clone(drawn), _offset)
+        yield ONE_ROW, "layout", lambda: _floats(drawn, lambda t: t[:1].expand_as(t), set())
+    if "shape" in wanted:
+        yield "a batch of one", "shape", lambda: _single(drawn)
 
 
-def _other_values(drawn: list[Any], allowed: Domain, common: Common | None) -> Iterator[tuple[str, list[Any]]]:
+def _other_values(drawn: list[Any], allowed: Domain, common: Common | None) -> Iterator[tuple[str, Make]]:
     changes: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "inputs times 1e3": lambda t: t * 1e3,
         "inputs with the other sign": torch.neg,
         "inputs times 1e-3": lambda t: t * 1e-3,
         "inputs times 10": lambda t: t * 10,
-        "inputs times 1e3": lambda t: t * 1e3,
         ALL_FIRST: lambda t: t[:1].expand_as(t).contiguous(),
         "rows in order of size": lambda t: t.sort(-1).values,
         IN_TURN: lambda t: t.sort(0).values,
@@ -195,32 +205,37 @@ def _other_values(drawn: list[Any], allowed: Domain, common: Common | None) -> I
         for alone in (
             [None] if name == IN_TURN else [rows] if rows and not sides else [nothing, rows] if rows else [nothing]
         ):
-            changed = _floats(drawn, change, alone)
-            kept = changed if common is None or not (sides or rows) else common.kept(changed)
-            if kept is not None:
-                yield f"{name}{AS_WELL * bool(sides and alone)}", kept
+            make = functools.partial(_floats, drawn, change, alone)
+            if common is not None and (sides or rows):
+                make = functools.partial(_kept, common, make)
+            yield f"{name}{AS_WELL * bool(sides and alone)}", make
     if allowed is not None and len(allowed) == len(drawn):
         for end, name in enumerate(("the lowest values allowed", "the highest values allowed")):
-            yield name, [_at(item, bounds, end) for item, bounds in zip(drawn, allowed, strict=True)]
+            yield name, functools.partial(_bounded, drawn, allowed, end)
 
 
-def _each_changed(drawn: list[Any], other: list[Any]) -> Iterator[tuple[str, str, list[Any]]]:
+def _kept(common: Common, make: Callable[[], list[Any]]) -> list[Any] | None:
+    return common.kept(make())
+
+
+def _bounded(drawn: list[Any], allowed: Sequence[Any], end: int) -> list[Any]:
+    return [_at(item, bounds, end) for item, bounds in zip(drawn, allowed, strict=True)]
+
+
+def _each_changed(drawn: list[Any], other: list[Any]) -> Iterator[tuple[str, str, Make]]:
     """Inputs with what both draws share changed: all floating tensors at once, others singly."""
     pairs = list(zip(tensors(drawn), tensors(other), strict=False))
     same = {at: one for at, ((_, one), (_, again)) in enumerate(pairs) if _same(one, again)}
     floating = {at for at, one in same.items() if isinstance(one, torch.Tensor) and one.is_floating_point()}
     if floating:
-        yield (
-            CONSTANT,
-            "values",
-            inputs.numbered(drawn, lambda at, one: inputs.through(one, _moved) if at in floating else one),
-        )
+        move = lambda at, one: inputs.through(one, _moved) if at in floating else one  # noqa: E731
+        yield CONSTANT, "values", lambda: inputs.numbered(drawn, move)
     for place in sorted(same.keys() - floating):
         if (value := _another(same[place])) is not None:
-            yield GIVEN, "constant", _with_leaf(drawn, place, value)
+            yield GIVEN, "constant", functools.partial(_with_leaf, drawn, place, value)
 
 
-def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
+def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[Make]:
     """The inputs with one mask or integer tensor filled with a single one of its values."""
     for place, ((_, one), (_, again)) in enumerate(zip(tensors(drawn), tensors(other), strict=False)):
         if not isinstance(one, torch.Tensor) or one.is_complex() or coded(one) or _same(one, again):
@@ -233,7 +248,7 @@ def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
         kinds = one.unique()
         if 1 < len(kinds) < one.numel():
             for value in kinds[[0, -1] if len(kinds) == 2 else [0, len(kinds) // 2, -1]].tolist():
-                yield _with_leaf(drawn, place, torch.full_like(one, value))
+                yield functools.partial(_with_leaf, drawn, place, torch.full_like(one, value))
 
 
 def _with_leaf(drawn: list[Any], place: int, value: Any) -> list[Any]:

@@ -83,7 +83,7 @@ class Session(WeightChecks):
         sound = self._time(sound)
         if not again:
             self._begin_afresh(True)
-            sound = self._hold(sound, self._unusual(cases.VALUES))
+            sound = self._ask(sound, cases.VALUES)
             self._begin_afresh(False)
         sound = [one for one in sound if not one.gone]
         if not again and (self._served() or self._job.shapes):
@@ -97,15 +97,11 @@ class Session(WeightChecks):
         # What may bring a process down comes last, and only where there is one for each.
         apart: list[Implementation] = [c for c in asked if isinstance(c, Remote) and not c.gone]
         took = self._company.clock() - began
-        if late := bool(apart) and took > self._job.whole:
-            self.events.send(
-                "caveat",
-                what="other layouts, shapes and constants were not tried",
-                how_much=f"checks and timing took {took:.0f} s",
-                fix="raise the time budget",
-            )
-        if not late:
-            self._hold(apart, self._unusual(cases.FORMS))
+        if apart and took > self._job.whole:
+            what, why = "other layouts, shapes and constants were not tried", f"checks and timing took {took:.0f} s"
+            self.untried(what, why, "raise the time budget")
+        else:
+            self._ask(apart, cases.FORMS)
         judge.let_go(candidates)
         self._company.leave()
         # On a GPU that others use too nothing that is measured in passing would be a peak.
@@ -307,6 +303,13 @@ class Session(WeightChecks):
                 self.events.send("impl", candidate.subject.name, status="counted")
 
     # Unusual inputs
+
+    def _ask(self, sound: list[Implementation], wanted: tuple[str, ...]) -> list[Implementation]:
+        """Check on unusual inputs of these kinds, as many as there is time for; say which there was none for."""
+        missed: list[str] = []
+        left = self._hold(sound, self._unusual(wanted, missed))
+        self.no_time(missed, cases.PATIENCE)
+        return left
 
     def _hold(self, sound: list[Implementation], trials: Iterable[cases.Trial]) -> list[Implementation]:
         """Check on unusual inputs or weights; let go of and forget the candidates that are rejected."""

@@ -241,6 +241,16 @@ class Task:
             code="weights-unmatched",
         )
 
+    def untried(self, what: str, why: str, fix: str) -> None:
+        """Send a caveat, which the verdict repeats."""
+        self.events.send("caveat", what=what, how_much=why, fix=fix, code="untried")
+
+    def no_time(self, missed: Collection[str], patience: float) -> None:
+        """Name the unusual inputs or weights that were not tried after `patience` seconds of the reference's calls."""
+        if names := "; ".join(dict.fromkeys(missed)):
+            what = f"not tried, as no time was left after {patience:g} s of the reference's calls"
+            self.untried(f"unusual inputs or weights: {what}", names, "give smaller inputs, or quiet the machine")
+
     def note(self, name: str, what: str) -> None:
         """Send a remark that does not count against the candidate."""
         self.events.send("note", name, what=what[:300])
@@ -410,7 +420,7 @@ class Task:
             count = len(self.reference.module.get_more_inputs())
             yield from ((seeds[-1] + 1 + shape, shape) for shape in range(count))
 
-    def _unusual(self, wanted: tuple[str, ...]) -> Iterator[cases.Trial]:
+    def _unusual(self, wanted: tuple[str, ...], missed: list[str] | None = None) -> Iterator[cases.Trial]:
         """Unusual inputs of these kinds, with the reference's answers."""
         module = self.reference.module
         return cases.trials(
@@ -421,4 +431,5 @@ class Task:
             layouts=bool(getattr(module, "any_layout", False)),
             holes=self.probe.holes,
             clock=self._company.clock,
+            missed=missed,
         )

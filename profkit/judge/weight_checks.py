@@ -113,8 +113,11 @@ class WeightChecks(Timed):
         before = self.ask_reference(inputs.clone(arguments))
         trained = {name: held[name] for name, _ in model.named_parameters(remove_duplicate=False) if name in held}
         longest, spent = max((size for leaf in leaves(arguments) for size in leaf.shape), default=0), 0.0
+        missed: list[str] = []
         for like, kind, values in self._others(trained, held, longest):
             began = time.thread_time()
+            if values and spent >= _PATIENCE:
+                missed.append(f"weights where {like}")
             answer = self._with(arguments, values) if values and spent < _PATIENCE else None
             spent += time.thread_time() - began
             if answer is not None and weights.steady(before, answer) and not close(answer, before, _TELLS):
@@ -122,6 +125,7 @@ class WeightChecks(Timed):
                 yield Trial(name, kind, arguments, answer, kind == "weights", values)
             elif kind == UPDATED:
                 return
+        self.no_time(missed, _PATIENCE)
 
     def _others(
         self, trained: dict[str, torch.Tensor], held: Mapping[str, torch.Tensor], length: int

@@ -74,6 +74,7 @@ def _evidence(study: Study, impl: Impl, rows: Mapping[str, Mapping[Any, Any]], f
         switched=_told(manifest, impl.name, "settings-called"),
         fragile=tuple(impl.fragile),
         still=tuple(manifest.probe.get("still", ())),
+        untried=_told(manifest, "", "untried"),
     )
 
 
@@ -110,5 +111,5 @@ def _precision(study: Study, impl: Impl) -> tuple[str, str]:
 
 
 def _told(manifest: Manifest, name: str, code: str) -> bool:
-    """Whether a caveat with this code is about an implementation."""
+    """Whether a caveat with this code is about an implementation, or about all where that is ""."""
     return any(one.code == code and one.about == name for one in manifest.caveats)

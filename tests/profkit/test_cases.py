@@ -82,7 +82,7 @@ def test_one_end_of_an_axis_is_made_larger_and_nan_comes_where_the_task_is_about
 
 def test_what_is_drawn_the_same_every_time_gets_other_values():
     drawn, again = [torch.randn(4, 4), torch.tensor(0.7), 3], [torch.randn(4, 4), torch.tensor(0.7), 3]
-    changed = {name: found for name, _, found in cases.variants(drawn, None, again)}[cases.CONSTANT]
+    changed = {name: make for name, _, make in cases.variants(drawn, None, again)}[cases.CONSTANT]()
     assert torch.equal(changed[0], drawn[0])
     assert float(changed[1]) == pytest.approx(0.525)
     assert cases.CONSTANT not in [name for name, _, _ in cases.variants(drawn[:1], None, again[:1])]
@@ -98,7 +98,7 @@ def test_masks_whole_numbers_and_settings_that_never_change_get_another_value_on
         3,
         2.0,
     ]
-    found = [given for name, _, given in cases.variants(drawn, None, drawn) if name == cases.GIVEN]
+    found = [make() for name, _, make in cases.variants(drawn, None, drawn) if name == cases.GIVEN]
     changed = [given[at] for at, given in enumerate(found, 1)]
     assert changed[0].tolist() == [True, False, True, True, False, True]
     assert int(changed[1]) == 3
@@ -111,6 +111,18 @@ def test_masks_whole_numbers_and_settings_that_never_change_get_another_value_on
             for n, (one, two) in enumerate(zip(given, drawn, strict=True))
             if n != at
         )
+
+
+def test_large_values_come_first_and_what_no_time_is_left_for_is_named():
+    clock, missed = iter(range(0, 1000, 7)), []
+    drawn = [torch.randn(8, 16)]
+    asked = cases.trials(
+        (drawn, drawn), lambda a: a[0].relu(), ("values",), clock=lambda: float(next(clock)), missed=missed
+    )
+    assert next(asked).name == "inputs times 1e3"
+    assert list(asked) == []
+    assert missed[:2] == ["inputs with the other sign", "inputs times 1e-3"]
+    assert len(missed) >= 9
 
 
 def test_a_layout_binds_where_any_may_come_and_values_do_inside_the_domain():
@@ -183,7 +195,7 @@ def run(tmp_path_factory):
         ("refuses", "ok", "refuses inputs with gaps between the elements: ValueError: contiguous inputs, please"),
         ("falls", "ok", "refuses inputs with gaps between the elements: the process of falls has ended"),
         ("falls_on_large", "ok", "inputs times 1e3: the process of falls_on_large has ended"),
-        ("falls_often", "ok", "inputs with the other sign: the process of falls_often has ended"),
+        ("falls_often", "ok", "inputs times 1e3: the process of falls_often has ended"),
         ("one_size", "ok", "wrong for a batch of one: "),
         ("by_memory", "mismatch", ""),
     ],
