@@ -14,6 +14,7 @@ from profkit.errors import ProfkitError
 from profkit.report.compare import Chosen, ladder_of
 from profkit.report.dialects import DIALECTS, paddle, pr, tensorrt
 from profkit.report.messages import catalogue, in_each, speaking
+from profkit.report.writers import terminal
 from profkit.rundir.manifest import Check
 
 CONTEST = Path(__file__).parents[1] / "data/contest"
@@ -41,9 +42,15 @@ def test_pr_has_both_pictures_and_the_convention(run):
 
 def test_a_pr_holds_the_findings_of_the_best_alone_and_caveats_that_matter(run):
     caveats = (Caveat("noise", "1 %"), Caveat("declared and counted differ", "3e+08", code="work-differs"))
+    caveats += tuple(
+        Caveat(f"{one}: not right", "inputs times 1e3: NaN", code="fragile", about=one) for one in ("slow", "slower")
+    )
     object.__setattr__(run.analysis, "caveats", caveats)
     text = pr.snippet(run)
     assert "- caveat: noise: 1 %" in text
+    for one in ("slow", "slower"):  # Another than the best is wrong all the same.
+        assert f"- caveat: {one}: not right: inputs times 1e3: NaN" in text
+        assert f"{one}: not right: inputs times 1e3: NaN" in terminal.summary(run)
     assert "3e+08" not in text
     assert "minor, without effect on the result: declared and counted differ" in text
     assert not re.search(r"^- reference: ", text, re.M)

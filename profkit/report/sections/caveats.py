@@ -25,6 +25,8 @@ ASIDE = (
     "excessive-explained",
 )
 """Caveats that explain a figure beside the answer, or do not reach it: neither right, faster nor the time rests on them."""
+FRAGILE = "fragile"
+"""Code of the caveat that a candidate is not right for every input: it matters whichever candidate it is."""
 OF_ROOFS = ("datasheet-roofs",)
 """Caveats about ceilings: they are told where something is held against one."""
 
@@ -54,8 +56,8 @@ class Said:
 
 
 def all_caveats(study: Study) -> list[Said]:
-    """Each caveat once; one about several parts names each with its amount."""
-    groups: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+    """Each caveat once; one about several parts names each with its amount, or has a line each where it is wrong."""
+    groups: dict[tuple[str, str, str, str], list[tuple[str, str]]] = {}
     names = sorted((part.name for part in study.parts if part.name), key=len, reverse=True)
     roofs = placed(study)
     for one in study.analysis.caveats:
@@ -63,13 +65,15 @@ def all_caveats(study: Study) -> list[Said]:
             continue
         about = one.about or next((name for name in names if one.what.startswith(f"{name}: ")), "")
         what = one.what.removeprefix(f"{about}: ") if about else one.what
-        groups.setdefault((what, one.fix, one.code), []).append((about, one.how_much))
-    return [_told(what, fix, code, concerned) for (what, fix, code), concerned in groups.items()]
+        apart = about if one.code == FRAGILE else ""
+        groups.setdefault((what, one.fix, one.code, apart), []).append((about, one.how_much))
+    return [_told(what, fix, code, concerned) for (what, fix, code, _), concerned in groups.items()]
 
 
 def that_matter(study: Study) -> list[Said]:
-    """Caveats of the best candidate, the reference or the whole run, without minor ones."""
-    return concerning(study, study.best.name if study.best is not None else "")
+    """Caveats of the best candidate, the reference or the whole run without minor ones; of all, where one is wrong."""
+    best = concerning(study, study.best.name if study.best is not None else "")
+    return [one for one in all_caveats(study) if one.code == FRAGILE or one in best]
 
 
 def concerning(study: Study, name: str) -> list[Said]:
