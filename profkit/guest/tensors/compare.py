@@ -13,6 +13,8 @@ import torch
 FIGURES = ("max_abs", "max_rel", "mean_abs", "median_abs", "mean_rel", "median_rel")
 CHUNK = 1 << 22
 """Elements compared at once: their float64 copies are small beside large outputs."""
+_CACHED = 1 << 16
+"""The same on a CPU: what fits its caches takes half the time."""
 ELEMENTS = 1 << 20
 """Elements of a sample of a tensor."""
 
@@ -185,8 +187,8 @@ def strange(got: torch.Tensor, want: torch.Tensor) -> str:
     """Count of elements that are not finite on one side alone, in words; "" for none."""
     found: dict[str, int] = dict.fromkeys(_STRANGE, 0)
     for a, b in chunks(got, want):
-        odd = ~(a.isfinite() & b.isfinite())
-        if bool(odd.any()):
+        if not bool((a.sum() + b.sum()).isfinite()):
+            odd = ~(a.isfinite() & b.isfinite())
             for name, holds in _STRANGE.items():
                 found[name] += int((odd & holds(a, b)).sum())
     return next((f"{n} of {want.numel()} elements are {name}" for name, n in found.items() if n), "")
@@ -210,10 +212,10 @@ def _leaf_figures(got: torch.Tensor, want: torch.Tensor) -> list[float]:
         most.append(torch.stack([error.max(), share.max()]))
         absolute.append(thin(error.to(torch.float32)))
         shares.append(thin(share.to(torch.float32)))
-    a, s = (torch.cat(one).sort().values for one in (absolute, shares))
-    mid = (len(a) - 1) // 2
-    wide = torch.float64
-    return scalars(*torch.stack(most).amax(0), a.mean(dtype=wide), a[mid], s.mean(dtype=wide), s[mid])
+    means = [
+        item for one in map(torch.cat, (absolute, shares)) for item in (one.mean(dtype=torch.float64), one.median())
+    ]
+    return scalars(*torch.stack(most).amax(0), *means)
 
 
 def errors(got: torch.Tensor, want: torch.Tensor, scale: float) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -249,5 +251,6 @@ def chunks(got: torch.Tensor, want: torch.Tensor) -> Iterator[tuple[torch.Tensor
 def _wide(tensor: torch.Tensor, complex_: bool | None = None) -> Iterator[torch.Tensor]:
     flat = numbers(tensor.detach()).reshape(-1)
     wide = torch.complex128 if (tensor.is_complex() if complex_ is None else complex_) else torch.float64
-    for start in range(0, flat.numel(), CHUNK):
-        yield flat[start : start + CHUNK].to(wide)
+    size = CHUNK if flat.is_cuda else _CACHED
+    for start in range(0, flat.numel(), size):
+        yield flat[start : start + size].to(wide)

@@ -8,6 +8,7 @@ moved run.
 
 from __future__ import annotations
 
+import functools
 import math
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -67,6 +68,21 @@ class _Leaf:
     smooth: torch.Tensor
     rounded: float
     base: torch.Tensor | float = 0.0
+
+    @functools.cached_property
+    def small(self) -> torch.Tensor:
+        """Which elements are smaller than the median."""
+        return self.truth.abs() < self.truth.abs().median()
+
+    @functools.cached_property
+    def moved(self) -> torch.Tensor:
+        """The response, 0 where it or the truth is not finite."""
+        return torch.where(self.truth.isfinite() & self.response.isfinite(), self.response, 0.0)
+
+    @functools.cached_property
+    def expected(self) -> tuple[list[float], list[float]]:
+        """Quantiles of the response, of all and of the small elements."""
+        return _quantiles(self.moved), _quantiles(self.moved[self.small])
 
 
 class Oracle:
@@ -225,8 +241,8 @@ class Case:
             look = torch.cat([every, self._worst(n, have)])
             more = self._evaluated(n, look)
             if more is not None:
-                error, response = self._parts(more, _flat(have, look), have.dtype)
-                bits = min(bits, _to_bits(_share(float(error.max()), float(response.max()))))
+                worst = scalars(self._error(more, _flat(have, look), have.dtype).max(), more.moved.max())
+                bits = min(bits, _to_bits(_share(*worst)))
         known = self._oracle.precision
         need = f"{known.type} has {known.required:.1f}"
         return bits, f"right to {max(bits, 0.0):.1f} bits where {need}: {self._far(n, have)}"
@@ -255,15 +271,12 @@ class Case:
         return torch.cat(found)[every]
 
     def _ratio(self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype) -> float:
-        error, response = self._parts(one, have, dtype)
-        small = one.truth.abs() < one.truth.abs().median()
-        ratios = [_over(_quantiles(error), _quantiles(response))]
-        if bool(small.any()):
-            ratios.append(_over(_quantiles(error[small]), _quantiles(response[small])))
-        return _to_bits(max(ratios))
+        error = self._error(one, have, dtype)
+        found = _quantiles(error), _quantiles(error[one.small])
+        return _to_bits(max(map(_over, found, one.expected)))
 
-    def _parts(self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-        """(error, response) at the elements of a leaf."""
+    def _error(self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """The error beyond rounding at the elements of a leaf, 0 where one side is not finite."""
         y = _flat(have)
         value = y - one.base
         half = _half_unit(dtype) * y.abs().nan_to_num(0.0, 0.0, 0.0).clamp_min(torch.finfo(dtype).smallest_normal)
@@ -272,8 +285,7 @@ class Case:
         for size, moved in one.kinks:
             near = (value - moved).abs() <= _TIMES * one.smooth * size + slack
             error = torch.where(near & ((moved - one.truth).abs() > _TIMES * 2 * one.smooth * size), 0.0, error)
-        finite = value.isfinite() & one.truth.isfinite() & one.response.isfinite()
-        return torch.where(finite, error, 0.0), torch.where(finite, one.response, 0.0)
+        return torch.where(value.isfinite() & one.truth.isfinite() & one.response.isfinite(), error, 0.0)
 
     def _sampled(self, n: int) -> _Leaf | None:
         """Truth and response at a sample of the elements; None where the reference fails."""
