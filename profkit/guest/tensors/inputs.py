@@ -194,8 +194,9 @@ def described(arguments: Any) -> list[str]:
     """Each input in words: "float32 [16, 1024]", strides of a view, other values cut short."""
     found = []
     for _, leaf in tensors(arguments):
-        said = str(leaf)[:40]
-        if isinstance(leaf, torch.Tensor):
+        if not isinstance(leaf, torch.Tensor):
+            said = str(leaf)[:40]
+        else:
             strides = "" if leaf.is_contiguous() else f" strides {list(leaf.stride())}"
             said = f"{str(leaf.dtype).removeprefix('torch.')} {list(leaf.shape)}{strides}"
         found.append(said)
