@@ -13,10 +13,12 @@ import msgspec
 from analyzers.errors import AnalyzeError
 from analyzers.records import number, plain
 from analyzers.verdicts.speedup import FORMULAS, speedup, word
+from analyzers.verdicts.statistics import Ratio
 from analyzers.verdicts.verdict import PACED
 from collectors.caveat import Caveat, unique
 
 NAN = math.nan
+UNKNOWN = Ratio()
 SCHEMA = "profkit-compare/1"
 CLOCK = 0.02
 """SM clocks that differ by more than this share are another state of the chip."""
@@ -69,7 +71,10 @@ OTHER_TASK = "other-task"
 
 @dataclass(frozen=True)
 class Step:
-    """Measured implementation: row of Analysis.impls, longest kernel, run, facts, file hashes."""
+    """Measured implementation: row of Analysis.impls, longest kernel, run, facts, file hashes.
+
+    `loaded`: the largest factor by which other work on the machine may have lengthened its time.
+    """
 
     label: str
     impl: str
@@ -78,6 +83,7 @@ class Step:
     facts: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     run: str = ""
+    loaded: float = 1.0
 
     @property
     def main(self) -> str:
@@ -91,14 +97,17 @@ class Step:
         """Seconds of a launch where both are sums over launches of one kernel, else of a call."""
         return self.number("time") / (self.number("kernels") if self.counted_unlike(other) else 1.0)
 
-    def ratio_to(self, other: Step) -> tuple[float, float, float]:
+    def over(self, other: Step, threshold: float) -> Ratio:
         """Speed-up over `other` with its interval; over the run's own reference of paired rounds."""
         if self.judged_against(other):
-            return self.number("speedup"), self.number("speedup_low"), self.number("speedup_high")
-        # Of intervals that ignore that rounds were interleaved: wider, never narrower.
-        low = other.number("time_low") / self.number("time_high")
-        high = other.number("time_high") / self.number("time_low")
-        return speedup(other.time_beside(self), self.time_beside(other)), low, high
+            value, low, high = (self.number(name) for name in ("speedup", "speedup_low", "speedup_high"))
+            known = str(self.row.get("verdict", ""))
+            return Ratio(value, low, high, verdict=known if known in (*PACED, "inconclusive") else word(low, high))
+        # Of intervals that ignore that rounds were interleaved: wider, never narrower. Load lengthens a time alone.
+        low = other.number("time_low") / other.loaded / self.number("time_high")
+        high = other.number("time_high") / self.number("time_low") * self.loaded
+        value = speedup(other.time_beside(self), self.time_beside(other))
+        return Ratio(value, low, high, verdict=word(low, high, threshold))
 
     def judged_against(self, other: Step) -> bool:
         """Whether `other` is the reference over which the run of both has a speed-up."""
@@ -123,7 +132,7 @@ class Moved:
 
 @dataclass(frozen=True, kw_only=True)
 class Rung:
-    """Step of a ladder against the one before (`step_*`) and the first (`total`): old / new.
+    """Step of a ladder against the one before (`step`) and the first (`total`, `since`): old / new.
 
     `low`, `high`: interval of `step`. `kernel`: the longest; `moved` needs the same one.
     """
@@ -142,23 +151,33 @@ class Rung:
     bound_by: str
     moved: tuple[Moved, ...] = ()
     kernel: str = ""
+    since: Ratio = UNKNOWN
 
 
 @dataclass(frozen=True)
-class Ladder:
-    """Rungs in order; `apart`: facts that differ and matter."""
+class Row:
+    """Steps in order, each with `since`, its speed-up over the first; `apart`: facts that differ and matter."""
 
-    rungs: tuple[Rung, ...]
+    rungs: tuple[Any, ...]
     caveats: tuple[Caveat, ...]
     apart: tuple[str, ...]
 
-    def regressions(self, limit: float) -> list[Rung]:
-        """Steps slower than the first by more than `limit` (fraction of its time)."""
-        return [rung for rung in self.rungs[1:] if 1 / rung.total - 1 > limit]
+    def regressions(self, limit: float) -> list[Any]:
+        """Steps slower than the first by more than `limit` (fraction of its time), interval included."""
+        return [one for one in self.rungs[1:] if one.since.verdict == "slower" and 1 / one.since.high - 1 > limit]
+
+    def inconclusive(self, limit: float) -> list[Any]:
+        """Steps with the limit inside their interval."""
+        sure = self.regressions(limit)
+        return [one for one in self.rungs[1:] if one not in sure and not 1 / one.since.low - 1 <= limit]
+
+
+class Ladder(Row):
+    """Implementations in a row: steps of Rung."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: SI, NaN as None."""
-        rows = [plain(asdict(rung)) for rung in self.rungs]
+        rows = [plain({key: one for key, one in asdict(rung).items() if key != "since"}) for rung in self.rungs]
         return {
             "schema": SCHEMA,
             "convention": {"name": "ratio", "formula": FORMULAS["ratio"]},
@@ -191,24 +210,24 @@ def compare(steps: Sequence[Step], threshold: float = 0.01) -> Ladder:
 
 
 def _rung(step: Step, before: Step | None, first: Step, threshold: float) -> Rung:
+    since = step.over(first, threshold)
     rung = Rung(
         label=step.label,
         impl=step.impl,
         time=step.number("time"),
-        total=step.ratio_to(first)[0],
+        total=since.value,
         attainable_fraction=step.number("attainable_fraction"),
         lower_bound_ratio=step.number("lower_bound_ratio"),
         bound_by=str(step.row.get("bound_by", "")),
         kernel=step.main,
+        since=since,
     )
     if before is None:
         return rung
-    ratio, low, high = step.ratio_to(before)
-    known = str(step.row.get("verdict", "")) if step.judged_against(before) else ""
-    sure = known if known in (*PACED, "inconclusive") else word(low, high, threshold)
-    verdict = OTHER_TASK if _other_task(before, step) else sure
+    over = step.over(before, threshold)
+    verdict = OTHER_TASK if _other_task(before, step) else over.verdict
     changed, moved = _changed(before, step), _moved(before, step)
-    return replace(rung, changed=changed, step=ratio, low=low, high=high, verdict=verdict, moved=moved)
+    return replace(rung, changed=changed, step=over.value, low=over.low, high=over.high, verdict=verdict, moved=moved)
 
 
 def _other_task(before: Step, after: Step) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from analyzers.compare import unlike
+from analyzers.compare import UNKNOWN, Row, unlike
 from analyzers.errors import AnalyzeError
 from analyzers.records import plain
 from analyzers.timeline.budget import SLICES, Budget
@@ -38,7 +38,6 @@ SERIAL = 8
 """Values a side from which the dependence of neighbours can be estimated; simulated in tests/analyzers/test_steps.py."""
 MOST_UNPAIRED = 250
 """Values a side that are compared pair by pair: 62,500 quotients."""
-UNKNOWN = Ratio()
 
 
 @dataclass(frozen=True)
@@ -186,27 +185,13 @@ def _ends(ratio: Ratio) -> dict[str, float]:
     return {"ratio": ratio.value, "low": ratio.low, "high": ratio.high}
 
 
-@dataclass(frozen=True)
-class Programs:
-    """Programs in order, each against the one before and the first; `apart`: facts that differ."""
-
-    rungs: tuple[Rung, ...]
-    caveats: tuple[Caveat, ...]
-    apart: tuple[str, ...]
+class Programs(Row):
+    """Programs in a row, each against the one before and the first: steps of Rung."""
 
     @property
     def unknown(self) -> tuple[str, ...]:
         """Programs without an interval: too few steps, or unknown lengths."""
         return tuple(one.label for one in self.rungs[1:] if math.isnan(one.since.low))
-
-    def regressions(self, limit: float) -> list[Rung]:
-        """Programs slower per step than the first by more than `limit`, interval included."""
-        return [one for one in self.rungs[1:] if one.since.verdict == "slower" and 1 / one.since.high - 1 > limit]
-
-    def inconclusive(self, limit: float) -> list[Rung]:
-        """Programs with the limit inside their interval."""
-        sure = self.regressions(limit)
-        return [one for one in self.rungs[1:] if one not in sure and not 1 / one.since.low - 1 <= limit]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: seconds of a step, NaN as None."""

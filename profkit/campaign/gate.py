@@ -24,6 +24,7 @@ from profkit.report.layout import Table, pipe_table, without_markup, words
 from profkit.report.sections import answer, caveats
 from profkit.rundir.directory import find_runs
 from profkit.study.study import Study
+from profkit.study.verdicts import loaded
 from roofline import units
 
 MARK = "<!-- profkit -->"
@@ -113,6 +114,8 @@ def _judged(sample: str, old: Study | None, new: Study, impl: str, limit: float)
     ladder = compared([(old, own), (new, own)]).ladder
     first, rung = ladder.rungs
     word, said = _word(ladder, rung, limit)
+    busy = word == "inconclusive" and not new.stepwise and max(loaded(one, impl) for one in (old, new)) > 1
+    said += ["the machine was busy"] if busy else []
     if verdict is not None and verdict.word in BEYOND_TIME and word not in ("apart", "slower"):
         said.append(verdict.text())
     if new.stepwise:

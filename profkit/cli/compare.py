@@ -80,7 +80,7 @@ def compare_(
         raise click.UsageError("name at least two runs: BEFORE AFTER")
     done = compared(named_runs(runs))
     slower = done.slower(limit) if limit is not None else []
-    unsure = done.inconclusive(limit) if limit is not None else []
+    unsure = done.ladder.inconclusive(limit) if limit is not None else []
     with speaking(lang):
         if output is not None:
             _write(done, output, force, limit)

@@ -36,6 +36,7 @@ from profkit.report.names import short_names
 from profkit.report.sections import answer, caveats
 from profkit.report.sections.tables import spelled
 from profkit.study.study import open_study
+from profkit.study.verdicts import loaded
 from roofline import units
 
 if TYPE_CHECKING:
@@ -124,15 +125,11 @@ class Compared:
             )
         return list(self.ladder.regressions(limit))
 
-    def inconclusive(self, limit: float) -> list[Rung]:
-        """The programs that may be slower by more than this share, or not."""
-        return self.ladder.inconclusive(limit) if isinstance(self.ladder, Programs) else []
-
     def gate(self, limit: float | None) -> tuple[str, str]:
         """(outcome of the gate, its mood), "" where none was asked for. Raises ProfkitError."""
         if limit is None:
             return "", ""
-        slower, unsure = self.slower(limit), self.inconclusive(limit)
+        slower, unsure = self.slower(limit), self.ladder.inconclusive(limit)
         key, mood = ("c_regressed", "wrong") if slower else ("c_unsure", "") if unsure else ("c_passed", "faster")
         steps = [f"{rung.label} +{units.percent(1 / rung.total - 1)}" for rung in slower]
         return say(key, steps=", ".join(steps or [rung.label for rung in unsure]), limit=units.percent(limit)), mood
@@ -241,7 +238,8 @@ def _step(chosen: Chosen, label: str) -> Step:
         "clock_control": manifest.counters.clock_control if manifest.counters.state == "collected" else "",
         "reference": reference.sha256[:12] if reference else "",
     }
-    return Step(label, chosen.impl, row, kernel, facts, {ref.path: ref.sha256 for ref in own}, str(study.path))
+    files = {ref.path: ref.sha256 for ref in own}
+    return Step(label, chosen.impl, row, kernel, facts, files, str(study.path), loaded(study, chosen.impl))
 
 
 def _taken(study: Study, label: str) -> Rung:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -37,16 +37,11 @@ def verdicts_of(study: Study, analysis: Analysis) -> dict[str, Verdict]:
 def _evidence(study: Study, impl: Impl, rows: Mapping[str, Mapping[Any, Any]], floored: bool) -> Evidence:
     manifest, row = study.manifest, rows.get(impl.name, {})
     reference = manifest.reference.name if manifest.reference is not None else ""
-    sides = row, rows.get(reference, {})
-    busy, time = manifest.timing.slower, min(number(one, "time") for one in sides)
-    # The largest factor by which waits for a core can lengthen a call of so many seconds.
-    busy *= 1 + _SLICE / time if busy > 1 and time > 0 else 1
     whose = study.whose.get(impl.name)
     hard, counted = number(row, "lower_bound_hard"), number(row, "counted_hard")
     if str(row.get("lower_bound_bound_by", "")) in ("fp32", "fp64") and _type_of(manifest) in ("fp16", "bf16", "fp8"):
         hard = NAN  # The reference computes in more than the task asks for.
     used, task = _precision(study, impl)
-    unsure = next((d.how_much for d in manifest.caveats if d.code == "busy" and d.about == impl.name), "")
     return Evidence(
         impl=impl.name,
         status=impl.status,
@@ -69,13 +64,32 @@ def _evidence(study: Study, impl: Impl, rows: Mapping[str, Mapping[Any, Any]], f
         unbuilt=_told(manifest, impl.name, "not-built"),
         by_caller=str(row.get("method", "")).startswith("host") and manifest.device.get("kind") != "cpu",
         caller=str(row.get("caller", "") or ""),
-        slower=math.inf if unsure else min(busy, max(map(_gaps, sides))),
-        load=unsure or manifest.timing.load,
+        slower=_lengthened(manifest, impl.name, (row, rows.get(reference, {}))),
+        load=_unsure(manifest, impl.name) or manifest.timing.load,
         switched=_told(manifest, impl.name, "settings-called"),
         fragile=tuple(impl.fragile),
         still=tuple(manifest.probe.get("still", ())),
         untried=_told(manifest, "", "untried"),
     )
+
+
+def loaded(study: Study, name: str) -> float:
+    """Largest factor by which other work on the machine can have lengthened an implementation's time; 1: none."""
+    return max(1.0, _lengthened(study.manifest, name, (study.analysis.rows.get(name, {}),)))
+
+
+def _lengthened(manifest: Manifest, name: str, sides: Sequence[Mapping[Any, Any]]) -> float:
+    """Largest factor by which load can lengthen one of these times, the shortest most."""
+    if _unsure(manifest, name):
+        return math.inf
+    busy, time = manifest.timing.slower, min(number(one, "time") for one in sides)
+    # Waits for a core lengthen a call of so many seconds.
+    return min(busy * (1 + _SLICE / time if busy > 1 and time > 0 else 1), max(map(_gaps, sides)))
+
+
+def _unsure(manifest: Manifest, name: str) -> str:
+    """The load beside which an implementation was timed, where it may explain any difference."""
+    return next((d.how_much for d in manifest.caveats if d.code == "busy" and d.about == name), "")
 
 
 def _gaps(row: Mapping[Any, Any]) -> float:

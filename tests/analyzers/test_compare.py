@@ -58,6 +58,21 @@ def test_regressions_are_against_the_first_step():
     assert [rung.label for rung in ladder.regressions(0.05)] == ["c"]
 
 
+def test_beside_load_no_step_is_plainly_slower_or_faster():
+    """Two runs of one file on a busy machine were 0.272x slower, the other way round 3.68x faster."""
+    for times in ((1e-3, 3.7e-3), (3.7e-3, 1e-3)):
+        quiet = [step("a", times[0]), step("b", times[1])]
+        busy = compare([replace(one, loaded=14.5) for one in quiet])
+        assert (busy.rungs[1].verdict, busy.regressions(0.05), busy.inconclusive(0.05)) == (
+            "inconclusive",
+            [],
+            [busy.rungs[1]],
+        )
+        assert compare(quiet).rungs[1].verdict != "inconclusive"
+    # Load lengthens a time: what is slower than a time beside load is slower still.
+    assert compare([replace(step("a", 1e-3), loaded=14.5), step("b", 3.7e-3)]).regressions(0.05)
+
+
 @pytest.mark.parametrize(
     ("fact", "value", "apart"),
     [
