@@ -23,6 +23,9 @@ SCHEMA = "profkit-compare/1"
 CLOCK = 0.02
 """SM clocks that differ by more than this share are another state of the chip."""
 
+SINGLE = 1.5
+"""Factor by which two times may differ by chance where no spread of either is known; convention."""
+
 MOVED = 0.1
 """Relative change from which a counter is said to have moved."""
 
@@ -56,13 +59,14 @@ _FACTS: Mapping[str, tuple[str, ...]] = {
     "driver": ("the driver differs",),
     "clock_control": ("the clock control of the counters differs",),
     "method": ("the timing method differs",),
+    "window": ("the recorded part differs",),
     "l2": ("the state of the cache differs",),
     "torch": ("torch differs",),
     "cuda": ("CUDA differs",),
     "sample": ("the sample differs", "compare runs of one sample"),
     "reference": ("the reference file differs: maybe not the same task", "check that both runs solve the same task"),
 }
-APART = ("device", "sample", "method", "l2", "sm_clock")
+APART = ("device", "sample", "method", "window", "l2", "sm_clock")
 """Facts whose difference makes a time ratio mean something else than the change of the code."""
 
 OTHER_TASK = "other-task"
@@ -107,7 +111,7 @@ class Step:
         low = other.number("time_low") / other.loaded / self.number("time_high")
         high = other.number("time_high") / self.number("time_low") * self.loaded
         value = speedup(other.time_beside(self), self.time_beside(other))
-        return Ratio(value, low, high, verdict=word(low, high, threshold))
+        return Ratio(value, low, high, verdict=word(*ends(Ratio(value, low, high)), threshold))
 
     def judged_against(self, other: Step) -> bool:
         """Whether `other` is the reference over which the run of both has a speed-up."""
@@ -154,6 +158,11 @@ class Rung:
     since: Ratio = UNKNOWN
 
 
+def ends(one: Ratio) -> tuple[float, float]:
+    """Interval of a speed-up; without one, what chance may make of two single times."""
+    return (one.value / SINGLE, one.value * SINGLE) if math.isnan(one.low) else (one.low, one.high)
+
+
 @dataclass(frozen=True)
 class Row:
     """Steps in order, each with `since`, its speed-up over the first; `apart`: facts that differ and matter."""
@@ -164,12 +173,12 @@ class Row:
 
     def regressions(self, limit: float) -> list[Any]:
         """Steps slower than the first by more than `limit` (fraction of its time), interval included."""
-        return [one for one in self.rungs[1:] if one.since.verdict == "slower" and 1 / one.since.high - 1 > limit]
+        return [one for one in self.rungs[1:] if one.since.verdict == "slower" and 1 / ends(one.since)[1] - 1 > limit]
 
     def inconclusive(self, limit: float) -> list[Any]:
         """Steps with the limit inside their interval."""
         sure = self.regressions(limit)
-        return [one for one in self.rungs[1:] if one not in sure and not 1 / one.since.low - 1 <= limit]
+        return [one for one in self.rungs[1:] if one not in sure and not 1 / ends(one.since)[0] - 1 <= limit]
 
 
 class Ladder(Row):
@@ -206,6 +215,9 @@ def compare(steps: Sequence[Step], threshold: float = 0.01) -> Ladder:
         for pair in pairwise(steps)
         if pair[0].counted_unlike(pair[1])
     ]
+    if single := [rung.label for rung in rungs[1:] if math.isnan(rung.low) and rung.step > 0]:
+        what = f"one time on each side: no spread is known, and a change below {SINGLE}x may be chance"
+        caveats.append(Caveat(what, ", ".join(single), "record both again, or compare calls or steps", "single"))
     return Ladder(tuple(rungs), unique(caveats), tuple(apart))
 
 

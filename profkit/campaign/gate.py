@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from analyzers.compare import Ladder, Rung
+from analyzers.compare import SINGLE, Ladder, Rung, ends
 from analyzers.records import number
 from analyzers.timeline.compare import Programs
 from analyzers.timeline.compare import Rung as ProgramRung
 from profkit.errors import ProfkitError
-from profkit.report.compare import compared
+from profkit.report.compare import chosen_of, compared
 from profkit.report.layout import Table, pipe_table, without_markup, words
 from profkit.report.sections import answer, caveats
 from profkit.rundir.directory import find_runs
@@ -30,8 +30,9 @@ from roofline import units
 MARK = "<!-- profkit -->"
 """Identifies our comment."""
 MOST_CAVEATS = 20
-STEP = "step"
-"""A program's row, in place of an implementation."""
+STEP, PROGRAM = "step", "program"
+"""A program's row, in place of an implementation; the whole where no step is known."""
+NO_SPREAD = "one time on each side, no spread is known"
 BEYOND_TIME = ("void", "impossible")
 """Verdicts that fail whatever the time."""
 
@@ -83,9 +84,11 @@ def judge(
 
 
 def _rows(study: Study) -> dict[str, Mapping[str, Any]]:
-    """Figures of each implementation but the reference, or a program's longest step as STEP."""
+    """Figures of each implementation but the reference, or a program's longest step or the whole."""
     if study.stepwise:
         return {STEP: {"time": study.longest_step[1].step} if study.longest_step else {}}
+    if study.of_operators:
+        return {PROGRAM: chosen_of(study).row}
     parts = [part for part in study.parts if part.impl is None or part.impl.role != "reference"]
     return {part.name: part.row or {} for part in parts}
 
@@ -103,7 +106,7 @@ def _newest(folder: Path) -> dict[str, Study]:
 
 def _judged(sample: str, old: Study | None, new: Study, impl: str, limit: float) -> Judged:
     """Judge an implementation, or a program by its steady step."""
-    row, own = _rows(new)[impl], "" if new.stepwise else impl
+    row, own = _rows(new)[impl], "" if new.stepwise or new.of_operators else impl
     before = number(_rows(old).get(impl, {}) if old is not None else {}, "time")
     after, lower_bound = number(row, "time"), number(row, "lower_bound_ratio")
     verdict = new.verdicts.get(own)
@@ -114,13 +117,14 @@ def _judged(sample: str, old: Study | None, new: Study, impl: str, limit: float)
     ladder = compared([(old, own), (new, own)]).ladder
     first, rung = ladder.rungs
     word, said = _word(ladder, rung, limit)
-    busy = word == "inconclusive" and not new.stepwise and max(loaded(one, impl) for one in (old, new)) > 1
+    busy = word == "inconclusive" and not new.stepwise and max(loaded(one, own) for one in (old, new)) > 1
     said += ["the machine was busy"] if busy else []
     if verdict is not None and verdict.word in BEYOND_TIME and word not in ("apart", "slower"):
         said.append(verdict.text())
     if new.stepwise:
         before, after = first.time, rung.time
-        said += ["too few steps for an interval"] if math.isnan(rung.low) and not ladder.apart else []
+    if math.isnan(rung.low) and not ladder.apart:
+        said.append(("too few steps for an interval" if new.stepwise else NO_SPREAD) + f", {SINGLE}x may be chance")
     numbers = (before, after, rung.total, rung.low, rung.high, lower_bound)
     return Judged(sample, impl, word, *numbers, why="; ".join(said))
 
@@ -129,9 +133,10 @@ def _word(found: Ladder | Programs, rung: Rung | ProgramRung, limit: float) -> t
     """The gate's verdict on a step after the first, and why."""
     if found.apart:
         return "apart", [f"measured with another {', '.join(found.apart)}"]
-    if 1 / rung.high > 1 + limit:
-        return "slower", [f"at least {1 / rung.high - 1:.1%} slower, {limit:.1%} allowed"]
-    if 1 / rung.low > 1 + limit:
+    low, high = ends(rung.since)
+    if 1 / high > 1 + limit:
+        return "slower", [f"at least {1 / high - 1:.1%} slower, {limit:.1%} allowed"]
+    if 1 / low > 1 + limit:
         return "inconclusive", ["the limit lies inside the interval"]
     return (rung.verdict if rung.verdict != "slower" else "same"), []
 
@@ -179,7 +184,7 @@ def _together(cell: str) -> str:
 def _interval(one: Judged) -> str:
     if one.ratio != one.ratio:
         return units.MISSING
-    return f"{one.ratio:.3g}x [{one.low:.3g}, {one.high:.3g}]"
+    return f"{one.ratio:.3g}x" + ("" if math.isnan(one.low) else f" [{one.low:.3g}, {one.high:.3g}]")
 
 
 def junit(found: Sequence[Judged]) -> bytes:

@@ -64,7 +64,8 @@ def compare_(
 ) -> int:
     """Compare runs: time, speed-up, share of its ceiling, and what changed with it.
 
-    A step is RUN (its fastest correct candidate) or RUN:IMPLEMENTATION. Programs are compared by their steady step: its time
+    A step is RUN (its fastest correct candidate) or RUN:IMPLEMENTATION. On a CPU programs are compared by their whole time
+    (or RUN:RANGE), else by their steady step: its time
     with the spread of the steps, GPU busy and idle by cause, the kernels that appeared, are gone, slower or faster.
 
     \b

@@ -54,14 +54,19 @@ _UNITS = dict.fromkeys(("bytes", "dram_bytes", "l2_bytes", "l1_bytes", "shared_m
 
 @dataclass(frozen=True)
 class Chosen:
-    """An implementation of a run, named as `RUN` or `RUN:impl` on the command line."""
+    """An implementation of a run, named as `RUN` or `RUN:impl` on the command line; "": a CPU's whole program."""
 
     study: Study
     impl: str
 
     @property
     def row(self) -> dict[str, Any]:
-        return self.study.analysis.impl(self.impl)
+        study = self.study
+        if self.impl or not (study.of_operators and study.wall > 0):
+            return study.analysis.impl(self.impl)
+        first = next(iter(study.analysis.rows.values()))
+        nothing = {name: "" if isinstance(one, str) else math.nan for name, one in first.items()}
+        return {**nothing, "time": study.wall, "method": first["method"]}
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,7 +167,12 @@ def named_runs(names: Sequence[str | Study]) -> list[tuple[Study, str]]:
 
 
 def chosen_of(study: Study, impl: str = "") -> Chosen:
-    """An implementation of a run, by default its fastest correct candidate. Raises ProfkitError."""
+    """An implementation of a run, by default its fastest correct candidate, or of a program the whole.
+
+    Without the whole's time it is the part that took most. Raises ProfkitError.
+    """
+    if not impl and study.of_operators and study.wall > 0:
+        return Chosen(study, "")
     rows = {name: row for name, row in study.analysis.rows.items() if row["time"] > 0}
     if impl and impl not in rows:
         raise ProfkitError(f"{study.path}: no time of {impl!r}", fix=f"timed here: {', '.join(rows) or 'nothing'}")
@@ -171,7 +181,7 @@ def chosen_of(study: Study, impl: str = "") -> Chosen:
         names = sound or list(rows)
         if not names:
             raise ProfkitError(f"{study.path}: nothing was timed", fix="measure the sample again")
-        impl = min(names, key=lambda one: float(rows[one]["time"]))
+        impl = (min if study.manifest.impls else max)(names, key=lambda one: float(rows[one]["time"]))
     return Chosen(study, impl)
 
 
@@ -220,8 +230,9 @@ def _machine(manifest: Manifest) -> dict[str, Any]:
 def _step(chosen: Chosen, label: str) -> Step:
     """One implementation as analyzers.compare wants it."""
     study, manifest, row, kernels = chosen.study, chosen.study.manifest, chosen.row, chosen.study.kernels
-    mine = kernels[kernels["impl"] == chosen.impl].to_dict("records") if len(kernels) else []
-    # Facts of one kernel (registers, occupancy) are compared only where there is one: the longest.
+    # Facts of one kernel (registers, occupancy) are compared only where there is one: the longest. Operators have none.
+    own_kernels = len(kernels) and not study.of_operators
+    mine = kernels[kernels["impl"] == chosen.impl].to_dict("records") if own_kernels else []
     kernel = {str(key): value for key, value in mine[0].items()} if mine else {}
     impl = next((one for one in manifest.impls if one.name == chosen.impl), None)
     own = [ref for ref in manifest.sample.files.values() if impl is not None and ref.path == impl.file]
@@ -233,6 +244,7 @@ def _step(chosen: Chosen, label: str) -> Step:
         **_machine(manifest),
         "sample": manifest.sample.id,
         "method": row.get("method"),
+        "window": "" if manifest.impls else manifest.window.range or "the whole",
         "l2": row.get("l2"),
         "sm_clock": clock,
         "clock_control": manifest.counters.clock_control if manifest.counters.state == "collected" else "",

@@ -15,6 +15,7 @@ import pytest
 
 from profkit.campaign.gate import Judged, junit
 from profkit.cli.group import invoke
+from profkit.record.importing import import_files
 from profkit.report.figures import gate_scene
 from profkit.rundir.directory import find_runs
 from profkit.study.study import Study
@@ -137,6 +138,24 @@ def test_other_devices_are_told_apart(before, tmp_path, capsys):
     after = runs(tmp_path / "after", "ICJTRP", slower=3.0, device=device)
     assert invoke(["gate", str(before), str(after)]) == 0
     assert "apart: measured with another device" in capsys.readouterr().out
+
+
+def test_a_program_on_a_cpu_is_judged_by_its_whole_time(tmp_path, capsys):
+    """Nine times slower passed: a range of 0.01 % was compared, and times per call of an operator."""
+    for name, count in (("before", 2), ("after", 18)):
+        spans = [("aten::mm", "cpu_op", 10.0 + 100 * at, 90.0) for at in range(count)]
+        spans += [("tiny", "user_annotation", 5.0, 2.0), ("aten::add", "cpu_op", 5.5, 1.0)]
+        events = [{"ph": "X", "cat": c, "name": n, "pid": 1, "tid": 1, "ts": t, "dur": d} for n, c, t, d in spans]
+        (tmp_path / "train.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), "utf-8")
+        import_files([tmp_path / "train.json"], tmp_path / name / "train")
+    sides = [str(tmp_path / name) for name in ("before", "after")]
+    assert invoke(["gate", *sides]) == 1
+    assert "one time on each side, no spread is known" in capsys.readouterr().out
+    assert invoke(["compare", *sides, "--fail-on-regression", "5%"]) == 1
+    said = capsys.readouterr().out
+    assert "0.108x slower" in said
+    assert "no spread is known" in said
+    assert invoke(["gate", *reversed(sides)]) == 0
 
 
 def test_junit_of_odd_names_is_xml():
