@@ -61,6 +61,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in __all__ and _HOME.get(name) != "profkit.annotation":
+        import_module("profkit.errors")  # it says first which file of the caller's hides a package of ours
     if name == "record":
         # A package that can be called: the name is both.
         return import_module("profkit.record")

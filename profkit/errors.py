@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from collectors.errors import ProfkitError
+from importlib.util import find_spec
+from pathlib import Path
+
+for _name in ("collectors", "roofline", "analyzers"):
+    _file = getattr(find_spec(_name), "origin", None) or ""
+    if Path(_file).parent != Path(__file__).parents[1] / _name:
+        raise ImportError(f"{_file or _name} hides profkit's own package {_name!r}: rename it, or start elsewhere")
+
+from collectors.errors import ProfkitError  # noqa: E402  # of ours alone
 
 __all__ = ["BUG", "CannotProfileError", "ProfkitError", "ProgramFailedError"]
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import re
+import shutil
 import subprocess
 import sys
+import zipfile
 from importlib import resources
 from pathlib import Path
 from types import ModuleType
@@ -164,3 +166,23 @@ def test_the_habits_are_there():
     assert "Apache License" in (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert "pip install" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def test_neither_a_clone_beside_a_script_nor_its_own_files_hide_a_package_silently(tmp_path):
+    """`import profkit` found the folder of the clone, and analyzers.py the script's own in place of profkit's."""
+    clone = tmp_path / "profkit"
+    for house in HOUSES:
+        shutil.copytree(ROOT / house, clone / house, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, clone)
+    build = "import sys; from setuptools.build_meta import build_editable; build_editable(sys.argv[1])"
+    made = subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=clone, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        (path,) = [name for name in wheel.namelist() if name.endswith(".pth")]
+        assert wheel.read(path).decode().strip() == str(clone)
+    (tmp_path / "t.py").write_text("import profkit; profkit.annotate; profkit.compare", "utf-8")
+    assert subprocess.run([sys.executable, "t.py"], cwd=tmp_path).returncode == 0
+    (tmp_path / "analyzers.py").write_text("", "utf-8")
+    said = subprocess.run([sys.executable, "t.py"], cwd=tmp_path, capture_output=True, text=True).stderr
+    assert f"{tmp_path}/analyzers.py hides profkit's own package 'analyzers': rename it" in said
