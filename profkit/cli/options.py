@@ -180,7 +180,8 @@ FIELDS = {
     ),
     "timeout": Field(
         TIMING,
-        "Kill a command, or a candidate's call or check, that takes longer.  [default: 60 for a candidate]",
+        "Kill a command, or a candidate's call or check, that takes longer; a compiler may take 10 minutes.  "
+        "[default: 60 for a candidate]",
         "SECONDS",
         ("--time-limit", "limit"),
         settings={"type": Amount(above=True), "default": None, "callback": None},

@@ -37,7 +37,8 @@ def serve(job: Job) -> None:
     channel = Channel(job.channels[job.subjects[0].name])
     try:
         guest = Guest(job)
-        channel.send({"process": os.getpid(), **guest.answer(guest.load, "load-error")})
+        channel.send({"process": os.getpid()})
+        channel.send(guest.answer(guest.load, "load-error"))
         while True:
             question = channel.receive()
             name = str(question.pop("ask"))

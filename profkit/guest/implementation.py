@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from profkit.guest import backward, facts
-from profkit.guest.build import loading
+from profkit.guest.build import extensions, loading
 from profkit.guest.subject import ChangedResultError, plain, spoil
 from profkit.guest.tensors import inputs, state, weights
 from profkit.launch.protocol import Subject
@@ -133,6 +133,8 @@ def classified(error: Exception, status: str) -> Failure:
     if isinstance(error, ChangedResultError):
         return Failure(error.status, lines[0][:500], tail)
     lost = facts.context_lost(error)
+    reason = f"{type(error).__name__}: {lines[0]}"
     if loading.is_compile_error(error):
-        status = "compile-error"
-    return Failure(status, f"{type(error).__name__}: {lines[0]}"[:500], tail, lost)
+        status, said = "compile-error", extensions.refusal(str(error))
+        reason = reason if said == lines[0].strip() else said
+    return Failure(status, reason[:500], tail, lost)

@@ -132,6 +132,9 @@ class Remote(Implementation):
         reply = self._received(limit)
         if not self.process and isinstance(process := reply.get("process"), int):
             self.meet(process)
+        if self.phase == "build" and reply.keys() == {"process"}:
+            # It is there, and imports or builds what it is now.
+            reply = self._received(limit)
         self._halt(self.phase != "build")
         caveats, failed = reply.get("caveats", []), reply.get("failed", {})
         if not (isinstance(failed, dict) and isinstance(caveats, list) and all(isinstance(d, dict) for d in caveats)):
@@ -149,7 +152,7 @@ class Remote(Implementation):
         return reply
 
     def _received(self, limit: float) -> dict[str, Any]:
-        excuse = waiting.Excuse(self.process, limit, self._limits["build"])
+        excuse = waiting.Excuse(self.process, limit, max(LIMITS["build"], self._limits["build"]))
         shares = self.company is not None and self.phase in ("build", "first", "check")
         while True:
             try:
@@ -160,7 +163,7 @@ class Remote(Implementation):
                     continue
                 if not excuse.more():
                     raise self.overdue(limit) from error
-                self._announce()
+                self._announce(limit)
             except EndedError as error:
                 raise self._lost() from error
 
@@ -202,12 +205,12 @@ class Remote(Implementation):
         exchange.leave(self.process, self._shared)
         return LostCandidateError(self.subject.name, what)
 
-    def _announce(self) -> None:
-        """Report the phase; the parent's limit is longer than the candidate's."""
+    def _announce(self, least: float = 0.0) -> None:
+        """Report the phase; the parent's limit is longer than the candidate's, and than `least` seconds."""
         now = time.monotonic()
         if self._said[0] != self.phase or now > self._said[1] + _QUIET:
             self._said = (self.phase, now)
-            self._events.phase(self.phase, self.subject.name)
+            self._events.phase(self.phase, self.subject.name, least=least)
 
     def meet(self, process: int) -> None:
         """Note the process id, if the process was started for this candidate."""

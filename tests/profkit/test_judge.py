@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import random
 import socket
 import threading
@@ -72,6 +73,16 @@ def test_who_never_loads_is_overdue_by_the_limit_it_had(tmp_path):
     one.remote.channel.wait_for_end = lambda limit: None  # there is no parent to kill it
     assert judge.loaded([one.remote, other.remote], one.job, events) == [(other.remote, 0.5)]
     assert events.of("overdue") == [("silent", {"phase": "build", "limit": pytest.approx(0.2, abs=0.05)})]
+
+
+def test_a_build_is_waited_for_while_its_compiler_works(tmp_path, monkeypatch):
+    """However short the limit of what the candidate does itself, and while its file is imported too."""
+    line = Line("mine", tmp_path, Told(), start=0.1, build=0.1)
+    monkeypatch.setattr(line.remote, "_is_mine", lambda pid: True)
+    monkeypatch.setattr("profkit.launch.waiting.compiling", lambda pid: pid == os.getpid())
+    line.say({"process": os.getpid()})
+    threading.Timer(0.7, line.say, args=({"seconds": 0.5},)).start()
+    assert judge.loaded([line.remote], line.job, line.remote._events) == [(line.remote, 0.5)]
 
 
 @pytest.mark.parametrize("answer", [{}, {"seconds": "soon"}, {"seconds": 1, "caveats": 3}, {"failed": "yes"}])

@@ -19,6 +19,7 @@ from profkit.rundir.files import write_atomic
 _TRANSIENT = re.compile(
     r"No space left|quota exceeded|out of memory|Killed|Kill signal|died due to signal|Terminated|Cannot allocate", re.I
 )
+_ERROR = re.compile(r"^(?:[^\s:]*/)?(\S.*\berror *: *.+)$", re.M)
 _COMPILED = re.compile(r"^build \S+: \w*compile (\S+)$", re.M)
 _FLAGS = re.compile(r"^\w*flags = .*$", re.M)
 """Of build.ninja: the sources, and how they are compiled."""
@@ -29,8 +30,13 @@ def unbuilt(errors: Mapping[str, str]) -> str:
     said = [text for text in errors.values() if text]
     if not said or len(said) < len(errors):
         return ""
-    found = re.search(r"\berror: *(.+)", said[0])
-    return (found[1] if found else said[0].partition("\n")[0]).strip()[:200]
+    return refusal(said[0])[:200]
+
+
+def refusal(output: str) -> str:
+    """A compiler's first line that says error, its file without the folder; the first line without one."""
+    found = _ERROR.search(output)
+    return (found[1] if found else output.strip().partition("\n")[0]).strip()
 
 
 def followed(file: Path, campaign: str = "") -> Mapping[str, str]:
