@@ -99,7 +99,7 @@ def profile(target: str | os.PathLike[str] | Callable[..., Any] | Target, *argum
     """Measure a folder, a callable or a Program; see profkit.record.profile.profile."""
     if isinstance(target, (str, os.PathLike)) and not arguments:
         progress, answer = (options.pop(name, lambda _: None) for name in ("progress", "answer"))
-        request = options.pop("request", None) or Request(**options)
+        request = options.pop("request", None) or Request.of(options)
         return Run.of(measure_folder(Path(target), request, progress, answer))
     return Run(record_target(target, *arguments, **options))
 

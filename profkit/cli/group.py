@@ -111,10 +111,10 @@ def _invoke(arguments: Sequence[str]) -> int:
     try:
         with _tidy_when_terminated():
             result = cli.main(list(arguments), prog_name="profkit", standalone_mode=False)
-    except Terminated:
-        return _interrupted(143, arguments)
+    except Terminated as error:
+        return _interrupted(error, arguments)
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
-        return _interrupted(143 if isinstance(error.__context__, Terminated) else 130, arguments)
+        return _interrupted(error.__context__ or error, arguments)
     except click.ClickException as error:
         path = getattr(getattr(error, "ctx", None), "command_path", "profkit")
         complain(error.format_message(), f"see {path} --help", _reader(arguments), error.exit_code)
@@ -173,12 +173,13 @@ def _tidy_when_terminated() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _interrupted(code: int, arguments: Sequence[str]) -> int:
+def _interrupted(error: BaseException, arguments: Sequence[str]) -> int:
+    """Say what is kept. The run directory is the error's argument, once there is one."""
     own = {word.partition("=")[0] for word in itertools.takewhile(lambda word: word != "--", arguments)}
     kept = (
-        "the same command goes on where it stopped"
+        "; the same command goes on where it stopped"
         if own & {"--jobs", "--dask"}
-        else "what was measured is in the run directory"
+        else "".join(f"; what was measured is in {place}" for place in error.args[:1])
     )
-    click.echo(f"interrupted; {kept}", err=True)
-    return code
+    click.echo(f"interrupted{kept}", err=True)
+    return 143 if isinstance(error, Terminated) else 130

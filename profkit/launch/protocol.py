@@ -227,6 +227,8 @@ class Follower:
         self.events: list[Event] = []
         self.overdue: dict[str, tuple[str, float]] = {}
         self.lost: dict[str, str] = {}
+        self.staged: dict[str, str] = {}
+        """Folder of a candidate's copy -> the user's, which stands in what is told."""
 
     def __call__(self, elapsed: float) -> float:
         for event in self._new():
@@ -255,7 +257,16 @@ class Follower:
         self._offset += len(whole)
         for line in whole.splitlines():
             with contextlib.suppress(msgspec.DecodeError):
-                yield msgspec.json.decode(line, type=Event)
+                event = msgspec.json.decode(line, type=Event)
+                if event.kind == "impl":
+                    event.data |= {key: self.theirs(one) for key, one in event.data.items() if isinstance(one, str)}
+                yield event
+
+    def theirs(self, text: str) -> str:
+        """What was said of a copy, said of the user's own file."""
+        for copy, own in self.staged.items():
+            text = text.replace(copy, own)
+        return text
 
     def last(self, name: str | None = None) -> Event:
         """The last phase, of any implementation unless named."""

@@ -239,6 +239,9 @@ def _sitting(
         children = []
         for subject in candidates:
             mine = _candidate(job, subject, reference, lines[subject.name][1].fileno(), (folder, Path(scratch)))
+            own, here = Path(subject.file), Path.cwd()
+            own = own.relative_to(here) if own.is_relative_to(here) else own
+            follower.staged[mine.subjects[0].file] = str(own)
             write_job(mine, files.of("job.json", subject.name))
             children.append(Child(mine, files, lines[subject.name][1], follower, progress, Path(scratch)))
         judge = msgspec.structs.replace(
@@ -315,7 +318,8 @@ class Child(threading.Thread):
     def _fate(self, ended: process.Exit) -> tuple[str, str, str]:
         name, follower = self.subject.name, self._follower
         phase, limit = follower.overdue.get(name, (follower.lost.get(name) or follower.last(name).phase, None))
-        return _verdict(phase, ended, limit, self._job.memory)
+        status, reason, tail = _verdict(phase, ended, limit, self._job.memory)
+        return status, reason, follower.theirs(tail)
 
     @property
     def fallen(self) -> tuple[str, str, str] | None:

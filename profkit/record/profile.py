@@ -56,7 +56,7 @@ def profile(
     wrong or crashes is a result, and so is a program that fails later (manifest: status, exit_code). The run directory
     exists once anything was started.
     """
-    wanted = request or Request(**options)
+    wanted = request or Request.of(options)
     session = prepare(_resolve(target, arguments), wanted, progress)
     session.answer, run = answer, session.run
     run.manifest.caveats += cache.caveats()
@@ -66,8 +66,9 @@ def profile(
             trouble = _record(session)
         _close(session, trouble)
         ended = "done"
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         run.manifest.status = "interrupted"
+        error.args = (run.path.as_posix(),)
         raise
     finally:
         if run.manifest.status == "running":

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from profkit.errors import ProfkitError
 from profkit.rundir.directory import RUNS
@@ -76,6 +78,17 @@ class Request:
     kernel: str = ""
     limit: float | None = None
     runs: Path = RUNS
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Request:
+        """Keyword options of profkit.profile() and measure(). Raises TypeError for a name that there is not."""
+        known = [one.name for one in fields(cls)]
+        for name in options:
+            if name not in known:
+                near = get_close_matches(name, known, n=1, cutoff=0.5)
+                said = f"did you mean {near[0]!r}?" if near else f"these: {', '.join(known)}"
+                raise TypeError(f"profkit.profile() and profkit.measure() have no option {name!r}; {said}")
+        return cls(**options)
 
     def sittings(self, device: str) -> int:
         """In how many processes each implementation is timed."""

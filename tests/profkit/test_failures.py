@@ -224,7 +224,7 @@ def alive(pid):
 def test_an_interrupted_run_is_readable_and_leaves_no_child(tmp_path, kind, word, number, code, checks):
     got, words, left = stop_at(word, number, write_sample(tmp_path, kind), tmp_path / "runs")
     assert got == code, words
-    assert "interrupted" in words
+    assert f"interrupted; what was measured is in {open_study(tmp_path / 'runs').path}" in words
     assert "Traceback" not in words
     assert left == []
     run = open_study(tmp_path / "runs")

@@ -218,13 +218,13 @@ def test_what_to_do_about_a_file_that_cannot_be_written(number, word):
     [
         (["profile", "S1", "--jobs", "auto"], "the same command"),
         (["kernelbench", "eval", "A", "B", "--jobs=2"], "the same command"),
-        (["profile", "S1/A"], "run directory"),
-        (["profile", "--", "make", "--jobs"], "run directory"),
+        (["profile", "S1/A"], "what was measured is in runs/A/1"),
+        (["profile", "--", "make", "--jobs"], "what was measured is in runs/A/1"),
     ],
 )
 def test_who_is_interrupted_is_told_what_stays(monkeypatch, capsys, line, word):
     def pressed(*_, **__):
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt("runs/A/1")
 
     monkeypatch.setattr("profkit.cli.group.cli.main", pressed)
     assert invoke(line) == 130

@@ -77,6 +77,11 @@ def test_left_out_rough_and_misplaced_work_is_wrong(candidate):
     assert "elements differ" in found.what
 
 
+def test_that_nothing_is_right_is_said_without_a_number():
+    found = bits(product, lambda x, y: -(x @ y), A, B)
+    assert found.what.startswith("output: no bit agrees where fp32 has 13.0: "), found.what
+
+
 def test_small_elements_count_by_themselves():
     x = torch.randn(64, 512)
 

@@ -41,6 +41,12 @@ def test_a_run_shows_itself(run):
     assert "a &lt;b&gt;" in words
 
 
+def test_an_option_that_there_is_not_is_named_with_the_nearest():
+    for asked in (lambda **more: profkit.profile("S1/ICVXKH", **more), lambda **more: profkit.measure(len, "", **more)):
+        with pytest.raises(TypeError, match=r"profkit\.profile\(\).* no option 'budgt'; did you mean 'budget'"):
+            asked(budgt=1)
+
+
 def test_a_run_does_what_the_verbs_do(run):
     assert "DRAM-bound" in repr(run.explain())
     assert run.report().startswith(

@@ -63,6 +63,8 @@ def test_last_words_are_kept(gallery):
     by_name = {impl.name: impl for impl in gallery.manifest.impls}
     assert "about to die" in by_name["crash"].tail
     assert "still here" in by_name["hang"].tail
+    # By the user's file, and not by the copy that was run.
+    assert re.search(r'File "(?!.*/code/).*/ITESTS/error\.py", line \d+, in forward', by_name["error"].tail)
 
 
 def test_output_is_bounded(gallery):

@@ -21,6 +21,7 @@ from profkit.report.layout import Column, Table, folded, on_screen, terminal_tab
 from profkit.report.page.run import page
 from profkit.report.sections import answer, caveats
 from profkit.report.writers import markdown, terminal
+from profkit.rundir.manifest import Impl
 
 LADDER = Path(__file__).parents[2] / "examples/transformer_ladder/runs/batch8"
 
@@ -100,6 +101,20 @@ def test_what_is_fragile_is_counted_first_and_told_with_the_caveats(study):
     assert "contiguous" not in first
     (caveat,) = [one for one in caveats.that_matter(study) if one.code == "fragile"]
     assert caveat.how_much == "; ".join(notes)
+
+
+def test_the_same_reason_not_to_run_is_told_once_and_what_was_not_called_has_not_failed(study):
+    for name in ("t1", "t2", "t3"):
+        study.manifest.impls.append(
+            Impl(name, "candidate", f"{name}.py", status="skipped", reason="not run: no triton")
+        )
+    for name in ("verdicts", "_unjudged", "analysis"):
+        study.__dict__.pop(name, None)
+    assert answer.first_lines(study)[1:] == ["3 candidates (t1, t2, t3): not run: no triton"]
+    study.manifest.reference.status, study.manifest.status = "skipped", "interrupted"
+    assert answer.first_lines(study) == [
+        "nothing was measured: the run ended (interrupted) before the reference was called"
+    ]
 
 
 def test_what_a_candidate_refuses_stands_in_the_report_and_not_in_its_verdict(study):

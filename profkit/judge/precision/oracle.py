@@ -50,6 +50,8 @@ _OFFENDERS = 1 << 12
 _STRAY = 8
 """Ratio of integers changed by a moved run to those that only the candidate changed."""
 _ROUGH, _RARE = 2.0, 3.0
+_ANY = 0.05
+"""Bits that are told as one decimal above 0."""
 _NOISE = 0.5
 _QUANTILES = (0.5, 0.9, 0.99, 0.9999)
 
@@ -244,8 +246,8 @@ class Case:
                 worst = scalars(self._error(more, _flat(have, look), have.dtype).max(), more.moved.max())
                 bits = min(bits, _to_bits(_share(*worst)))
         known = self._oracle.precision
-        need = f"{known.type} has {known.required:.1f}"
-        return bits, f"right to {max(bits, 0.0):.1f} bits where {need}: {self._far(n, have)}"
+        right = f"right to {bits:.1f} bits" if bits >= _ANY else "no bit agrees"
+        return bits, f"{right} where {known.type} has {known.required:.1f}: {self._far(n, have)}"
 
     def _far(self, n: int, have: torch.Tensor) -> str:
         """Distance of an output from the reference's, in words."""

@@ -90,6 +90,8 @@ def sentences(study: Study) -> list[tuple[str, str]]:
     """(candidate, sentence), the best first, skipped ones last; the name is "" of ranges."""
     reference, verdicts = study.manifest.reference, study.verdicts
     if reference is not None and not reference.ok:
+        if reference.status == "skipped" and not reference.reason:
+            return [("", say("reference_not_called", status=study.manifest.status))]
         return [("", say("reference_failed", status=reference.status, reason=brief(reference.reason)))]
     if not study.manifest.impls:
         ran = _how_much(study)
@@ -98,8 +100,17 @@ def sentences(study: Study) -> list[tuple[str, str]]:
     tried = [part for part in study.ranked if part.impl is not None and part.impl.role != "reference"]
     said = [(part.name, _sentence(study, part, verdicts.get(part.name))) for part in tried]
     nothing = [] if said else [("", say("no_candidate" if reference is not None else "nothing_timed"))]
-    skipped = [one.name for one in study.manifest.candidates if one.status == "skipped"]
-    return [*said, *nothing, *((name, name + say("colon") + judged(verdicts[name])) for name in skipped)]
+    skipped: dict[str, list[str]] = {}
+    for one in study.manifest.candidates:
+        if one.status == "skipped":
+            skipped.setdefault(judged(verdicts[one.name]), []).append(one.name)
+    return [*said, *nothing, *((names[0], _named(names) + say("colon") + why) for why, names in skipped.items())]
+
+
+def _named(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    return say("skipped_alike", count=str(len(names)), names=brief(", ".join(names)))
 
 
 def _sentence(study: Study, part: Part, verdict: Verdict | None) -> str:
