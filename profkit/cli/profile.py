@@ -100,7 +100,7 @@ def profile_(
     quiet, server = options.pop("quiet"), options.pop("server")
     if sample is not None and sample.is_dir() and jobs is None and not dask:
         # torch is imported beside what is imported here.
-        ctx.with_resource(warm.runners(environment({} if options["trust"] else sharing()), lasting=server))
+        ctx.with_resource(warm.runners(environment(sharing()), lasting=server))
     # A program's own output is data too, unless ours is to be read by a program.
     streams = (2 if as_json or reader else 1, 2)
     targets = _targets(sample, ctx.meta.get("program"), streams)
@@ -275,8 +275,7 @@ def watch_(folder: Path, server: bool, quiet: bool, **options: Any) -> int:
     profkit watch S1/ICVXKH --device cpu
     """
     request = shared.request_of(None, **options)
-    begun = environment({} if request.trust else sharing())
-    with warm.runners(begun, lasting=server), progress(quiet) as now:
+    with warm.runners(environment(sharing()), lasting=server), progress(quiet) as now:
         return _Watch(folder, request, now).run()
 
 

@@ -124,7 +124,7 @@ def run_job(
         else:
             write_job(job, files.of("job.json"))
             with temporary() as place:
-                told = environment({"TMPDIR": place, **(env or {})})
+                told = environment({**sharing(), "TMPDIR": place, **(env or {})})
                 ended = process.run(argv, log=log, env=told, limit=follower, memory=job.memory)
         return _noted(argv, ended, log, follower, outcome)
 

@@ -22,7 +22,7 @@ from test_process import alive
 from profkit.launch import process, runner
 from profkit.launch import warm as warming
 from profkit.launch.environment import environment, sharing
-from profkit.launch.protocol import BARE
+from profkit.launch.protocol import BARE, Job
 from profkit.launch.warm import Warm, _Server
 
 # As the modules that are served: before Python 3.11 there is no -P, and they drop where they were started themselves.
@@ -264,6 +264,21 @@ def test_a_server_that_was_begun_before_is_the_one_that_serves(begun, tmp_path, 
             env = runner._environment(tmp_path)
             assert process.run(argv, log=tmp_path / "log", env=env).tail == "here"
     assert len(begun) == 1
+
+
+def test_a_judge_with_its_candidates_in_it_is_of_the_same_server(tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    seen = []
+
+    def run(*_, env, **__):
+        seen.append(env)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner.process, "run", run)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run_job(Job("measure", "I", []), tmp_path)
+    with closing(Warm()) as servers:
+        assert servers._key(seen[0]) == servers._key(runner._environment(tmp_path))
 
 
 def test_what_begins_before_it_is_known_who_asks_serves_who_does(begun, monkeypatch):
