@@ -169,7 +169,9 @@ def _operators(events: Sequence[dict[str, Any]]) -> pd.DataFrame:
             works[at] = False
     before = np.cumsum(np.where(works, own, 0)) - np.where(works, own, 0)
     origin, starts = begins.min(), begins[top] + before - before[top]
-    ranges = [_range(one, str(one["name"])) for one in spans if one["cat"] == "user_annotation"]
+    # Ranges by profkit.annotate are marked as such.
+    named = ((one, str(one["name"]).removeprefix("profkit:")) for one in spans if one["cat"] == "user_annotation")
+    ranges = [_range(one, name) for one, name in named]
     told = [(one, at) for at, one in enumerate(spans) if works[at]]
     columns = {
         "range": ranges_of([(int(one["tid"]), int(begins[at])) for one, at in told], ranges),

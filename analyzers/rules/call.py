@@ -21,6 +21,9 @@ MOST = 0.6
 ONE_THREAD, FEW_THREADS = 0.9, 0.75
 """Threads busy in a call below which it waits for something else; share of a CPU's threads below which some idle."""
 
+UNEXPLAINED = ("cpu", "cpu-torch", "cpu-dram", "cpu-busy")
+"""Variants of a call on a CPU that say how far it is from its lower bound, and not why."""
+
 GAPS = 0.02
 """Share of a call that no counted kernel fills from which it is told by itself."""
 
@@ -96,9 +99,7 @@ def _modelled(s: Subject) -> Case | None:
     variant = "near" if share >= NEAR else chain if s["kernels"] >= MANY else ""
     variant = _variant(s, variant) if variant == "chain" else variant
     if s.text.get("cpu"):
-        few = few_threads(s["threads"], s["sm_count"])
-        far = "cpu-threads" if few else "cpu-dram" if s.text.get("roof") == "dram" else "cpu"
-        variant = "near-cpu" if variant == "near" else far
+        variant = "near-cpu" if variant == "near" else _on_a_cpu(s)
     params = {
         "ratio": f"{s['lower_bound_ratio']:.3g}",
         "source": s.text["source"],
@@ -111,16 +112,30 @@ def _modelled(s: Subject) -> Case | None:
     least = max(_lower_bound(s), s.time * s["threads"] / s["sm_count"] if variant == "cpu-threads" else 0.0)
     above = Proof("lower_bound_ratio", s["lower_bound_ratio"], 1.0)
     if variant != "one":
-        return Case((above,), least, params, 0.05, variant=variant)
+        # Of a call without a reason nothing is known to be won: one with a reason comes first.
+        likely = s.time if variant in UNEXPLAINED else math.nan
+        return Case((above,), least, params, 0.05, variant=variant, likely=likely)
     longest = s.text["longest"]
     params |= {"most": f"{took / s.time:.0%}"} | ({"library": library(longest)} if library(longest) else {})
     most = Proof("longest/time", took / s.time, MOST)
     return Case((above, most), max(_lower_bound(s), s.time - took), params, 0.05, variant=variant, kernel=longest)
 
 
-def few_threads(busy: float, of: float) -> bool:
-    """Whether threads of a CPU idle during a call, other than by waiting for a core."""
-    return ONE_THREAD <= busy < FEW_THREADS * of
+def _on_a_cpu(s: Subject) -> str:
+    """Variant for a CPU: what holds a call up that is near no ceiling."""
+    slower = max(1.0, s["slower"])  # 1 where it is not known
+    if s["threads"] < FEW_THREADS * s["sm_count"] <= s["threads"] * slower:
+        return "cpu-busy"
+    if few_threads(s["threads"], s["sm_count"], slower):
+        return "cpu-threads"
+    if s.text.get("roof") == "dram":
+        return "cpu-dram"
+    return "cpu-torch" if s["operator_time"] >= MOST * s.time else "cpu"
+
+
+def few_threads(busy: float, of: float, slower: float) -> bool:
+    """Whether threads of a CPU idle during a call, even if other work made it so much slower."""
+    return busy >= ONE_THREAD and busy * slower < FEW_THREADS * of
 
 
 def _variant(s: Subject, way: str = "") -> str:

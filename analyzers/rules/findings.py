@@ -8,15 +8,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from analyzers.rules import call, latency, memory, pipes, program
+from analyzers.rules import call, latency, memory, operators, pipes, program
 from analyzers.rules.rule import COLLECT, FACTS, HINT, HOST, KERNEL, NAN, RULES, TIME, Case, Finding, Rule, Subject
-from analyzers.rules.subjects import ON_A_CPU, call_subjects, kernel_subjects, program_subjects
+from analyzers.rules.subjects import ON_A_CPU, OnCpu, call_subjects, kernel_subjects, program_subjects
 from analyzers.timeline.budget import Budget
 from analyzers.verdicts.analysis import Analysis
 from analyzers.waterfall import EXCESS, Waterfall, waterfalls
 from roofline.ceilings import Roofline
 
-FILES = (call, latency, memory, pipes, program)
+FILES = (call, latency, memory, operators, pipes, program)
 """Where the rules stand; importing them fills RULES."""
 
 _LEVEL = {TIME: 0, HOST: 1, HINT: 2, COLLECT: 3}
@@ -31,15 +31,19 @@ def explain(
     budgets: Mapping[str, Budget] = MappingProxyType({}),
     calls: Mapping[str, Waterfall] | None = None,
     steps: Mapping[str, float] = MappingProxyType({}),
+    on_cpu: OnCpu | None = None,
 ) -> list[Finding]:
     """Ranked findings about every implementation and kernel.
 
     kernel: only kernels with this text in their name. sms: SMs of the device, where the launches do not say, of a CPU its threads. budgets:
     of a program, where its wall time went. calls: the analysis's waterfalls, where known already. steps: where only
     some launches of a program were counted, kernel -> its seconds in a step, NaN where it runs in none.
+    on_cpu: what was recorded beside the times of a CPU.
     """
     kernels = kernel_subjects(analysis, roofline, sms)
-    every = _of_a_step(kernels, steps, budgets) if steps else [*call_subjects(analysis, roofline, sms), *kernels]
+    every = (
+        _of_a_step(kernels, steps, budgets) if steps else [*call_subjects(analysis, roofline, sms, on_cpu), *kernels]
+    )
     every += program_subjects(budgets, counted=any(one.values.get("dram_fraction", NAN) > 0 for one in every))
     chosen = [s for s in every if kernel in s.kernel and (s.kernel or not kernel)]
     calls = {} if steps else waterfalls(analysis) if calls is None else calls
@@ -179,7 +183,12 @@ def _finding(
     of = {"found": subject.text["found"]} if "found" in subject.text else {}
     if above is not None and not math.isnan(case.share):
         # By the clock of the call, as everywhere else.
-        case = replace(case, params={**case.params, "share": f"{case.share * subject.time / above[1]:.0%}"})
+        by_call = case.share * subject.time / above[1]
+        proofs = tuple(replace(one, value=by_call) if one.value == case.share else one for one in case.proofs)
+        case = replace(case, share=by_call, proofs=proofs)
+    if not math.isnan(case.share):
+        told = {"share": f"{case.share:.0%}", "left": f"{max(0.0, 1 - case.share):.0%}"}
+        case = replace(case, params={**case.params, **told})
     total += gain if case.severity == HOST else 0.0
     recorded = gain / total if subject.whole and total > 0 else NAN
     total = total if math.isnan(case.whole) else case.whole

@@ -56,7 +56,9 @@ def _pipe_bound(s: Subject) -> Case | None:
     if name not in PIPES or not share >= NEAR:
         return None
     variant = "-".join(["tensor"] * name.startswith("tensor_") + ["full"] * (share >= FULL))
+    variant = "behind" if share >= FULL and s.text.get("ahead") == name else variant
     params, likely = {"pipe": name, "share": f"{share:.0%}"}, s.time * min(1.0, share / REACH)
+    params["less"] = f"{1 - s['speedup']:.1%}"
     return Case(
         (Proof("compute_fraction", share, NEAR),), s.least(), params, share, variant=variant, likely=likely, share=share
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import pandas as pd
@@ -38,12 +39,23 @@ ON_A_CPU = "wall"
 """Method of timing that a CPU has."""
 
 
-def call_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) -> list[Subject]:
+@dataclass(frozen=True)
+class OnCpu:
+    """Operators of one call by implementation, types of the inputs, and times that other work made it slower at most."""
+
+    operators: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    types: Sequence[str] = ()
+    slower: float = 1.0
+
+
+def call_subjects(
+    analysis: Analysis, roofline: Roofline, sms: float = NAN, on_cpu: OnCpu | None = None
+) -> list[Subject]:
     """Each implementation as a whole, with its own lower bound; sms: a CPU's threads."""
     kernels = analysis.kernels
     distinct = Counter(kernels["impl"])
     computing = computing_shares(kernels)
-    ran, moving = _names(kernels), _names(kernels, moving=True)
+    names, moving = _names(kernels), _names(kernels, moving=True)
     # The longest comes first, and is one where it is launched once; a frame without kernels may be without columns, too.
     first = kernels.drop_duplicates("impl").to_dict("records") if "share" in kernels else []
     longest = {
@@ -66,8 +78,13 @@ def call_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) -> l
             shares = ceiling_shares(row, roofline)
             told = ", ".join(f"{ceiling} {percent(share)}" for ceiling, share in shares.items())
             text |= {"cpu": "yes", "roof": next(iter(shares), ""), "shares": told}
-            values |= {"threads": threads_busy(row), "sm_count": sms}
-        text |= {"compiled": "yes"} if compiled(name, ran.get(name, ())) else {}
+            values |= {"threads": threads_busy(row), "sm_count": sms, "dram_peak": roofline.peak("dram")}
+            known = on_cpu or OnCpu()
+            values["slower"], text["type"] = known.slower, ", ".join(known.types)
+            for whose, one in (("", name), ("reference_", analysis.reference)):
+                ran = known.operators.get(one, {})
+                values |= {whose + mine: ran.get(key, NAN) for mine, key in _OPERATORS.items()}
+        text |= {"compiled": "yes"} if compiled(name, names.get(name, ())) else {}
         found.append(Subject(name, "", number(row, "time"), values, text=text, moving=moving.get(name, frozenset())))
     return found
 
@@ -92,6 +109,9 @@ def _names(kernels: pd.DataFrame, *, moving: bool = False) -> dict[str, frozense
         return {}
     chosen = kernels[~_computing(kernels)] if moving else kernels
     return {str(name): frozenset(map(str, rows)) for name, rows in chosen.groupby("impl", sort=False)["kernel"]}
+
+
+_OPERATORS = {"operators": "calls", "operator_time": "seconds", "fp64_time": "fp64", "allocated": "allocated"}
 
 
 WHOLE = "the program"
@@ -150,7 +170,8 @@ def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) ->
     calls = analysis.rows
     # Where an implementation, with the ranges inside it, has one kernel, the work is that kernel's.
     alone = {name for name, rows in inside(kernels).items() if len(rows) == 1}
-    reference = number(calls.get(analysis.reference, {}), "tensor_share")
+    ahead = calls.get(analysis.reference, {})
+    reference = number(ahead, "tensor_share")
     tasks = {name: _task(analysis, name) for name in kernels["impl"].unique()}
     made = {name: compiled(name, ran) for name, ran in _names(kernels).items()}
     found = []
@@ -165,6 +186,9 @@ def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) ->
             values |= {"compulsory_bytes": number(call, "compulsory_bytes"), "output": written}
         text = {"work_pipe": pipe, "library": _library(row, made.get(name, False))}
         text |= {key: str(row.get(key, "")) for key in ("cc", "cause")}
+        if call.get("pace") == "slower":
+            # The ceiling that the reference is nearer to, in the same work.
+            text["ahead"], values["speedup"] = str(ahead.get("bound_by", "")), number(call, "speedup")
         times_ = {str(key): float(value) for key, value in roofs.items()}
         kernel, took = str(row["kernel"]), float(row["time"])
         found.append(Subject(name, kernel, took, values, times_, peaks, text, _scale(call, row)))

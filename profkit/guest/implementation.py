@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from profkit.guest import backward, facts
+from profkit.guest import backward, facts, operators
 from profkit.guest.build import extensions, loading
 from profkit.guest.subject import ChangedResultError, plain, spoil
 from profkit.guest.tensors import inputs, state, weights
@@ -77,6 +77,12 @@ class Implementation:
         """Its state under these names after a call that began with these values."""
         inputs.seed_all(seed)
         return state.left(self.model, values, lambda: self.call(arguments))
+
+    def operators(self, arguments: list[Any], seed: int) -> dict[str, float]:
+        """PyTorch operators of a call: see operators.Operators."""
+        inputs.seed_all(seed)
+        state.put(self.model, self.kept)
+        return operators.recorded(lambda: self.call(arguments))
 
     def parameters(self) -> dict[str, list[int]]:
         return {name: list(one.shape) for name, one in backward.parameters(self.model).items()}

@@ -6,6 +6,7 @@ Answers are claims. Outputs are compared and time limits kept here; claims.py ha
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -320,6 +321,12 @@ class Remote(Implementation):
 
     def left(self, arguments: list[Any], seed: int, values: Mapping[str, torch.Tensor]) -> Any:
         return self._do("left", arguments, seed, dict(values))
+
+    def operators(self, arguments: list[Any], seed: int) -> dict[str, float]:
+        found = self._do("operators", arguments, seed)
+        if not isinstance(found, dict) or not all(type(one) is float and math.isfinite(one) for one in found.values()):
+            raise self.nonsense()
+        return found
 
     def parameters(self) -> dict[str, list[int]]:
         shapes = self._do("parameters")

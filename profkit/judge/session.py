@@ -102,6 +102,8 @@ class Session(WeightChecks):
             self.untried(what, why, "raise the time budget")
         else:
             self._ask(apart, cases.FORMS)
+        if self.device.type == "cpu" and not again:
+            self._operators([self.reference, *(one for one in asked if not one.gone)])
         judge.let_go(candidates)
         self._company.leave()
         # On a GPU that others use too nothing that is measured in passing would be a peak.
@@ -112,6 +114,14 @@ class Session(WeightChecks):
             ceilings.send(self.events, self.device)
         else:
             ceilings.missing(self.events, "the process of a candidate does not end")
+
+    def _operators(self, implementations: list[Implementation]) -> None:
+        """Record the operators of one call of each, after all that decides; advice rests on them."""
+        arguments, seed = self.unseen(), judge.draw(1)[0]
+        for one in implementations:
+            one.forgive(True)
+            with self.finding(f"the operators of {one.subject.name} were not recorded"):
+                self.events.send("operators", one.subject.name, **one.operators(inputs.clone(arguments), seed))
 
     def _load(self) -> list[Implementation] | None:
         """The candidates that could be built; None when the reference could not."""

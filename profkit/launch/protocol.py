@@ -94,7 +94,7 @@ class Event(msgspec.Struct, omit_defaults=True):
     kind: facts, work, ceilings, caveat, impl, check, timing, done; allowed (precisions that the sample names), task (types
     of inputs, weights, outputs), inputs (in words), probe (trivial answers that pass), served (shares of calls by shape),
     phase (next event due in `limit` seconds), checked (names to be timed), fragile (an unusual input with a wrong answer),
-    note (a remark), load (contention), perturbed (seconds by condition), shape and pass (also timed), corrupt (CUDA context
+    note (a remark), load (contention), perturbed (seconds by condition), operators (of a call), shape and pass (also timed), corrupt (CUDA context
     lost). Of a judge also seeds, lost (a candidate's process ended), overdue (kill it: no answer in time).
     `data` depends on the kind. `at`: seconds since the process began.
     """

@@ -175,6 +175,8 @@ def _absorb_verdicts(outcome: runner.Outcome, by_name: Mapping[str, Impl], *, ag
             impl.fragile = list(dict.fromkeys([*impl.fragile, note]))
         elif event.kind == "note":
             impl.notes = list(dict.fromkeys([*impl.notes, event.data["what"]]))
+        elif event.kind == "operators":
+            impl.operators = event.data
         elif event.kind == "impl":
             status = event.data.get("status", "")
             if status == "loaded":

@@ -79,6 +79,11 @@ class Request:
     limit: float | None = None
     runs: Path = RUNS
 
+    def __post_init__(self) -> None:
+        for name, known in {"l2": ("cold", "warm"), "shapes": ("first", "all"), "mode": ("", "train", "eval")}.items():
+            if (value := getattr(self, name)) not in known:
+                raise ProfkitError(f"{name}={value!r} is not known", fix=f"give one of: {', '.join(map(repr, known))}")
+
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Request:
         """Keyword options of profkit.profile() and measure(). Raises TypeError for a name that there is not."""

@@ -89,6 +89,8 @@ class Impl(msgspec.Struct):
     mutates-inputs, stops-computing (its timed calls are wrong), wrong-gradient (where gradients were asked for).
     `reason` is one line; `tail` the last lines it printed. `kernels`: those its source defines.
     `fragile`: unusual inputs outside the declared domain on which it is wrong, each with what was seen.
+    `operators`: on a CPU, its PyTorch operators in one call, as its own process told: `calls`, `seconds`, of these
+    `fp64`, and bytes `allocated` in results of a MiB or more.
     """
 
     name: str
@@ -104,6 +106,7 @@ class Impl(msgspec.Struct):
     sanitized: list[Sanitized] = []
     fragile: list[str] = []
     notes: list[str] = []
+    operators: dict[str, float] = {}
 
     @property
     def ok(self) -> bool:

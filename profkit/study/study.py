@@ -43,7 +43,7 @@ from profkit.rundir.manifest import Impl, Manifest
 from profkit.study.caveats import caveats_of
 from profkit.study.declared import declared_works
 from profkit.study.files import Captured, devices_of, lived, read_captures, read_csv, roofline_of
-from profkit.study.verdicts import verdicts_of
+from profkit.study.verdicts import on_cpu, verdicts_of
 from roofline.ceilings import Roofline
 
 
@@ -104,7 +104,7 @@ class Study:
         """Declared work by range, from the tool that recorded the shown launches."""
         launches = self.launches
         tool = str(launches["tool"].iloc[0]) if launches is not None and len(launches) else ""
-        return read_declared(self.run.annotations(tool))
+        return read_declared(self.run.annotations("cupti" if self.of_operators else tool))
 
     @cached_property
     def analysis(self) -> Analysis:
@@ -433,6 +433,7 @@ class Study:
             steps=dict(self.hottest[["kernel", "step_time"]].itertuples(index=False, name=None))
             if self.filtered and self.stepwise
             else {},
+            on_cpu=on_cpu(self.manifest),
         )
 
 

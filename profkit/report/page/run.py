@@ -295,7 +295,11 @@ def _cpu_card(study: Study, row: Mapping[Any, Any]) -> Card:
     if math.isnan(threads):
         return Card(say("p_bound"), say("p_bound_cpu"), told)
     busy = say("p_threads_busy", busy=f"{threads:.1f}", of=units.count(of))
-    why = busy if few_threads(threads, of) else say("p_waits_cpu" if threads < ONE_THREAD else "p_bound_cpu")
+    why = (
+        busy
+        if few_threads(threads, of, study.manifest.timing.slower)
+        else say("p_waits_cpu" if threads < ONE_THREAD else "p_bound_cpu")
+    )
     return Card(say("p_bound"), why, say("p_both", one=busy, other=told))
 
 

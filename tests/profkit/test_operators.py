@@ -1,0 +1,29 @@
+"""Operators of a call as a process on a CPU records them."""
+
+from __future__ import annotations
+
+import torch
+
+from profkit.guest.operators import LARGE, recorded
+
+X = torch.ones(LARGE // 4)
+
+
+def test_calls_and_types():
+    found = recorded(lambda: [X[i].add(1) for i in range(10)])
+    assert found["calls"] == 20
+    assert found["fp64"] == found["allocated"] == 0.0
+    wide = recorded(lambda: X.double().exp().float())
+    assert 0 < wide["fp64"] == wide["seconds"]
+    assert recorded(lambda: X + 1)["fp64"] == 0.0
+
+
+def test_bytes_of_large_results_alone():
+    assert recorded(lambda: X.exp())["allocated"] == LARGE
+    assert recorded(lambda: X.clone().exp_().view(2, -1))["allocated"] == LARGE
+    assert recorded(lambda: X[: LARGE // 8] + 1)["allocated"] == 0.0
+
+
+def test_a_compiled_call_is_not_recorded(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "torch._dynamo", torch)
+    assert recorded(lambda: X + 1) == {}
