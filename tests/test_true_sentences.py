@@ -246,13 +246,14 @@ def test_a_reader_of_a_programs_page_finds_each_answer(resnet):
         (
             "en",
             (
-                "3.71x its GPU work",
+                "How much longer than its GPU work?",
+                "3.71x",
                 "21.1 ms of it GPU work",
                 "up to 37.0 ms of the step may be the profiler's own",
                 "not checked",
             ),
         ),
-        ("zh", ("为 GPU 工作时间的 3.71 倍", "profiler 自身造成的", "未校验")),
+        ("zh", ("是其 GPU 工作时间的多少倍？", "3.71 倍", "profiler 自身造成的", "未校验")),
     ):
         with speaking(lang):
             text = html.unescape(page(resnet))

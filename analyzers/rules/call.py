@@ -21,7 +21,8 @@ MOST = 0.6
 ONE_THREAD, FEW_THREADS = 0.9, 0.75
 """Threads busy in a call below which it waits for something else; share of a CPU's threads below which some idle."""
 
-UNEXPLAINED = ("cpu", "cpu-torch", "cpu-dram", "cpu-busy")
+BUSY = "cpu-busy"
+UNEXPLAINED = ("cpu", "cpu-torch", "cpu-dram", BUSY)
 """Variants of a call on a CPU that say how far it is from its lower bound, and not why."""
 
 GAPS = 0.02
@@ -125,7 +126,7 @@ def _on_a_cpu(s: Subject) -> str:
     """Variant for a CPU: what holds a call up that is near no ceiling."""
     slower = max(1.0, s["slower"])  # 1 where it is not known
     if s["threads"] < FEW_THREADS * s["sm_count"] <= s["threads"] * slower:
-        return "cpu-busy"
+        return BUSY
     if few_threads(s["threads"], s["sm_count"], slower):
         return "cpu-threads"
     if s.text.get("roof") == "dram":

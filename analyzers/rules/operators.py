@@ -5,14 +5,17 @@ from __future__ import annotations
 from analyzers.rules.rule import CALL, Case, Proof, Subject, rule
 from roofline.units import seconds, text
 
-SMALL = 20e-6
-"""Mean seconds of an operator below which much of its time is the call itself, some 2 to 5 us."""
+SMALL = 10e-6
+"""Mean seconds of an operator below which much of its time is the call itself, some 1 to 5 us."""
 
 MOST = 0.5
 """Share of a call, or of its operators' time, from which it is the one reason."""
 
 COST = 0.1
 """Share of a call that moving its temporaries takes at DRAM speed, from which they are named; of those in fp64."""
+
+COPIES = 0.25
+"""Share of a call in copies that the reference does not make, from which they are named."""
 
 TIMES = 4
 """Times the operators of the reference from which it is a loop that the task does not need."""
@@ -37,6 +40,14 @@ def _wider(s: Subject) -> Case | None:
         return None
     params = {"share": f"{share:.0%}", "type": s.text["type"]}
     return _above(s, (Proof("fp64_time/time", share, COST),), params, share / 2)
+
+
+@rule("needless-copies", ("copy_time", "reference_copy_time"), level=CALL)
+def _copies(s: Subject) -> Case | None:
+    share = (s["copy_time"] - s["reference_copy_time"]) / max(s["operator_time"], s.time)
+    if not share >= COPIES:
+        return None
+    return _above(s, (Proof("copy_time/time", share, COPIES),), {"share": f"{share:.0%}"}, share)
 
 
 @rule("temporaries", ("allocated", "reference_allocated", "dram_peak", "compulsory_bytes"), level=CALL)

@@ -111,7 +111,14 @@ def _names(kernels: pd.DataFrame, *, moving: bool = False) -> dict[str, frozense
     return {str(name): frozenset(map(str, rows)) for name, rows in chosen.groupby("impl", sort=False)["kernel"]}
 
 
-_OPERATORS = {"operators": "calls", "operator_time": "seconds", "fp64_time": "fp64", "allocated": "allocated"}
+_OPERATORS = {
+    "operators": "calls",
+    "operator_time": "seconds",
+    "fp64_time": "fp64",
+    "copy_time": "copies",
+    "allocated": "allocated",
+}
+"""Values of a subject, and where they stand in a record of its operators."""
 
 
 WHOLE = "the program"

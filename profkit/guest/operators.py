@@ -15,16 +15,18 @@ from profkit.guest.tensors.compare import leaves
 
 LARGE = 1 << 20
 """Bytes from which a result leaves a core's own cache."""
+_COPIES = {"clone", "copy_", "_to_copy", "contiguous", "cat", "stack"}
 _WIDE = (torch.float64, torch.complex128)
 
 
 @dataclass
 class Operators:
-    """Operator calls; their seconds, of these those with fp64 operands; bytes of LARGE results that they allocate."""
+    """Operator calls; their seconds, of these those with fp64 operands and of copies; bytes of LARGE results."""
 
     calls: float = 0.0
     seconds: float = 0.0
     fp64: float = 0.0
+    copies: float = 0.0
     allocated: float = 0.0
 
 
@@ -56,6 +58,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[misc]
         told.calls += 1
         told.seconds += took
         told.fp64 += took if any(one.dtype in _WIDE for one in (*given, *made)) else 0.0
+        told.copies += took if func._opname in _COPIES else 0.0
         if not func.is_view:
             known = {one.untyped_storage().data_ptr() for one in given if one.layout is torch.strided}
             sizes = (one.untyped_storage() for one in made if one.layout is torch.strided)

@@ -208,20 +208,18 @@ def ladder_scene(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light")
     rungs = ladder.rungs
     labels = [f"{rung.label}, {units.text(rung.time, 's')}" for rung in rungs]
     points = [_call(one.row, label, rung.label) for one, label, rung in zip(chosen, labels, rungs, strict=True)]
-    gains = ["", *(f", {_ratio(shown(rung.step, 'ratio'), rung.verdict)}" for rung in rungs[1:])]
+    # Over the first, as the verdicts on candidates are over the reference.
+    gains = [_ratio(shown(rung.total, "ratio"), rung.since.verdict) for rung in rungs[1:]]
     points = [
-        one if one.placed else replace(one, label=one.label + gain) for one, gain in zip(points, gains, strict=True)
+        one if one.placed or not gain else replace(one, label=f"{one.label}, {gain}")
+        for one, gain in zip(points, ["", *gains], strict=True)
     ]
-    pairs = zip(pairwise(points), rungs[1:], strict=True)
+    pairs = zip(pairwise(points), gains, strict=True)
     with speaking(spoken()):
         return Scene(
             roofline=chosen[0].study.roofline,
             points=tuple(points),
-            arrows=tuple(
-                Arrow(a, b, _ratio(shown(rung.step, "ratio"), rung.verdict))
-                for (a, b), rung in pairs
-                if a.placed and b.placed
-            ),
+            arrows=tuple(Arrow(a, b, gain) for (a, b), gain in pairs if a.placed and b.placed),
             order=ladder_order(chosen, ladder),
             winner=min(rungs, key=lambda rung: rung.time).label,
             theme=theme,
@@ -229,7 +227,7 @@ def ladder_scene(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light")
             steps=True,
             title=" -> ".join(rung.label for rung in rungs),
             subtitle=", ".join([_title([one.study for one in chosen]), *_devices(one.study for one in chosen)]),
-            caption=(say("fig_step"), *(caveats.Said.of(one).line() for one in ladder.caveats)),
+            caption=(say("fig_step", first=rungs[0].label), *(caveats.Said.of(one).line() for one in ladder.caveats)),
         )
 
 

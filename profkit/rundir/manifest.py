@@ -90,7 +90,7 @@ class Impl(msgspec.Struct):
     `reason` is one line; `tail` the last lines it printed. `kernels`: those its source defines.
     `fragile`: unusual inputs outside the declared domain on which it is wrong, each with what was seen.
     `operators`: on a CPU, its PyTorch operators in one call, as its own process told: `calls`, `seconds`, of these
-    `fp64`, and bytes `allocated` in results of a MiB or more.
+    `fp64` and `copies`, and bytes `allocated` in results of a MiB or more.
     """
 
     name: str

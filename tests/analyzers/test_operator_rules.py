@@ -8,9 +8,14 @@ from analyzers.rules.findings import examine
 from analyzers.rules.rule import Subject
 
 FAR = {"lower_bound_time": 1e-4, "lower_bound_ratio": 100.0, "attainable_fraction": 0.01}
-REFERENCE = {"reference_operators": 1.0, "reference_fp64_time": 0.0, "reference_allocated": 0.0}
+REFERENCE = {
+    "reference_operators": 1.0,
+    "reference_fp64_time": 0.0,
+    "reference_allocated": 0.0,
+    "reference_copy_time": 0.0,
+}
 MACHINE = {"sm_count": 8.0, "threads": 8.0, "slower": 1.0, "dram_peak": 20e9, "compulsory_bytes": 4e6}
-FEW = {"operators": 4.0, "operator_time": 9e-3, "fp64_time": 0.0, "allocated": 0.0}
+FEW = {"operators": 4.0, "operator_time": 9e-3, "fp64_time": 0.0, "copy_time": 0.0, "allocated": 0.0}
 LOOP = {"operators": 4000.0, "operator_time": 8e-3}
 
 
@@ -29,6 +34,7 @@ def first(*, type="float32", **values):
         ("many-operators", {**LOOP, "threads": 1.0}),
         ("wider-type", {"fp64_time": 8e-3}),
         ("temporaries", {"allocated": 64e6}),
+        ("needless-copies", {"copy_time": 4e-3, "allocated": 16e6}),
     ],
 )
 def test_a_reason_comes_before_the_distance(rule, values):
@@ -44,6 +50,7 @@ def test_a_reason_comes_before_the_distance(rule, values):
         {"fp64_time": 8e-3, "reference_fp64_time": 1e-3},  # the task computes in fp64
         {"fp64_time": 8e-3, "type": "float64, int64"},
         {"fp64_time": 2e-4},  # a scale
+        {"copy_time": 4e-3, "reference_copy_time": 3e-3},  # a task that copies
         {"allocated": 64e6, "reference_allocated": 64e6},  # an answer, or what the reference writes too
         {"allocated": 8e6},  # for a product that takes far longer
         dict.fromkeys([*REFERENCE, *FEW], float("nan")),  # not recorded

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+
+import pytest
 import torch
 
 from profkit.guest.operators import LARGE, recorded
 
 X = torch.ones(LARGE // 4)
+
+
+@pytest.fixture(autouse=True)
+def uncompiled(monkeypatch):
+    """Other tests of this process may have imported the compiler."""
+    monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)
 
 
 def test_calls_and_types():
@@ -15,7 +24,10 @@ def test_calls_and_types():
     assert found["fp64"] == found["allocated"] == 0.0
     wide = recorded(lambda: X.double().exp().float())
     assert 0 < wide["fp64"] == wide["seconds"]
-    assert recorded(lambda: X + 1)["fp64"] == 0.0
+    plain = recorded(lambda: X + 1)
+    assert plain["fp64"] == plain["copies"] == 0.0
+    copied = recorded(lambda: X.view(2, -1).t().contiguous())
+    assert 0 < copied["copies"] <= copied["seconds"]
 
 
 def test_bytes_of_large_results_alone():
@@ -25,5 +37,5 @@ def test_bytes_of_large_results_alone():
 
 
 def test_a_compiled_call_is_not_recorded(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "torch._dynamo", torch)
+    monkeypatch.setitem(sys.modules, "torch._dynamo", torch)
     assert recorded(lambda: X + 1) == {}

@@ -119,7 +119,7 @@ class Watch:
 
     def said(self) -> str:
         pressure = self.pressure
-        share = f" {pressure:.0%}" if pressure == pressure else ""
+        share = f" {pressure:.0%} of the time" if pressure == pressure else ""
         queue = sum(self._queue) / max(1, len(self._queue))
         return f"CPU contention{share} ({queue:.3g} runnable tasks on {_cores()} cores)"
 

@@ -258,9 +258,9 @@ def walls_of(study: Study, found: Sequence[Finding], kernels: Kernels) -> Iterat
 
 
 def shares_of(mine: Sequence[Block], whole: float) -> list[Values]:
-    """Where the time [s] goes by kind, in the order of the blocks."""
+    """Where the time [s] goes by kind, from the left as the blocks of the waterfall lie."""
     sums: dict[tuple[str, str], float] = {}
-    for one in mine:
+    for one in reversed(mine):
         label = one.label() if one.of_step else say(f"fall_{one.kind}")
         sums[one.paint, label] = sums.get((one.paint, label), 0.0) + one.seconds
     return [share(*key, seconds, units.percent(seconds / whole)) for key, seconds in sums.items()]

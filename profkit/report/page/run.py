@@ -15,7 +15,7 @@ from analyzers.rules.call import ONE_THREAD, few_threads
 from analyzers.rules.rule import HOST, TIME, Finding
 from analyzers.rules.subjects import ON_A_CPU, ceiling_shares, threads_busy
 from analyzers.verdicts.verdict import PACED
-from profkit.report.explain import gain, unchecked, unexplained, worded
+from profkit.report.explain import gain, unchecked, worded
 from profkit.report.layout import Column, Table, column, cut
 from profkit.report.messages import bound, bound_why, judged, language, named, of_roof, say, translated
 from profkit.report.names import short_name
@@ -32,7 +32,7 @@ from profkit.report.page.data import (
 from profkit.report.page.frame import render
 from profkit.report.page.timeline import timeline_of
 from profkit.report.sections import answer, caveats, method, tables
-from profkit.report.sections.advice import advice, unslowed
+from profkit.report.sections.advice import advice, no_reason, unslowed
 from profkit.report.waterfall import apart, shown
 from roofline import units
 
@@ -338,7 +338,7 @@ def next_card(study: Study, impl: str | None, found: Sequence[Finding], *, link:
         first = next((one for one in found if one.severity in (TIME, HOST)), None)
         if first is None:
             near = number(study.hottest.iloc[0].to_dict(), "roof_share") >= NEAR
-            return Card(question, say("p_near") if near else unexplained(found), kind="wide")
+            return Card(question, say("p_near") if near else no_reason(study, found), kind="wide")
         title, then, _ = worded(first, study)
         then = unslowed(study, first, then)
     worth = gain(first)
@@ -404,4 +404,4 @@ def _far_card(study: Study, one: Budget) -> Card:
     if answer.slowed(study) and own >= answer.LEAST_SLOWED * one.step:
         note += say("p_allows_traced", own=units.text(own, "s"))
     far = say("p_far_least" if share else "p_far_busy", ratio=units.digits(one.step / least))
-    return Card(say("p_allows"), far, note, least / one.step)
+    return Card(say("p_allows" if share else "p_works"), far, note, least / one.step)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from analyzers.records import number
+from analyzers.rules.call import BUSY
 from analyzers.rules.rule import COLLECT, HOST, Finding
 from collectors.caveat import SLOWED
-from profkit.report.explain import unexplained, worded
+from profkit.report.explain import runnable, unchecked, unexplained, worded
 from profkit.report.messages import judged, say, translated
 from profkit.report.sections.method import again
 
@@ -36,6 +37,7 @@ def advice(study: Study, part: Part | None, mine: Sequence[Finding]) -> tuple[st
     codes = [one.code for one in study.manifest.caveats] + [one.code for one in verdict.conditions] if verdict else []
     if "busy" in codes:
         quiet = say("p_quiet", command=again(study))
+        then = "" if first is not None and first.variant == BUSY else then
         return (say("p_then", first=quiet, then=then) if then else quiet), first
     if at_lower_bound(part) and all(one.severity != HOST for one in told):
         return say("a_stop"), None
@@ -44,7 +46,15 @@ def advice(study: Study, part: Part | None, mine: Sequence[Finding]) -> tuple[st
     if study.manifest.counters.state != "collected" and again(study):
         how = translated(study.manifest.counters.fix) or again(study).replace("--events", "--ncu")
         return say("a_collect", how=how), None
-    return say("a_no_reason_blind" if mine else "a_no_reason", silent=unexplained(mine)), None
+    return no_reason(study, mine), None
+
+
+def no_reason(study: Study, mine: Sequence[Finding]) -> str:
+    """That no rule found a reason, and the command that records what would tell."""
+    told, command = study.manifest, unchecked(mine, study)[1]
+    if not command and told.counters.state != "collected" and told.device.get("kind") != "cpu":
+        command = runnable("profkit profile SAMPLE --deep", study)
+    return say("a_no_reason_blind" if command else "a_no_reason", silent=unexplained(mine), command=command)
 
 
 def unslowed(study: Study, first: Finding | None, then: str) -> str:
