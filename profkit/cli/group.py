@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from importlib import import_module
@@ -109,7 +110,8 @@ def invoke(arguments: Sequence[str]) -> int:
 
 def _invoke(arguments: Sequence[str]) -> int:
     try:
-        with _tidy_when_terminated():
+        with _tidy_when_terminated(), warnings.catch_warnings():
+            warnings.showwarning = lambda said, *_: click.echo(f"note: {harmless.lines(str(said))}", err=True)
             result = cli.main(list(arguments), prog_name="profkit", standalone_mode=False)
     except Terminated as error:
         return _interrupted(error, arguments)

@@ -236,7 +236,11 @@ class Session:
             )
             return ProgramFailedError(what, fix=fix)
         how = f"was killed by {ended.signal}" if ended.signal else f"ended with exit code {ended.code}"
-        failed = ProgramFailedError(f"the program {how} under {tool}{tail}", fix="run it without a profiler first")
+        if self.stopped:
+            what, fix = f"the program was told to end and {how}{tail}", "let it come to its end"
+        else:
+            what, fix = f"the program {how} under {tool}{tail}", "run it without a profiler first"
+        failed = ProgramFailedError(what, fix=fix)
         failed.exit_code = as_shells_do(ended.code)
         return failed
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -48,6 +49,13 @@ class Run:
         own = (Capture("ncu.csv", "ncu", "counters"),) if counted else ()
         before = (*own, Capture("cupti.csv", "cupti", "times")) if self.manifest.impls else ()
         return listed + [one for one in before if (one.file, one.role) not in known and (self.path / one.file).exists()]
+
+    @property
+    def finished(self) -> bool:
+        """Whether it went to its end, or else has a program's record or what came of each implementation."""
+        manifest = self.manifest
+        ended = manifest.status not in ("running", "interrupted") and bool(manifest.impls)
+        return ended or manifest.status == "done" or bool(manifest.captures)
 
     @property
     def gone(self) -> list[str]:
@@ -101,7 +109,7 @@ def create_run(sample: SampleInfo, root: str | os.PathLike[str], target: Path | 
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:
-    """Open a run directory, or the newest run below `path`.
+    """Open a run directory, or the newest finished run below `path`; of a later one it warns.
 
     Raises ProfkitError when there is none, or when run.json is broken or of an unknown schema.
     """
@@ -111,14 +119,15 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     file = folder / "run.json"
     if not file.is_file():
         # Those of one second differ by the number at the end of their names.
-        newest = max(
-            find_runs(folder),
-            key=lambda run: (run.manifest.created, len(run.path.name), run.path.name),
-            default=None,
-        )
-        if newest is not None:
-            return newest
-        raise ProfkitError(f"{folder}: no run.json here or below", fix="give a directory that `profkit profile` made")
+        runs = sorted(find_runs(folder), key=lambda run: (run.manifest.created, len(run.path.name), run.path.name))
+        if not runs:
+            fix = "give a directory that `profkit profile` made"
+            raise ProfkitError(f"{folder}: no run.json here or below", fix=fix)
+        newest = next((run for run in reversed(runs) if run.finished), runs[-1])
+        if newest is not runs[-1]:
+            told = f"{runs[-1].path} is unfinished ({runs[-1].manifest.status}): this is {newest.path}"
+            warnings.warn(told, stacklevel=2)
+        return newest
     return Run(folder, read_manifest(file))
 
 

@@ -318,6 +318,16 @@ def test_the_newest_of_one_second_is_the_last(tmp_path):
     assert open_study(tmp_path / "runs").path.name == "20260101T000000Z-10"
 
 
+def test_a_run_left_unfinished_shadows_no_finished_one(tmp_path, capsys):
+    shutil.copytree(Path(__file__).parents[2] / "examples/h200/ICJTRP", tmp_path / "runs" / "before")
+    left = create_run(SampleInfo("ITESTS", "."), tmp_path / "runs")
+    left.manifest.status = "interrupted"
+    left.save()
+    code, words = said(capsys, "explain", tmp_path / "runs")
+    assert code == 0
+    assert f"note: {left.path} is unfinished (interrupted): this is {tmp_path / 'runs' / 'before'}" in words
+
+
 # ncu that does not do what it should, through the command line
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
+import signal
 import sqlite3
 import sys
+import time
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from hypothesis import given
@@ -303,10 +307,29 @@ def test_without_a_gpu_the_operators_of_a_python_program_are_timed_as_torch_time
     assert (again["start"].to_numpy()[1:] > ends.to_numpy()[:-1] - 1e-9).all()
     assert "operators" in answer.first_lines(run)[0]
     assert any(line.startswith("thread") for line in tables.timeline_lines(run))
+    with pytest.raises(ProfkitError, match="no operators were captured") as none:
+        profile_program([sys.executable, "-c", "print(1)"], runs=runs)
+    assert "does it use torch?" in none.value.fix
     with pytest.raises(CannotProfileError, match="no CUDA device") as caught:
         profile_program(["true"], runs=runs / "none")
     assert "python train.py" in caught.value.fix
     assert not (runs / "none").exists()
+
+
+def test_what_ends_profkit_ends_the_program_and_is_no_fault_of_the_profilers(runs, monkeypatch, capfd):
+    monkeypatch.setattr("profkit.launch.gpu.gpu_present", lambda: False)
+    began = runs.parent / "began"
+
+    def end():
+        while not began.exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    Thread(target=end, daemon=True).start()
+    program = [sys.executable, "-c", f"import time; open({str(began)!r}, 'w'); time.sleep(60)"]
+    assert invoke(["profile", "--runs", str(runs), "--", *program]) == 143
+    assert "was told to end and was killed by SIGTERM\nfix: let it come to its end" in capfd.readouterr().err
+    assert len(list(runs.glob("*/*/run.json"))) == 1
 
 
 def test_a_programs_output_and_exit_code_are_profkits(with_nsys, runs, capfd):

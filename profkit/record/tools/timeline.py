@@ -46,7 +46,8 @@ def _keep(session: Session, capture: Capture, ended: Ended, fix: str) -> None:
     try:
         frame = read(session.run.path / capture.file, capture.tool)
     except CollectError as error:
-        raise session.nothing(ended, f"no {kind}s were captured: {error}", error.fix or fix) from error
+        why = f"no {kind}s were captured: {error}"
+        raise session.nothing(ended, why, error.fix if capture.tool == "nsys" and error.fix else fix) from error
     if not (frame["kind"] == kind).any():
         raise session.nothing(ended, f"no {kind}s were captured: the program ran none", fix)
     session.keep(capture, frame)
@@ -118,7 +119,7 @@ class Traced:
             for written in folder.glob("trace*.json"):
                 written.with_suffix(".json.gz").write_bytes(gzip.compress(written.read_bytes(), 3))
                 written.unlink()
-            fix = "does it use torch? Other programs are not timed on a CPU"
+            fix = "does it use torch? Without a GPU no other program is timed: cProfile tells what Python does"
         files = sorted(folder.glob(FILE if kernels else "trace*.json.gz"))
         if not files:
             why = f"torch's profiler wrote no record; see {session.run.logs / f'{TRACER}.log'}"
