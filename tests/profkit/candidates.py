@@ -61,7 +61,7 @@ from torch.utils.cpp_extension import load
 
 source = Path(os.environ["TORCH_EXTENSIONS_DIR"], "broken.cpp")
 source.write_text("int f(int x) { return x + ; }")  # without torch's headers, which take long to read
-module = load(name="profkit_test_broken", sources=[str(source)])
+module = load(name="profkit_test_broken", sources=[str(source)], verbose=True)
 
 class ModelNew(nn.Module):
     def forward(self, x):

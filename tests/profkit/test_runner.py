@@ -9,6 +9,7 @@ import pytest
 from candidates import write_sample
 
 from profkit.api import profile
+from profkit.guest.build.extensions import refusal
 
 EXPECTED = {
     "mismatch": ("mismatch", "elements differ"),
@@ -79,6 +80,11 @@ def test_compile_error_has_the_compilers_words(tmp_path, monkeypatch):
     assert impl.status == "compile-error"
     assert re.match(r"broken\.cpp:1:\d+: error: expected primary-expression", impl.reason), impl.reason
     assert measured(run) == {"reference"}
+
+
+def test_a_chip_that_the_compiler_does_not_know():
+    said = "[1/2] nvcc -arch=sm_70 -c a.cu\nnvcc fatal   : Unsupported gpu architecture 'compute_70'\nninja: stopped"
+    assert refusal(said) == "nvcc fatal   : Unsupported gpu architecture 'compute_70'"
 
 
 LOSES = """import inspect

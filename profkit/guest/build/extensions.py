@@ -19,7 +19,7 @@ from profkit.rundir.files import write_atomic
 _TRANSIENT = re.compile(
     r"No space left|quota exceeded|out of memory|Killed|Kill signal|died due to signal|Terminated|Cannot allocate", re.I
 )
-_ERROR = re.compile(r"^(?:[^\s:]*/)?(\S.*\berror *: *.+)$", re.M)
+_ERROR = re.compile(r"^(?:[^\s:]*/)?(\S.*\b(?:error|fatal) *: *.+)$", re.M)
 _COMPILED = re.compile(r"^build \S+: \w*compile (\S+)$", re.M)
 _FLAGS = re.compile(r"^\w*flags = .*$", re.M)
 """Of build.ninja: the sources, and how they are compiled."""
@@ -55,7 +55,7 @@ def followed(file: Path, campaign: str = "") -> Mapping[str, str]:
 
 
 def _noted(build: Callable[..., Any], errors: dict[str, str], campaign: str) -> Callable[..., Any]:
-    def noted(build_directory: str, *rest: Any, **more: Any) -> Any:
+    def noted(build_directory: str, _verbose: bool, error_prefix: str) -> Any:
         folder = Path(build_directory)
         kept, key = folder / "refused.json", _asked(folder) if campaign else ""
         with contextlib.suppress(OSError, ValueError):
@@ -64,7 +64,8 @@ def _noted(build: Callable[..., Any], errors: dict[str, str], campaign: str) -> 
                 errors[folder.name] = said[2]
                 raise RuntimeError(said[2])
         try:
-            found = build(build_directory, *rest, **more)
+            # With verbose=True the compiler's words would go to stdout, and not into the error.
+            found = build(build_directory, False, error_prefix)
         except RuntimeError as error:
             errors[folder.name] = str(error) or "refused"
             if key and not _TRANSIENT.search(str(error)):
