@@ -345,7 +345,7 @@ def _winner(timed: Mapping[str, Timed], ratios: Mapping[str, Ratio]) -> Caveat |
         return None
     return Caveat(
         f"{best} was picked as the fastest of {len(ranked)}: some of its lead is luck",
-        f"about {luck:.2%} is expected among equals; it leads by {lead:.2%}",
+        f"{f'about {luck:.2%}' if luck <= 1 else 'more than a factor of 2'} is expected among equals; it leads by {lead:.2%}",
         "time the winner again with fresh samples before quoting its speed-up",
         "luck-below-lead" if lead > CLEAR * luck else "luck",
     )

@@ -83,34 +83,40 @@ def duration(seconds: float) -> str:
     return f"{hours}:{text}" if hours else text
 
 
+def _skipped(answer: Answer) -> bool:
+    """Whether this machine cannot measure it, which is no failure."""
+    return not answer.run and answer.code == CannotProfileError.exit_code
+
+
 class Count:
-    """Done and failed items, and the remaining time. todo: number of items that are left."""
+    """Done, failed and skipped items, and the remaining time. todo: number of items that are left."""
 
     def __init__(self, total: int, todo: int, now: Callable[[], float] = time.monotonic) -> None:
-        self.total, self.done, self.failed = total, total - todo, 0
+        self.total, self.done, self.failed, self.skipped = total, total - todo, 0, 0
         self._todo, self._now, self._began = todo, now, now()
 
     def hear(self, answer: Answer) -> None:
         self.done += bool(answer.run)
-        self.failed += not answer.run
+        self.skipped += _skipped(answer)
+        self.failed += not answer.run and not _skipped(answer)
 
     @property
     def eta(self) -> float:
         """Estimated seconds left, by finished items; NaN without any."""
-        left = self.total - self.done - self.failed
+        left = self.total - self.done - self.failed - self.skipped
         spent = self._todo - left
         return (self._now() - self._began) * left / spent if spent else float("nan")
 
     def head(self) -> str:
         """One line: the clock, the share done, the time left."""
         left = f", about {duration(self.eta)} left" if self.eta > 0 else ""
-        failed = f", {self.failed} failed" if self.failed else ""
+        counts = {"failed": self.failed, "skipped": self.skipped}
+        failed = "".join(f", {count} {what}" for what, count in counts.items() if count)
         return f"{duration(self._now() - self._began)}  {self.done} of {self.total} done{failed}{left}"
 
     def line(self, item: WorkItem, answer: Answer) -> str:
         """The line of an item that has ended: its verdict, or its error."""
         told = answer.line
         if not answer.run:
-            here = answer.code != CannotProfileError.exit_code
-            told = f"{'failed' if here else 'skipped'}: {answer.error}"
+            told = f"{'skipped' if _skipped(answer) else 'failed'}: {answer.error}"
         return f"{self.head()}: {harmless.line(f'{item.label}: {told}')}"

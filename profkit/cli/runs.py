@@ -127,7 +127,7 @@ def _table(runs: Path, rows: Sequence[Row]) -> str:
     most = UNLIMITED if room() >= UNLIMITED else _VERDICT
     columns = [
         Column("run", [str(runs / row.path) for row in rows]),
-        Column("", [row.impl for row in rows]),
+        Column("candidate", [row.impl for row in rows]),
         Column("measured", [row.created for row in rows], 4),
         Column("device", [row.device for row in rows], 3),
         Column("time", [units.text(row.time, "s") for row in rows]),

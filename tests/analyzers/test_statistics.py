@@ -211,7 +211,8 @@ def test_the_best_of_many_equals_looks_better(count, gain):
 
 
 @pytest.mark.parametrize(
-    ("rel", "lead", "code"), [(0.01, 0.02, "luck"), (0.01, 0.2, "luck-below-lead"), (1e-5, 0.02, "")]
+    ("rel", "lead", "code"),
+    [(0.01, 0.02, "luck"), (0.01, 0.2, "luck-below-lead"), (1e-5, 0.02, ""), (2.0, 0.02, "luck")],
 )
 def test_winner_caveat(rel, lead, code):
     names = {"a": 1.0, "b": 1.0, "c": 1.0 + lead}
@@ -220,6 +221,7 @@ def test_winner_caveat(rel, lead, code):
     timed = {name: Timed(name, "event", "", Spread(30, 1.0, rel, 1 - half, 1 + half, within=half)) for name in names}
     found = [one for one in caveats(timed, ratios, "", 1.0) if one.code.startswith("luck")]
     assert [one.code for one in found] == [code] * bool(code)
+    assert rel < 1 or "more than a factor of 2 is expected" in found[0].how_much
     assert all(
         "c was picked as the fastest of 3" in one.what and f"leads by {lead:.2%}" in one.how_much for one in found
     )

@@ -32,7 +32,7 @@ from profkit.campaign.stages import Answer, Task, WorkItem, deliver, of_folder, 
 from profkit.cli.options import Runners
 from profkit.cli.profile import profile_ as profile_command
 from profkit.cli.runs import list_ as list_command
-from profkit.errors import ProfkitError
+from profkit.errors import CannotProfileError, ProfkitError
 from profkit.guest.build import extensions, loading
 from profkit.launch import cache, process, warm
 from profkit.launch.alone import alone
@@ -525,6 +525,8 @@ def test_the_count_knows_how_long_the_rest_will_take():
         "00:08  1 of 3 done, 1 failed, about 00:04 left: b: failed: no such file",
     ]
     assert (count.done, count.failed) == (1, 1)
+    count.hear(Answer(error="no GPU here", code=CannotProfileError.exit_code))
+    assert count.head() == "00:08  1 of 3 done, 1 failed, 1 skipped"
     assert duration(3725) == "1:02:05"
 
 

@@ -127,7 +127,7 @@ def timing_line(study: Study) -> str:
     method = study.analysis.method or timing.method
     rows = [part.row for part in study.parts if part.row is not None and part.row["n"] > 0]
     half = [(row["time_high"] - row["time_low"]) / 2 / row["time"] for row in rows]
-    cache = cache_of(study)
+    widest, cache = max(half, default=math.nan), cache_of(study)
     flush = timing.flush_bytes if cache == timing.l2 else 0.0
     flushed = say("flushed", size=units.text(flush, "B")) if flush else ""
     return say(
@@ -136,7 +136,10 @@ def timing_line(study: Study) -> str:
         state=named(cache),
         flushed=flushed,
         note=translated(timing.notes.get(method, timing.note)),
-        reached=units.percent(max(half)) if half and math.isfinite(max(half)) else say("unknown_share"),
+        reached=say(
+            "known_to" if widest <= 1 else "known_badly" if half and widest > 1 else "known_nothing",
+            share=units.percent(widest),
+        ),
         where=_processes(study),
     )
 
