@@ -35,6 +35,8 @@ BROKE = ("compile-error", "load-error", "error", "crash", "corrupt", "hang", "me
 """What became of an implementation that could not be run to its end; whatever else is not ok is wrong."""
 WIDE = 0.05
 """Half-width of an interval, relative, from which a speed-up says so itself."""
+FAR = 0.1
+"""Speed-up below which a sentence turns it round: 112x as long, not 0.00893x."""
 LONGEST = 120
 """Characters of somebody else's words in a sentence: an exception's, a list's. `Verdict.why` has all of them."""
 
@@ -151,12 +153,22 @@ class Verdict(msgspec.Struct, frozen=True):
 
     def _said(self, lang: str, interval: str, kind: str, why: str) -> str:
         colon = "：" if lang == "zh" else ": "
-        value = f"{colon}{digits(self.speedup)}x" if math.isfinite(self.speedup) else ""
         known, one = tables(_SENTENCES), self._reason
+        told = str(known["far"]["slower"][lang == "zh"]) if self._far else "{}x"
+        (times,) = self._told(self.speedup)
+        value = colon + told.format(digits(times)) if math.isfinite(times) else ""
         reason = "" if one is None else str(known["reason"][one.code][lang == "zh"]).format(**one.values)
         return str(known["verdict"][self.word][lang == "zh"]).format(
             value=value + interval, kind=kind, why=why, reason=reason
         )
+
+    @property
+    def _far(self) -> bool:
+        """Whether it is said how many times as long it takes, in the place of its speed-up."""
+        return self.word == "slower" and 0 < self.speedup < FAR
+
+    def _told(self, *speedups: float) -> list[float]:
+        return [1 / one for one in reversed(speedups)] if self._far else list(speedups)
 
     @property
     def _reason(self) -> Condition | None:
@@ -168,7 +180,7 @@ class Verdict(msgspec.Struct, frozen=True):
         """ " [2.75, 2.86]"; none where two clocks disagree, nor narrower than its last digit."""
         if not math.isfinite(self.low + self.high) or any(one.code == "clocks" for one in self.conditions):
             return ""
-        low, high = digits(self.low), digits(self.high)
+        low, high = map(digits, self._told(self.low, self.high))
         return f" [{low}, {high}]" if low != high or self.word == "inconclusive" else ""
 
 

@@ -85,6 +85,14 @@ def test_conditions_stand_in_the_sentence_and_reduced_precision_is_no_win():
     )
 
 
+def test_far_slower_is_said_the_right_way_round():
+    far = decide(Evidence(**{**FAST, "ratio": "slower", "speedup": 1 / 112, "low": 1 / 114, "high": 1 / 110}))
+    assert far.text() == "slower: 112x as long [110, 114]"
+    assert far.headline("zh") == "更慢：耗时为 112 倍"
+    near = decide(Evidence(**{**FAST, "ratio": "slower", "speedup": 0.5, "low": 0.49, "high": 0.51}))
+    assert near.text() == "slower: 0.500x [0.490, 0.510]"
+
+
 def test_what_load_may_explain_is_inconclusive():
     load = "CPU contention 69% (4.4 runnable tasks on 2 cores)"
     busy = decide(Evidence(**FAST, slower=1e3, load=load))
