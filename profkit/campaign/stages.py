@@ -31,6 +31,7 @@ from profkit.launch.warm import Warm
 from profkit.record.profile import expected_device
 from profkit.record.request import Request
 from profkit.report import derived
+from profkit.report.sections.answer import first_lines
 from profkit.rundir.directory import Run, open_run, places
 from profkit.rundir.files import FULL, ROOM, temporary
 from profkit.study.study import Study
@@ -254,7 +255,7 @@ def _delivered(task: Task, device: str, answer: Answer) -> Answer:
         study = Study(run)
         try:
             derived.write(study)
-            line = "; ".join(f"{name}: {verdict.text()}" for name, verdict in study.verdicts.items())
+            line = "; ".join(first_lines(study))
         except ProfkitError as error:
             answer = Answer.failed(error)
             if answer.full:
