@@ -124,14 +124,14 @@ def _modelled(s: Subject) -> Case | None:
 
 def _on_a_cpu(s: Subject) -> str:
     """Variant for a CPU: what holds a call up that is near no ceiling."""
-    slower = max(1.0, s["slower"])  # 1 where it is not known
+    slower = max(1.0, s["own_slower"])  # 1 where it is not known
     if s["threads"] < FEW_THREADS * s["sm_count"] <= s["threads"] * slower:
         return BUSY
     if few_threads(s["threads"], s["sm_count"], slower):
         return "cpu-threads"
     if s.text.get("roof") == "dram":
         return "cpu-dram"
-    return "cpu-torch" if s["operator_time"] >= MOST * s.time else "cpu"
+    return "cpu-torch" if s["own_seconds"] >= MOST * s.time else "cpu"
 
 
 def few_threads(busy: float, of: float, slower: float) -> bool:

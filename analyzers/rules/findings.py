@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from analyzers.rules import call, latency, memory, operators, pipes, program
 from analyzers.rules.rule import COLLECT, FACTS, HINT, HOST, KERNEL, NAN, RULES, TIME, Case, Finding, Rule, Subject
-from analyzers.rules.subjects import ON_A_CPU, OnCpu, call_subjects, kernel_subjects, program_subjects
+from analyzers.rules.subjects import ON_A_CPU, call_subjects, kernel_subjects, program_subjects
 from analyzers.timeline.budget import Budget
 from analyzers.verdicts.analysis import Analysis
 from analyzers.waterfall import EXCESS, Waterfall, waterfalls
@@ -31,14 +31,14 @@ def explain(
     budgets: Mapping[str, Budget] = MappingProxyType({}),
     calls: Mapping[str, Waterfall] | None = None,
     steps: Mapping[str, float] = MappingProxyType({}),
-    on_cpu: OnCpu | None = None,
+    on_cpu: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
 ) -> list[Finding]:
     """Ranked findings about every implementation and kernel.
 
     kernel: only kernels with this text in their name. sms: SMs of the device, where the launches do not say, of a CPU its threads. budgets:
     of a program, where its wall time went. calls: the analysis's waterfalls, where known already. steps: where only
     some launches of a program were counted, kernel -> its seconds in a step, NaN where it runs in none.
-    on_cpu: what was recorded beside the times of a CPU.
+    on_cpu: implementation -> the operators of a call, and times that other work made it `slower` at most.
     """
     kernels = kernel_subjects(analysis, roofline, sms)
     every = (

@@ -122,11 +122,6 @@ class Rule:
         return any(subject.has(*group) for group in self.needs)
 
     @property
-    def of_operators(self) -> bool:
-        """Whether it looks at a CPU's operators, which no GPU's run has."""
-        return self.test.__module__.endswith(".operators")
-
-    @property
     def variants(self) -> tuple[str, ...]:
         """Names of its variants, "" for the rule's own words."""
         return ("", *(name for name, value in self._texts.items() if isinstance(value, dict)))

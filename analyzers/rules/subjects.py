@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import pandas as pd
@@ -39,19 +39,13 @@ ON_A_CPU = "wall"
 """Method of timing that a CPU has."""
 
 
-@dataclass(frozen=True)
-class OnCpu:
-    """Operators of one call by implementation, types of the inputs, and times that other work made it slower at most."""
-
-    operators: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    types: Sequence[str] = ()
-    slower: float = 1.0
-
-
 def call_subjects(
-    analysis: Analysis, roofline: Roofline, sms: float = NAN, on_cpu: OnCpu | None = None
+    analysis: Analysis,
+    roofline: Roofline,
+    sms: float = NAN,
+    on_cpu: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
 ) -> list[Subject]:
-    """Each implementation as a whole, with its own lower bound; sms: a CPU's threads."""
+    """Each implementation as a whole, with its own lower bound; sms: a CPU's threads; on_cpu: see findings.explain."""
     kernels = analysis.kernels
     distinct = Counter(kernels["impl"])
     computing = computing_shares(kernels)
@@ -79,11 +73,9 @@ def call_subjects(
             told = ", ".join(f"{ceiling} {percent(share)}" for ceiling, share in shares.items())
             text |= {"cpu": "yes", "roof": next(iter(shares), ""), "shares": told}
             values |= {"threads": threads_busy(row), "sm_count": sms, "dram_peak": roofline.peak("dram")}
-            known = on_cpu or OnCpu()
-            values["slower"], text["type"] = known.slower, ", ".join(known.types)
-            for whose, one in (("", name), ("reference_", analysis.reference)):
-                ran = known.operators.get(one, {})
-                values |= {whose + mine: ran.get(key, NAN) for mine, key in _OPERATORS.items()}
+            text["compute"] = str(row.get("compute", ""))
+            for whose, one in (("own", name), ("reference", analysis.reference)):
+                values |= {f"{whose}_{key}": value for key, value in on_cpu.get(one, {}).items()}
         text |= {"compiled": "yes"} if compiled(name, names.get(name, ())) else {}
         found.append(Subject(name, "", number(row, "time"), values, text=text, moving=moving.get(name, frozenset())))
     return found
@@ -109,16 +101,6 @@ def _names(kernels: pd.DataFrame, *, moving: bool = False) -> dict[str, frozense
         return {}
     chosen = kernels[~_computing(kernels)] if moving else kernels
     return {str(name): frozenset(map(str, rows)) for name, rows in chosen.groupby("impl", sort=False)["kernel"]}
-
-
-_OPERATORS = {
-    "operators": "calls",
-    "operator_time": "seconds",
-    "fp64_time": "fp64",
-    "copy_time": "copies",
-    "allocated": "allocated",
-}
-"""Values of a subject, and where they stand in a record of its operators."""
 
 
 WHOLE = "the program"

@@ -77,7 +77,7 @@ def unexplained(findings: Sequence[Finding]) -> str:
     blind = len({one.rule for one in findings if one.severity == COLLECT})
     if not blind:
         return say("p_no_reason")
-    every = sum(one.level != PROGRAM and not one.of_operators for one in RULES.values())
+    every = sum(one.level != PROGRAM and one.name != "operators" for one in RULES.values())
     return say("p_no_reason_blind", count=str(blind), every=str(every))
 
 

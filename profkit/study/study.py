@@ -43,7 +43,7 @@ from profkit.rundir.manifest import Impl, Manifest
 from profkit.study.caveats import caveats_of
 from profkit.study.declared import declared_works
 from profkit.study.files import Captured, devices_of, lived, read_captures, read_csv, roofline_of
-from profkit.study.verdicts import on_cpu, verdicts_of
+from profkit.study.verdicts import verdicts_of
 from roofline.ceilings import Roofline
 
 
@@ -433,7 +433,7 @@ class Study:
             steps=dict(self.hottest[["kernel", "step_time"]].itertuples(index=False, name=None))
             if self.filtered and self.stepwise
             else {},
-            on_cpu=on_cpu(self.manifest),
+            on_cpu={one.name: {**one.operators, "slower": self.manifest.timing.slower} for one in self.manifest.impls},
         )
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from analyzers.records import number
-from analyzers.rules.subjects import OnCpu
 from analyzers.verdicts.analysis import Analysis
 from analyzers.verdicts.implementation import WITHDRAWN
 from analyzers.verdicts.shapes import Weighted
@@ -33,12 +32,6 @@ def verdicts_of(study: Study, analysis: Analysis) -> dict[str, Verdict]:
     floored = not busy and all(caveat.code != WITHDRAWN for caveat in analysis.caveats)
     found = {one.name: _evidence(study, one, analysis.rows, floored) for one in manifest.candidates}
     return {name: decide(_served(one, study.weighted.get(name))) for name, one in found.items()}
-
-
-def on_cpu(manifest: Manifest) -> OnCpu:
-    """What was recorded beside the times of a CPU."""
-    operators = {one.name: one.operators for one in manifest.impls}
-    return OnCpu(operators, manifest.task.get("inputs", ()), manifest.timing.slower)
 
 
 def _evidence(study: Study, impl: Impl, rows: Mapping[str, Mapping[Any, Any]], floored: bool) -> Evidence:

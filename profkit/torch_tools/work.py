@@ -15,9 +15,9 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from profkit.guest.operators import Watched
 from profkit.guest.tensors.compare import leaves
 
 _PER_ELEMENT = {
@@ -57,7 +57,7 @@ SECTOR = 32
 _FP64_TENSOR = {"8.0", "9.0", "10.0"}
 
 
-class FlopModel(TorchDispatchMode):  # type: ignore[misc]
+class FlopModel(Watched):
     """Adds up FLOP by pipe over all operations inside. `matmul` and `vector` name the pipes."""
 
     def __init__(self, cc: str, narrow: str = "") -> None:
@@ -67,11 +67,6 @@ class FlopModel(TorchDispatchMode):  # type: ignore[misc]
         self.flops: dict[str, float] = defaultdict(float)
         self.unknown: set[str] = set()
         self._cc = cc
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Called by torch; False avoids importing its compiler."""
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         keywords = kwargs or {}

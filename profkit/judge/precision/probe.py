@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from profkit.guest import settings
+from profkit.guest.operators import Watched
 from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import close, coded, leaves, same, tensors, thin
 from profkit.judge.cases import Trial
@@ -254,17 +254,12 @@ def _floats(leaf: Any) -> bool:
     return isinstance(leaf, torch.Tensor) and leaf.dtype in _TYPES
 
 
-class _OperatorLog(TorchDispatchMode):  # type: ignore[misc]
+class _OperatorLog(Watched):
     """Records the operators, the narrowest floating type of any result, and a look for NaN."""
 
     def __init__(self) -> None:
         super().__init__()
         self.narrowest, self.called = "", set[str]()
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Called by torch; False avoids importing its compiler."""
-        return False
 
     @property
     def holes(self) -> bool:

@@ -43,18 +43,15 @@ def advice(study: Study, part: Part | None, mine: Sequence[Finding]) -> tuple[st
         return say("a_stop"), None
     if then:
         return unslowed(study, first, then), first
-    if study.manifest.counters.state != "collected" and again(study):
-        how = translated(study.manifest.counters.fix) or again(study).replace("--events", "--ncu")
-        return say("a_collect", how=how), None
     return no_reason(study, mine), None
 
 
 def no_reason(study: Study, mine: Sequence[Finding]) -> str:
     """That no rule found a reason, and the command that records what would tell."""
-    told, command = study.manifest, unchecked(mine, study)[1]
-    if not command and told.counters.state != "collected" and told.device.get("kind") != "cpu":
-        command = runnable("profkit profile SAMPLE --deep", study)
-    return say("a_no_reason_blind" if command else "a_no_reason", silent=unexplained(mine), command=command)
+    told, how = study.manifest.counters, unchecked(mine, study)[1]
+    if not how and told.state != "collected":
+        how = translated(told.fix) or runnable("profkit profile SAMPLE --deep", study)
+    return say("a_no_reason_blind" if how else "a_no_reason", silent=unexplained(mine), how=how)
 
 
 def unslowed(study: Study, first: Finding | None, then: str) -> str:
