@@ -207,15 +207,11 @@ def _other_values(drawn: list[Any], allowed: Domain, common: Common | None) -> I
         ):
             make = functools.partial(_floats, drawn, change, alone)
             if common is not None and (sides or rows):
-                make = functools.partial(_kept, common, make)
+                make = functools.partial(lambda common, make: common.kept(make()), common, make)
             yield f"{name}{AS_WELL * bool(sides and alone)}", make
     if allowed is not None and len(allowed) == len(drawn):
         for end, name in enumerate(("the lowest values allowed", "the highest values allowed")):
             yield name, functools.partial(_bounded, drawn, allowed, end)
-
-
-def _kept(common: Common, make: Callable[[], list[Any]]) -> list[Any] | None:
-    return common.kept(make())
 
 
 def _bounded(drawn: list[Any], allowed: Sequence[Any], end: int) -> list[Any]:

@@ -115,10 +115,9 @@ class WeightChecks(Timed):
         longest, spent = max((size for leaf in leaves(arguments) for size in leaf.shape), default=0), 0.0
         missed: list[str] = []
         for like, kind, values in self._others(trained, held, longest):
-            began = time.thread_time()
-            if values and spent >= _PATIENCE:
-                missed.append(f"weights where {like}")
-            answer = self._with(arguments, values) if values and spent < _PATIENCE else None
+            began, late = time.thread_time(), bool(values) and spent >= _PATIENCE
+            missed += [f"weights where {like}"] * late
+            answer = self._with(arguments, values) if values and not late else None
             spent += time.thread_time() - began
             if answer is not None and weights.steady(before, answer) and not close(answer, before, _TELLS):
                 name = f"weights where {like} ({weights.by_layer(model, values)})"

@@ -104,13 +104,10 @@ def sentences(study: Study) -> list[tuple[str, str]]:
     for one in study.manifest.candidates:
         if one.status == "skipped":
             skipped.setdefault(judged(verdicts[one.name]), []).append(one.name)
-    return [*said, *nothing, *((names[0], _named(names) + say("colon") + why) for why, names in skipped.items())]
-
-
-def _named(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    return say("skipped_alike", count=str(len(names)), names=brief(", ".join(names)))
+    for why, names in skipped.items():
+        who = say("skipped_alike", count=str(len(names)), names=", ".join(names)) if names[1:] else names[0]
+        nothing.append((names[0], who + say("colon") + why))
+    return [*said, *nothing]
 
 
 def _sentence(study: Study, part: Part, verdict: Verdict | None) -> str:
