@@ -7,6 +7,7 @@ the verdict. Other layouts, other shapes and refusals are notes.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import time
@@ -89,8 +90,12 @@ def trials(
     # A declared domain allows all of its values.
     common = Common(drawn, other) if allowed is None and "values" in wanted else None
     usual = _finite(ask(inputs.clone(drawn)))
+    found = quietly(variants(drawn, allowed, other, common, wanted))
+    if allowed is not None:
+        # A candidate that does not outlive what never comes is first asked what does.
+        found = iter(sorted(found, key=lambda one: not _comes(one[2], allowed)))
     end, took = clock() + PATIENCE, 0.0
-    for name, kind, make in quietly(variants(drawn, allowed, other, common, wanted)):
+    for name, kind, make in found:
         if name.startswith(HOLED) and not holes:
             continue
         if clock() + took > end:
@@ -145,6 +150,12 @@ def _apart(arguments: list[Any]) -> Any:
 
 def _finite(answer: Any) -> bool:
     return all(bool(numbers(leaf).isfinite().all()) for leaf in leaves(answer) if inexact(leaf))
+
+
+def _comes(make: Make, allowed: Domain) -> bool:
+    with contextlib.suppress(Exception):
+        return _inside(make() or [], allowed)
+    return False
 
 
 def _inside(arguments: list[Any], allowed: Domain) -> bool:

@@ -134,6 +134,9 @@ def test_a_layout_binds_where_any_may_come_and_values_do_inside_the_domain():
     values = {name for name, trial in bound.items() if trial.binding and trial.kind == "values"}
     assert {"inputs times 1e-3", "every other row zero", "the highest values allowed"} <= values
     assert "inputs with the other sign" not in values
+    inside = [trial.binding for trial in tried(torch.relu, drawn, allowed=[(-1.0, 1.0)], wanted=("values",)).values()]
+    assert inside == sorted(inside, reverse=True), "what comes is asked before what may end a process"
+    assert not all(inside)
 
 
 def test_what_a_reference_says_of_its_inputs_is_read():
