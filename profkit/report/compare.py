@@ -175,7 +175,7 @@ def chosen_of(study: Study, impl: str = "") -> Chosen:
         return Chosen(study, "")
     rows = {name: row for name, row in study.analysis.rows.items() if row["time"] > 0}
     if impl and impl not in rows:
-        raise ProfkitError(f"{study.path}: no time of {impl!r}", fix=f"timed here: {', '.join(rows) or 'nothing'}")
+        raise ProfkitError(f"{study.path}: no time of {impl!r}", fix=f"timed here: {', '.join(filter(None, rows)) or 'nothing'}")
     if not impl:
         sound = [one.name for one in study.manifest.candidates if one.ok and one.name in rows]
         names = sound or list(rows)
