@@ -140,23 +140,6 @@ class Rung:
         return self.budget.step
 
     @property
-    def total(self) -> float:
-        return self.since.value
-
-    @property
-    def low(self) -> float:
-        return self.ratio.low
-
-    @property
-    def high(self) -> float:
-        return self.ratio.high
-
-    @property
-    def impl(self) -> str:
-        """What stands where an implementation has its name."""
-        return "step"
-
-    @property
     def verdict(self) -> str:
         return self.ratio.verdict
 

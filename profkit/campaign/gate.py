@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from analyzers.compare import SINGLE, Ladder, Rung, ends
+from analyzers.compare import SINGLE, Ladder, ends
 from analyzers.records import number
 from analyzers.timeline.compare import Programs
-from analyzers.timeline.compare import Rung as ProgramRung
+from analyzers.verdicts.statistics import Ratio
 from profkit.errors import ProfkitError
 from profkit.report.compare import chosen_of, compared
 from profkit.report.layout import Table, pipe_table, without_markup, words
@@ -116,29 +116,30 @@ def _judged(sample: str, old: Study | None, new: Study, impl: str, limit: float)
         return Judged(sample, impl, "new", after=after, lower_bound=lower_bound, why="not in the runs before")
     ladder = compared([(old, own), (new, own)]).ladder
     first, rung = ladder.rungs
-    word, said = _word(ladder, rung, limit)
+    since = rung.since
+    word, said = _word(ladder, since, limit)
     busy = word == "inconclusive" and not new.stepwise and max(loaded(one, own) for one in (old, new)) > 1
     said += ["the machine was busy"] if busy else []
     if verdict is not None and verdict.word in BEYOND_TIME and word not in ("apart", "slower"):
         said.append(verdict.text())
     if new.stepwise:
         before, after = first.time, rung.time
-    if math.isnan(rung.low) and not ladder.apart:
+    if math.isnan(since.low) and not ladder.apart:
         said.append(("too few steps for an interval" if new.stepwise else NO_SPREAD) + f", {SINGLE}x may be chance")
-    numbers = (before, after, rung.total, rung.low, rung.high, lower_bound)
+    numbers = (before, after, since.value, since.low, since.high, lower_bound)
     return Judged(sample, impl, word, *numbers, why="; ".join(said))
 
 
-def _word(found: Ladder | Programs, rung: Rung | ProgramRung, limit: float) -> tuple[str, list[str]]:
+def _word(found: Ladder | Programs, since: Ratio, limit: float) -> tuple[str, list[str]]:
     """The gate's verdict on a step after the first, and why."""
     if found.apart:
         return "apart", [f"measured with another {', '.join(found.apart)}"]
-    low, high = ends(rung.since)
+    low, high = ends(since)
     if 1 / high > 1 + limit:
         return "slower", [f"at least {1 / high - 1:.1%} slower, {limit:.1%} allowed"]
     if 1 / low > 1 + limit:
         return "inconclusive", ["the limit lies inside the interval"]
-    return (rung.verdict if rung.verdict != "slower" else "same"), []
+    return (since.verdict if since.verdict != "slower" else "same"), []
 
 
 def comment(found: Sequence[Judged], studies: Sequence[Study], limit: float, picture: str = "") -> str:

@@ -136,7 +136,7 @@ class Compared:
             return "", ""
         slower, unsure = self.slower(limit), self.ladder.inconclusive(limit)
         key, mood = ("c_regressed", "wrong") if slower else ("c_unsure", "") if unsure else ("c_passed", "faster")
-        steps = [f"{rung.label} +{units.percent(1 / rung.total - 1)}" for rung in slower]
+        steps = [f"{rung.label} +{units.percent(1 / rung.since.value - 1)}" for rung in slower]
         return say(key, steps=", ".join(steps or [rung.label for rung in unsure]), limit=units.percent(limit)), mood
 
 
@@ -175,7 +175,9 @@ def chosen_of(study: Study, impl: str = "") -> Chosen:
         return Chosen(study, "")
     rows = {name: row for name, row in study.analysis.rows.items() if row["time"] > 0}
     if impl and impl not in rows:
-        raise ProfkitError(f"{study.path}: no time of {impl!r}", fix=f"timed here: {', '.join(filter(None, rows)) or 'nothing'}")
+        raise ProfkitError(
+            f"{study.path}: no time of {impl!r}", fix=f"timed here: {', '.join(filter(None, rows)) or 'nothing'}"
+        )
     if not impl:
         sound = [one.name for one in study.manifest.candidates if one.ok and one.name in rows]
         names = sound or list(rows)
@@ -316,15 +318,15 @@ def moved(one: Moved) -> str:
 
 def lead(found: Programs) -> str:
     """Speed-up of the last program over the first, with its interval."""
-    first, last = found.rungs[0], found.rungs[-1]
+    first, last, since = found.rungs[0], found.rungs[-1], found.rungs[-1].since
     times = {"before": units.text(first.time, "s"), "after": units.text(last.time, "s")}
     names = {"first": first.label, "last": last.label}
-    if math.isnan(last.total):
+    if math.isnan(since.value):
         return say("st_unlike", **names, before=_window(first), after=_window(last))
     counts = {"few": str(first.known), "many": str(last.known)}
-    key = "st_sure" if last.since.low == last.since.low else "st_unsure"
-    sure = say(key, word=say(f"c_{last.since.verdict}"), interval=interval(last.since), **counts)
-    return per(found, "st_lead", ratio=shown(last.total, "ratio"), sure=sure, **names, **times)
+    key = "st_unsure" if math.isnan(since.low) else "st_sure"
+    sure = say(key, word=say(f"c_{since.verdict}"), interval=interval(since), **counts)
+    return per(found, "st_lead", ratio=shown(since.value, "ratio"), sure=sure, **names, **times)
 
 
 def per(found: Programs, key: str, **values: str) -> str:
