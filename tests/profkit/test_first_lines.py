@@ -85,7 +85,9 @@ def test_rules_that_could_not_look_are_no_rules_that_found_nothing(tmp_path, cap
     assert "rules could not look: their counters were not collected" in said
     assert "no rule found a reason" not in said
     assert invoke(["explain", str(study.path), "--for", "agent"]) == 0
-    assert "could not look" in json.loads(capsys.readouterr().out)["next"]
+    then = json.loads(capsys.readouterr().out)["next"]
+    assert "could not look" in then
+    assert "record counters first: profkit profile --ncu --deep -- COMMAND" in then
     page = tmp_path / "page.html"
     assert invoke(["report", str(study.path), "-o", str(page)]) == 0
     assert "rules could not look" in page.read_text()

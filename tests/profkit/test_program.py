@@ -277,10 +277,10 @@ def test_what_cannot_be_is_refused_before_anything_runs(runs, tmp_path):
 
 
 WORK = """
-import torch
+import torch, profkit
 x = torch.ones(200, 200)
 for _ in range(3):
-    with torch.profiler.record_function("step"):
+    with profkit.annotate("mlp", flops=16e6), torch.profiler.record_function("step"):
         y = torch.nn.functional.linear(x, x).relu().sum()
 """
 
@@ -295,6 +295,8 @@ def test_without_a_gpu_the_operators_of_a_python_program_are_timed_as_torch_time
     calls = run.hottest.set_index("kernel")["launches"]
     assert [calls[f"aten::{name}"] for name in ("linear", "mm", "relu")] == [3, 3, 3]
     assert run.manifest.device["kind"] == "cpu"
+    declared = run.analysis.rows["mlp"]
+    assert declared["achieved_flops"] == pytest.approx(3 * 16e6 / declared["time"])
     recorded.export_chrome_trace(str(runs / "trace.json"))
     again = read(runs / "trace.json")
     own = again.groupby("kernel")["time"].agg(["size", "sum"])

@@ -25,6 +25,12 @@ def run():
     return profkit.open_run(H200 / "ICJTRP")
 
 
+def test_an_option_has_the_values_that_it_names():
+    with pytest.raises(ProfkitError, match="l2='hot' is not known") as caught:
+        profkit.measure(len, "", l2="hot")
+    assert "'cold', 'warm'" in caught.value.fix
+
+
 def test_a_run_shows_itself(run):
     html = run._repr_html_()
     assert "faster: 2.86x" in html

@@ -101,3 +101,7 @@ function follow(finding = "") {
   marked(); controls(); draw(); remember();
   live([...picked].map((i) => `${K[i].short}: ${words(K[i]).join(tx("semicolon"))}`).join(" ") || (one ? one.querySelector(".title").textContent : ""));
 }
+/* an option such as --ncu is no place to break a line at */
+const option = /(--[a-z][\w-]*)/, walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), texts = [];
+while (walk.nextNode()) if (option.test(walk.currentNode.data) && walk.currentNode.parentNode.matches("code,p,dd,a,li,span,h3,b")) texts.push(walk.currentNode);
+for (const node of texts) node.replaceWith(...node.data.split(option).map((part, at) => at % 2 ? h("span", { className: "option" }, part) : part));
