@@ -63,6 +63,7 @@ UNBUILT = {"own_ran": False, "unbuilt": True}
         (UNBUILT, ", by the library: its own extension does not compile here", ["unbuilt"], True),
         ({**UNBUILT, "own_ran": True}, "faster: 2.00x [1.98, 2.02]", [], True),
         ({"hard": 4e-3}, "--ncu", ["unexplained"], False),
+        ({"low": 1.1, "high": 22.0}, ", interval wide: not known within a factor of 2", ["wider"], True),
         # Below the model of the task, above what its own counted work needs: the model was too large.
         ({"hard": 4e-3, "counted_hard": 9e-5, "share": 0.0225}, "0.022", ["algorithm"], True),
         ({"hard": 1.01e-4}, "faster: 2.00x [1.98, 2.02]", [], True),

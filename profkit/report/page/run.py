@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from profkit.study.study import Part, Study
 
 MOST_FALLS = 12
-CARDS_TELL = ("busy", "clocks", "wide", "waits")
+CARDS_TELL = ("busy", "clocks", "wide", "wider", "waits")
 """Conditions that a card tells, and the line above the cards leaves out."""
 NEAR = 0.8
 """Share of a ceiling from which a kernel without a finding counts as near it."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 LAST_LINES = 8
-_MEASUREMENT = ("wide", "busy", "clocks", "few", "near", "waits")
+_MEASUREMENT = ("wide", "wider", "busy", "clocks", "few", "near", "waits")
 """Conditions that the measurement is in and not the candidate."""
 _COLOURS = {"faster": "green", "slower": "red", "same": "yellow", "inconclusive": "yellow"}
 
