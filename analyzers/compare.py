@@ -136,7 +136,7 @@ class Moved:
 
 @dataclass(frozen=True, kw_only=True)
 class Rung:
-    """Step of a ladder against the one before (`step`) and the first (`total`, `since`): old / new.
+    """Step of a ladder: old / new against the one before, `step`, and the first, `total`.
 
     `low`, `high`: interval of `step`. `kernel`: the longest; `moved` needs the same one.
     """
@@ -165,14 +165,14 @@ def ends(one: Ratio) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Row:
-    """Steps in order, each with `since`, its speed-up over the first; `apart`: facts that differ and matter."""
+    """Steps in order; `since`: speed-up over the first; `apart`: facts that differ and matter."""
 
     rungs: tuple[Any, ...]
     caveats: tuple[Caveat, ...]
     apart: tuple[str, ...]
 
     def regressions(self, limit: float) -> list[Any]:
-        """Steps slower than the first by more than `limit` (fraction of its time), interval included."""
+        """Steps slower than the first by more than `limit`, a fraction, interval included."""
         return [one for one in self.rungs[1:] if one.since.verdict == "slower" and 1 / ends(one.since)[1] - 1 > limit]
 
     def inconclusive(self, limit: float) -> list[Any]:

@@ -45,7 +45,7 @@ def call_subjects(
     sms: float = NAN,
     on_cpu: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
 ) -> list[Subject]:
-    """Each implementation as a whole, with its own lower bound; sms: a CPU's threads; on_cpu: see findings.explain."""
+    """Each implementation as a whole, with its own lower bound; sms: a CPU's threads."""
     kernels = analysis.kernels
     distinct = Counter(kernels["impl"])
     computing = computing_shares(kernels)

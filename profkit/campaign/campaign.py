@@ -89,7 +89,7 @@ def _skipped(answer: Answer) -> bool:
 
 
 class Count:
-    """Done, failed and skipped items, and the remaining time. todo: number of items that are left."""
+    """Done, failed and skipped items, and the remaining time. todo: number of items left."""
 
     def __init__(self, total: int, todo: int, now: Callable[[], float] = time.monotonic) -> None:
         self.total, self.done, self.failed, self.skipped = total, total - todo, 0, 0

@@ -84,7 +84,7 @@ def judge(
 
 
 def _rows(study: Study) -> dict[str, Mapping[str, Any]]:
-    """Figures of each implementation but the reference, or a program's longest step or the whole."""
+    """Figures of each candidate, or of a program's longest step or the whole."""
     if study.stepwise:
         return {STEP: {"time": study.longest_step[1].step} if study.longest_step else {}}
     if study.of_operators:

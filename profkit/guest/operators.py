@@ -1,4 +1,4 @@
-"""PyTorch operators of one call on a CPU: how many, how long, in which type, and their large results."""
+"""PyTorch operators of one call on a CPU: count, time, type, and their large results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _WIDE = (torch.float64, torch.complex128)
 
 
 def recorded(call: Callable[[], Any]) -> dict[str, float]:
-    """Operators of one call as manifest.Impl has them; {} for torch.compile's code, which runs uncompiled here."""
+    """Operators of one call as manifest.Impl has them; {} for torch.compile's code.
+
+    It would run uncompiled here.
+    """
     if "torch._dynamo" in sys.modules:
         return {}
     found = _Recorder()

@@ -120,7 +120,7 @@ def quietly(found: Iterator[Any]) -> Iterator[Any]:
 
 
 def _settled(make: Make, ask: Callable[[list[Any]], Any], *, finite: bool) -> tuple[list[Any], Any]:
-    """Inputs with the reference's answer; None where it fails, is not finite, repeatable or steady."""
+    """Inputs with the reference's answer; None if it fails, is not finite, repeatable or steady."""
     nothing: tuple[list[Any], Any] = [], None
     try:
         arguments = make()
@@ -176,7 +176,7 @@ def variants(
     common: Common | None = None,
     wanted: Sequence[str] = (*VALUES, *FORMS),
 ) -> Iterator[tuple[str, str, Make]]:
-    """(name, kind, how to make it) of every change of the `wanted` kinds. common: properties to keep."""
+    """(name, kind, how to make it) of changes of the `wanted` kinds. common: properties to keep."""
     if "values" in wanted:
         for name, make in _other_values(drawn, allowed, common):
             yield name, "values", make

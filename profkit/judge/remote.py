@@ -207,7 +207,7 @@ class Remote(Implementation):
         return LostCandidateError(self.subject.name, what)
 
     def _announce(self, least: float = 0.0) -> None:
-        """Report the phase; the parent's limit is longer than the candidate's, and than `least` seconds."""
+        """Report the phase; the parent's limit exceeds the candidate's and `least` seconds."""
         now = time.monotonic()
         if self._said[0] != self.phase or now > self._said[1] + _QUIET:
             self._said = (self.phase, now)

@@ -315,7 +315,7 @@ class Session(WeightChecks):
     # Unusual inputs
 
     def _ask(self, sound: list[Implementation], wanted: tuple[str, ...]) -> list[Implementation]:
-        """Check on unusual inputs of these kinds, as many as there is time for; say which there was none for."""
+        """Check on as many unusual inputs of these kinds as there is time for; name the others."""
         missed: list[str] = []
         left = self._hold(sound, self._unusual(wanted, missed))
         self.no_time(missed, cases.PATIENCE)

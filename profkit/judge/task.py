@@ -246,7 +246,7 @@ class Task:
         self.events.send("caveat", what=what, how_much=why, fix=fix, code="untried")
 
     def no_time(self, missed: Collection[str], patience: float) -> None:
-        """Name the unusual inputs or weights that were not tried after `patience` seconds of the reference's calls."""
+        """Name the unusual inputs or weights left out after `patience` seconds of reference calls."""
         if names := "; ".join(dict.fromkeys(missed)):
             what = f"not tried, as no time was left after {patience:g} s of the reference's calls"
             self.untried(f"unusual inputs or weights: {what}", names, "give smaller inputs, or quiet the machine")

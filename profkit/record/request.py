@@ -86,7 +86,7 @@ class Request:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Request:
-        """Keyword options of profkit.profile() and measure(). Raises TypeError for a name that there is not."""
+        """Keyword options of profkit.profile() and measure(). Raises TypeError for an unknown name."""
         known = [one.name for one in fields(cls)]
         for name in options:
             if name not in known:

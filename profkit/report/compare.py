@@ -54,7 +54,7 @@ _UNITS = dict.fromkeys(("bytes", "dram_bytes", "l2_bytes", "l1_bytes", "shared_m
 
 @dataclass(frozen=True)
 class Chosen:
-    """An implementation of a run, named as `RUN` or `RUN:impl` on the command line; "": a CPU's whole program."""
+    """An implementation of a run, `RUN` or `RUN:impl`; "": a CPU's whole program."""
 
     study: Study
     impl: str
@@ -167,7 +167,7 @@ def named_runs(names: Sequence[str | Study]) -> list[tuple[Study, str]]:
 
 
 def chosen_of(study: Study, impl: str = "") -> Chosen:
-    """An implementation of a run, by default its fastest correct candidate, or of a program the whole.
+    """An implementation of a run: its fastest correct candidate by default, or a whole program.
 
     Without the whole's time it is the part that took most. Raises ProfkitError.
     """

@@ -52,7 +52,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether it went to its end, or else has a program's record or what came of each implementation."""
+        """Whether it ended, or has a program's record or what came of each implementation."""
         manifest = self.manifest
         ended = manifest.status not in ("running", "interrupted") and bool(manifest.impls)
         return ended or manifest.status == "done" or bool(manifest.captures)

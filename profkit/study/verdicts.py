@@ -74,7 +74,7 @@ def _evidence(study: Study, impl: Impl, rows: Mapping[str, Mapping[Any, Any]], f
 
 
 def loaded(study: Study, name: str) -> float:
-    """Largest factor by which other work on the machine can have lengthened an implementation's time; 1: none."""
+    """Largest factor by which other work can have lengthened an implementation's time; 1: none."""
     return max(1.0, _lengthened(study.manifest, name, (study.analysis.rows.get(name, {}),)))
 
 

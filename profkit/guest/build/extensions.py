@@ -34,7 +34,7 @@ def unbuilt(errors: Mapping[str, str]) -> str:
 
 
 def refusal(output: str) -> str:
-    """A compiler's first line that says error, its file without the folder; the first line without one."""
+    """A compiler's first error, its file without the folder; the first line without one."""
     found = _ERROR.search(output)
     return (found[1] if found else output.strip().partition("\n")[0]).strip()
 

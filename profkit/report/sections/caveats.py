@@ -56,7 +56,10 @@ class Said:
 
 
 def all_caveats(study: Study) -> list[Said]:
-    """Each caveat once; one about several parts names each with its amount, or has a line each where it is wrong."""
+    """Each caveat once; one about several parts names each with its amount.
+
+    Where a candidate is wrong each has a line.
+    """
     groups: dict[tuple[str, str, str, str], list[tuple[str, str]]] = {}
     names = sorted((part.name for part in study.parts if part.name), key=len, reverse=True)
     roofs = placed(study)
@@ -71,7 +74,10 @@ def all_caveats(study: Study) -> list[Said]:
 
 
 def that_matter(study: Study) -> list[Said]:
-    """Caveats of the best candidate, the reference or the whole run without minor ones; of all, where one is wrong."""
+    """Caveats of the best candidate, the reference or the run, without minor ones.
+
+    Of all candidates where one is wrong.
+    """
     best = concerning(study, study.best.name if study.best is not None else "")
     return [one for one in all_caveats(study) if one.code == FRAGILE or one in best]
 
