@@ -124,19 +124,17 @@ def _modelled(s: Subject) -> Case | None:
 
 def _on_a_cpu(s: Subject) -> str:
     """Variant for a CPU: what holds a call up that is near no ceiling."""
-    slower = max(1.0, s["own_slower"])  # 1 where it is not known
-    if s["threads"] < FEW_THREADS * s["sm_count"] <= s["threads"] * slower:
-        return BUSY
-    if few_threads(s["threads"], s["sm_count"], slower):
-        return "cpu-threads"
-    if s.text.get("roof") == "dram":
-        return "cpu-dram"
-    return "cpu-torch" if s["own_seconds"] >= MOST * s.time else "cpu"
+    far = "cpu-torch" if s["own_seconds"] >= MOST * s.time else "cpu"
+    far = "cpu-dram" if s.text.get("roof") == "dram" else far
+    return held_up(s["threads"], s["sm_count"], s["own_slower"]) or far
 
 
-def few_threads(busy: float, of: float, slower: float) -> bool:
-    """Whether threads of a CPU idle during a call, even if other work made it so much slower."""
-    return busy >= ONE_THREAD and busy * slower < FEW_THREADS * of
+def held_up(threads: float, of: float, slower: float) -> str:
+    """Variant for idle threads of a CPU, BUSY where other work, which made it so much slower at most, may explain them."""
+    if not threads < FEW_THREADS * of:
+        return ""
+    waited = threads * max(1.0, slower) >= FEW_THREADS * of
+    return BUSY if waited else "cpu-threads" if threads >= ONE_THREAD else ""
 
 
 def _variant(s: Subject, way: str = "") -> str:

@@ -17,7 +17,7 @@ MOST, COPIES, COST = 0.5, 0.25, 0.1
 def _operators(s: Subject) -> Case | None:
     """The strongest of four reasons."""
     count, least, whole = s["own_calls"], max(s["reference_calls"], 1.0), max(s["own_seconds"], s.time)
-    mean, more = s["own_seconds"] / max(count, 1.0), s["own_allocated"] - s["reference_allocated"]
+    mean, more = min(s["own_seconds"], s.time) / max(count, 1.0), s["own_allocated"] - s["reference_allocated"]
     fp64, copies = s["own_fp64"] / whole, (s["own_copies"] - s["reference_copies"]) / whole
     # A temporary is written once, and read once.
     cost, times = 2 * more / s["dram_peak"] / s.time, more / s["compulsory_bytes"]

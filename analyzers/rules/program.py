@@ -154,7 +154,10 @@ def _copies(s: Subject) -> Case | None:
     pageable = s["copying"] > 0 and s["pageable"] >= 0.5 * s["copying"]
     size = f"{s['pageable_bytes'] / 1e6:.3g} MB a step" if s.has("pageable_bytes") else "size not recorded"
     proofs = (Proof("pageable copies/copying", s["pageable"] / s["copying"], 0.5),) if pageable else ()
-    return _slice(s, "copying", {"size": size}, *proofs, variant="pageable" if pageable else "")
+    # Copies hide behind no more than there is to compute.
+    variant = "pageable" if pageable else "exposed" if s["computing"] < 0.5 * s["copying"] else ""
+    params = {"size": size, "computing": percent(s["computing"] / s.time)}
+    return _slice(s, "copying", params, *proofs, variant=variant)
 
 
 @rule("communication", ("communicating",), level=PROGRAM)

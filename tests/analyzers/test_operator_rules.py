@@ -65,3 +65,12 @@ def test_what_shares_of_cores_say_beside_other_work():
     assert first(threads=2.0, own_slower=1.5) == ("modelled", "cpu-threads")
     assert first(threads=2.0, own_slower=4.0) == ("modelled", "cpu-busy")
     assert first(threads=0.5, own_slower=1.0) == first(own_slower=4.0) == ("modelled", "cpu-torch")
+
+
+@pytest.mark.parametrize(("computing", "variant"), [(4e-3, ""), (1e-4, "exposed")])
+def test_copies_are_not_told_to_hide_behind_what_is_not_there(computing, variant):
+    values = {"copying": 6e-3, "computing": computing, "launches": 5.0, "pageable": 0.0, "idle": 0.0, "least": 1e-2}
+    found = examine([Subject("all", "", 10e-3, values, text={"found": "step"}, whole=True)], {"all": 10e-3})
+    (one,) = (one for one in found if one.rule == "copies")
+    assert one.variant == variant
+    assert ("beside" in one.next_step) is bool(variant)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.placement import NEAR as PLACED
 from analyzers.records import number
-from analyzers.rules.call import ONE_THREAD, few_threads
+from analyzers.rules.call import BUSY, held_up
 from analyzers.rules.rule import HOST, TIME, Finding
 from analyzers.rules.subjects import ON_A_CPU, ceiling_shares, threads_busy
 from analyzers.verdicts.verdict import PACED
@@ -295,11 +295,8 @@ def _cpu_card(study: Study, row: Mapping[Any, Any]) -> Card:
     if math.isnan(threads):
         return Card(say("p_bound"), say("p_bound_cpu"), told)
     busy = say("p_threads_busy", busy=f"{threads:.1f}", of=units.count(of))
-    why = (
-        busy
-        if few_threads(threads, of, study.manifest.timing.slower)
-        else say("p_waits_cpu" if threads < ONE_THREAD else "p_bound_cpu")
-    )
+    held = held_up(threads, of, study.manifest.timing.slower)
+    why = say("p_waits_cpu") if held == BUSY else busy if held else say("p_bound_cpu")
     return Card(say("p_bound"), why, say("p_both", one=busy, other=told))
 
 
