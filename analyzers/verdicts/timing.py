@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -276,7 +275,6 @@ def caveats(timed: Mapping[str, Timed], ratios: Mapping[str, Ratio], reference: 
         for name, r in ratios.items()
         if r.value > _EXCESSIVE
     ]
-    found.append(_winner(timed, ratios))
     return [caveat for caveat in found if caveat is not None]
 
 
@@ -319,33 +317,3 @@ def explained(caveat: Caveat, rows: Mapping[str, Mapping[str, Any]], reference: 
     much = f"{pace:.3g} x, above {_EXCESSIVE:.3g} x; the peak of {ours} is {more:.3g} x that of {theirs}"
     fix = "nothing where that precision is allowed; else compare at the same one"
     return Caveat(what, much, fix, f"{EXCESSIVE}-explained", caveat.about)
-
-
-CLEAR = 3.0
-"""Times the luck from which a lead is a winner's own."""
-
-
-def best_of(count: int, rel: float) -> float:
-    """Lead (fraction) of the best of several equal candidates by chance, at noise `rel`.
-
-    Expected largest of `count` normal values (Blom's approximation).
-    """
-    return rel * NormalDist().inv_cdf((count - 0.375) / (count + 0.25))
-
-
-def _winner(timed: Mapping[str, Timed], ratios: Mapping[str, Ratio]) -> Caveat | None:
-    """Caveat about the fastest of several candidates; None if luck < 0.1 %."""
-    ranked = sorted((r.value for r in ratios.values() if r.value > 0), reverse=True)
-    best = next((name for name, r in ratios.items() if ranked and r.value == ranked[0]), "")
-    if len(ranked) < 3:
-        return None
-    # One median's standard error, from its interval.
-    luck, lead = best_of(len(ranked), timed[best].spread.precision / 1.96), ranked[0] / ranked[1] - 1
-    if not luck > 0.001:
-        return None
-    return Caveat(
-        f"{best} was picked as the fastest of {len(ranked)}: some of its lead is luck",
-        f"{f'about {luck:.2%}' if luck <= 1 else 'more than a factor of 2'} is expected among equals; it leads by {lead:.2%}",
-        "time the winner again with fresh samples before quoting its speed-up",
-        "luck-below-lead" if lead > CLEAR * luck else "luck",
-    )

@@ -23,6 +23,7 @@ from profkit.contests.gpucodeforces import score
 from profkit.contests.kernelbench import fastp
 from profkit.errors import ProfkitError
 from profkit.report.messages import in_chinese, in_each, named
+from profkit.report.sections.tables import ratio_text
 from profkit.rundir.files import unwritable, write_atomic
 from profkit.study.study import open_study
 from profkit.targets import find_samples
@@ -219,6 +220,7 @@ def _page(lang: str, name: str, values: dict[str, Any]) -> str:
         lang=lang,
         say=say,
         standings=score.rank(values["scored"]),
+        ratio_text=ratio_text,
         levels=[str(p) for p in fastp.P_VALUES],
         translated=in_chinese if lang == "zh" else str,
         **values,

@@ -26,14 +26,12 @@ LINES = "record them: profkit profile SAMPLE --lines"
 @click.argument("files", nargs=-1, required=True, type=shared.PATH, metavar="FILE...")
 @shared.output("The run directory to make.", metavar="RUN")
 @click.option("--device", default="", metavar="NAME", help="The GPU, where the exports do not name it.")
-@click.option("--scrub", is_flag=True, help="Copy nsys's sqlite exports without environment, host names and paths.")
 @shared.json_
 @shared.quiet
 def import_(
     files: tuple[Path, ...],
     output: Path | None,
     device: str,
-    scrub: bool,
     as_json: bool,
     quiet: bool,
 ) -> int:
@@ -43,7 +41,7 @@ def import_(
     profkit import their.csv more.csv report.ncu-rep trace.sqlite -o RUN
     profkit import profile.json layers.json times.json
 
-    Formats are found by content; the files are copied as they are, unless --scrub asks otherwise. A file that cannot be read is named, the
+    Formats are found by content; the files are copied as they are. A file that cannot be read is named, the
     others are imported, and the exit code is 2.
     """
     from profkit.record.importing import import_files
@@ -52,7 +50,7 @@ def import_(
     from profkit.study.study import Study
 
     with progress(quiet) as now:
-        found = import_files(files, output, device=device, scrub=scrub, progress=now)
+        found = import_files(files, output, device=device, progress=now)
         now("analysing")
         study = Study(found.run, found.frames)
         # Of times alone a picture tells no more than the report's table, and takes longer than reading 100 MB.

@@ -20,7 +20,6 @@ from collectors.caveat import Caveat
 from collectors.errors import NoLaunchesError
 from collectors.frame import distinct
 from collectors.nsys import RECORDINGS
-from collectors.nsys.scrub import scrub as write_scrubbed
 from profkit.errors import ProfkitError
 from profkit.launch import tools
 from profkit.launch.protocol import Progress
@@ -81,25 +80,22 @@ def import_files(
     output: str | os.PathLike[str] | None = None,
     *,
     device: str = "",
-    scrub: bool = False,
     progress: Progress = lambda _: None,
 ) -> Imported:
     """Read `files` (formats found by content, see collectors.READERS) into a new run directory.
 
     output: the directory, which must not be there or be empty; by default one below profkit-runs. device: the
-    GPU, where the exports do not say. Files are copied as they are; with scrub nsys's sqlite exports without environment, host names and paths. Raises the first
-    file's error when none can be read; see Imported for the others.
+    GPU, where the exports do not say. Files are copied as they are. Raises the first file's error when none can be read; see
+    Imported for the others.
     """
     target = Path(output) if output is not None else None
     if target is not None and target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ProfkitError(f"{target} exists", fix="name a directory that does not: -o NEW")
     with tempfile.TemporaryDirectory() as place:
-        return _imported([Path(os.path.abspath(file)) for file in files], Path(place), target, device, scrub, progress)
+        return _imported([Path(os.path.abspath(file)) for file in files], Path(place), target, device, progress)
 
 
-def _imported(
-    files: Sequence[Path], place: Path, target: Path | None, device: str, scrub: bool, progress: Progress
-) -> Imported:
+def _imported(files: Sequence[Path], place: Path, target: Path | None, device: str, progress: Progress) -> Imported:
     """See import_files; place: a folder for the exports of recordings."""
     found: list[_Found] = []
     failures: list[ProfkitError] = []
@@ -127,7 +123,7 @@ def _imported(
     with contextlib.ExitStack() as undo:
         # The same command is to work once there is room.
         undo.callback(shutil.rmtree, run.path, ignore_errors=True)
-        frames = _copied(run, found, scrub)
+        frames = _copied(run, found)
         manifest = run.manifest
         manifest.device = _device(found, device)
         manifest.counters = _counters(
@@ -205,17 +201,15 @@ def _made(target: Path | None, name: str) -> Run:
     return run
 
 
-def _copied(run: Run, found: list[_Found], scrub: bool) -> dict[str, pd.DataFrame]:
+def _copied(run: Run, found: list[_Found]) -> dict[str, pd.DataFrame]:
     """Copy the files into the run and list them there; the frames by file."""
     captures, files = run.manifest.captures, run.manifest.sample.files
     frames: dict[str, pd.DataFrame] = {}
     best = min((one.role.detail for one in found if one.role.name == "times"), default=0)
     for one in found:
         copied = {kind: _copy(path, run) for kind, path in one.companions.items()}
-        clean = scrub and one.told("report") == "sqlite"
-        file = _copy(one.path, run, scrub=clean)
-        # What the reader says of an export (its caveats) is scrubbed with the copy.
-        if one.frame is not None and not clean:
+        file = _copy(one.path, run)
+        if one.frame is not None:
             frames[file] = one.frame
         # Of files that tell the same launches in more or less detail the most detailed counts.
         told = one.role.name == "times" and one.role.detail != best
@@ -225,13 +219,13 @@ def _copied(run: Run, found: list[_Found], scrub: bool) -> dict[str, pd.DataFram
     return frames
 
 
-def _copy(path: Path, run: Run, *, scrub: bool = False) -> str:
-    """Copy a file under a free name; return its path. scrub: sqlite without machine and user."""
+def _copy(path: Path, run: Run) -> str:
+    """Copy a file under a free name; return its path."""
     files = run.manifest.sample.files
     names = (f"{FOLDER}/{path.stem}-{number}{path.suffix}" for number in count(2))
     file = next(name for name in chain([f"{FOLDER}/{path.name}"], names) if name not in files)
     try:
-        (write_scrubbed if scrub else shutil.copy2)(path, run.path / file)
+        shutil.copy2(path, run.path / file)
     except OSError as error:
         what = f"cannot copy {path} into {run.path}: {error.strerror or error}"
         raise ProfkitError(what, fix="free some disk space") from error

@@ -285,11 +285,6 @@ def test_few_rounds_are_inconclusive(h200):
     assert "too few interleaved rounds" in whats(result)
 
 
-def test_the_best_of_several_is_a_caveat(h200):
-    many = {f"c{i}": noisy(20e-6, 30, 0.02, i) for i in range(5)}
-    assert "luck" in whats(analyze(samples({"reference": noisy(20e-6, 30), **many}), None, {}, h200))
-
-
 def test_works_by_name_and_unknown_pipes(timings, h200):
     result = analyze(timings, None, {"cuda": (MODEL,)}, h200)
     assert result.impl("reference")["work_source"] == ""

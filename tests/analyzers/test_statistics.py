@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from analyzers.errors import AnalyzeError
 from analyzers.verdicts.statistics import (
-    Ratio,
-    Spread,
     drift,
     median_interval,
     precision_caveat,
@@ -19,7 +17,6 @@ from analyzers.verdicts.statistics import (
     summary,
     verdict,
 )
-from analyzers.verdicts.timing import Timed, best_of, caveats
 
 times = st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=60)
 
@@ -197,34 +194,6 @@ def test_three_percent_is_found():
     assert rates(1 / 1.03)["slower"] >= 0.99
     assert rates(1.03, rounds=12)["faster"] >= 0.95
     assert rates(1.03, noise=0.02, rho=0.8)["faster"] >= 0.9
-
-
-# --- luck --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("count", "gain"), [(10, 0.015), (100, 0.025), (1000, 0.032)])
-def test_the_best_of_many_equals_looks_better(count, gain):
-    assert best_of(count, 0.01) == pytest.approx(gain, rel=0.04)
-    generator = np.random.default_rng(5)
-    drawn = np.mean([generator.standard_normal(count).max() * 0.01 for _ in range(2000)])
-    assert best_of(count, 0.01) == pytest.approx(drawn, rel=0.03)
-
-
-@pytest.mark.parametrize(
-    ("rel", "lead", "code"),
-    [(0.01, 0.02, "luck"), (0.01, 0.2, "luck-below-lead"), (1e-5, 0.02, ""), (2.0, 0.02, "luck")],
-)
-def test_winner_caveat(rel, lead, code):
-    names = {"a": 1.0, "b": 1.0, "c": 1.0 + lead}
-    ratios = {name: Ratio(value, value, value, 30, "faster") for name, value in names.items()}
-    half = 1.96 * rel
-    timed = {name: Timed(name, "event", "", Spread(30, 1.0, rel, 1 - half, 1 + half, within=half)) for name in names}
-    found = [one for one in caveats(timed, ratios, "", 1.0) if one.code.startswith("luck")]
-    assert [one.code for one in found] == [code] * bool(code)
-    assert rel < 1 or "more than a factor of 2 is expected" in found[0].how_much
-    assert all(
-        "c was picked as the fastest of 3" in one.what and f"leads by {lead:.2%}" in one.how_much for one in found
-    )
 
 
 # --- several processes: an interval that holds for the next run ---------------------------------------------------

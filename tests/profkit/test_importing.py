@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import sqlite3
 import sys
 from pathlib import Path
 
@@ -128,12 +127,6 @@ def test_json_nested_too_deep_is_refused(tmp_path):
     (tmp_path / "deep.json").write_text('{"Layers": ' + "[" * 200_000 + "]" * 200_000 + "}")
     with pytest.raises(CollectError, match="nested too deep"):
         import_files([tmp_path / "deep.json"])
-
-
-def test_a_scrubbed_copy_is_read_and_not_its_source(tmp_path, sqlite):
-    """What a reader says of the source may hold what the copy has not."""
-    assert import_files([sqlite], tmp_path / "clean", scrub=True).frames == {}
-    assert list(import_files([sqlite], tmp_path / "plain").frames) == ["imported/trace.sqlite"]
 
 
 def test_amd_is_not_cuda(tmp_path):
@@ -321,23 +314,6 @@ def test_recorded_exports_are_imported(tmp_path, names):
         assert [one.role for one in found.run.manifest.captures] == ["counters", "lines"]
         assert {one.kernel for one in study.lines} <= set(study.kernels["kernel"])
         assert not any("not added" in one.what for one in study.analysis.caveats)
-
-
-@pytest.mark.slow
-def test_scrub_copies_a_sqlite_export_without_its_machine(tmp_path, sqlite):
-    base = sqlite3.connect(sqlite)
-    base.execute("CREATE TABLE TARGET_INFO_SYSTEM_ENV (name TEXT, value TEXT)")
-    base.execute("INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES ('DeviceEnvironment', 'TOKEN=hush')")
-    base.commit()
-    base.close()
-    plain, clean = tmp_path / "plain", tmp_path / "clean"
-    assert invoke(["import", str(sqlite), "-q", "-o", str(plain)]) == 0
-    assert invoke(["import", str(sqlite), str(NCU), "-q", "--scrub", "-o", str(clean)]) == 0
-    assert (plain / "imported" / sqlite.name).read_bytes() == sqlite.read_bytes()
-    assert b"hush" not in (clean / "imported" / sqlite.name).read_bytes()
-    assert (clean / "imported" / NCU.name).read_bytes() == NCU.read_bytes()
-    # What is checked when the run is read again is the copy.
-    assert invoke(["report", str(clean)]) == 0
 
 
 def test_a_recording_of_nsys_is_exported_where_nsys_is(tmp_path, sqlite, fake_nsys, monkeypatch, capsys):

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analyzers.verdicts.statistics import Ratio
 from analyzers.verdicts.verdict import Verdict
 from profkit.cli.contests.gpucodeforces import score_ as command
 from profkit.contests.gpucodeforces import score as scoring
 from profkit.contests.gpucodeforces.score import (
     Scored,
-    Speedup,
     case_of,
     ordered,
     rank,
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def scored(id_="IAAAAA", contestant="a", accepted=True, base=14, bonus=0, case="", speedup=None):
-    return Scored(id_, contestant, accepted, "", {"time": base}, bonus, speedup or Speedup(), case)
+    return Scored(id_, contestant, accepted, "", {"time": base}, bonus, speedup or Ratio(), case)
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def scored(id_="IAAAAA", contestant="a", accepted=True, base=14, bonus=0, case="
 )
 def test_similar_at_its_edges(low, high, verdict):
     """The earlier one lies between 1 and 2, so the ratio lies between low / 2 and high / 1."""
-    assert similar(Speedup(1.5, 1.0, 2.0), Speedup(2.0, low, high)) == verdict
+    assert similar(Ratio(1.5, 1.0, 2.0), Ratio(2.0, low, high)) == verdict
 
 
 @given(st.tuples(*[st.floats(0.1, 10)] * 4))
 def test_no_pair_is_an_improvement_both_ways(edges):
-    a, b = Speedup(1, *sorted(edges[:2])), Speedup(1, *sorted(edges[2:]))
+    a, b = Ratio(1, *sorted(edges[:2])), Ratio(1, *sorted(edges[2:]))
     assert not (similar(a, b) == "improved" and similar(b, a) == "improved")
     if similar(a, b) == "improved":
         assert similar(b, a) == "similar"
@@ -133,9 +133,9 @@ def measured(rows, impls, verdicts=(), device="cuda"):
 def test_the_best_speedup_that_counts():
     given = {"slower": 2.0, "faster": 3.0, "void": 9.0, "same": math.nan}
     verdicts = [Verdict(word, word, "", "", value, value - 0.1, value + 0.1) for word, value in given.items()]
-    assert scoring._speedup(measured({}, [], verdicts)) == Speedup(3.0, 2.9, 3.1)
-    assert not scoring._speedup(measured({}, [])).known
-    assert not scoring._speedup(measured({}, [], verdicts, device="cpu")).known
+    assert scoring._speedup(measured({}, [], verdicts)) == Ratio(3.0, 2.9, 3.1)
+    assert math.isnan(scoring._speedup(measured({}, [])).value)
+    assert math.isnan(scoring._speedup(measured({}, [], verdicts, device="cpu")).value)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_case_is_its_code_not_its_words():
 
 
 def test_the_newest_of_a_case_is_the_one_to_beat_and_samples_without_one_are_apart():
-    fast, slow = Speedup(2.0, 1.99, 2.01), Speedup(1.0, 0.99, 1.01)
+    fast, slow = Ratio(2.0, 1.99, 2.01), Ratio(1.0, 0.99, 1.01)
     rows = ordered([scored("A1", speedup=fast), scored("A2", speedup=slow), scored("A3", case="c", speedup=slow)])
     assert [(row.accepted, row.similar_to) for row in rows] == [(True, "")] * 3
     rows = ordered([scored(f"A{n}", case="c", speedup=one) for n, one in enumerate((slow, fast, slow))])
@@ -195,5 +195,5 @@ def test_the_newest_of_a_case_is_the_one_to_beat_and_samples_without_one_are_apa
 def test_standings_name_their_samples_and_json_has_no_nan():
     (one,) = rank([scored("A2", "a", base=7, bonus=1), scored("A1", "a", base=5), scored("A3", "a", accepted=None)])
     assert (one.accepted, one.base, one.bonus, one.samples, one.place) == (2, 12, 1, ("A1", "A2"), 1)
-    assert to_dict(scored(speedup=Speedup(1.5, 1.4)))["speedup"] == {"value": 1.5, "low": 1.4, "high": None}
+    assert to_dict(scored(speedup=Ratio(1.5, 1.4)))["speedup"] == {"value": 1.5, "low": 1.4, "high": None}
     assert to_dict(scored(base=7))["base"] == 7

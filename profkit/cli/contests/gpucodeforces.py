@@ -19,6 +19,7 @@ from profkit.contests.gpucodeforces.scaffold import create
 from profkit.contests.gpucodeforces.score import Scored, Standing
 from profkit.contests.prompt import compose
 from profkit.report.layout import Column, Table, terminal_table
+from profkit.report.sections.tables import ratio_text
 from profkit.rundir import harmless
 from profkit.rundir.directory import find_runs
 from profkit.targets import resolve
@@ -169,7 +170,7 @@ def _scores(rows: list[Scored], standings: list[Standing]) -> str:
         *(Column(head, [str(row.points[key]) for row in rows], 4) for key, head in points.items()),
         Column("base", [f"{row.base}/14" for row in rows]),
         Column("bonus", [str(row.bonus) for row in rows], 3),
-        Column("speed-up", [row.speedup.text for row in rows], 1),
+        Column("speed-up", [ratio_text(row.speedup) for row in rows], 1),
         Column("why", [_why(row) for row in rows]),
     ]
     ranking = [

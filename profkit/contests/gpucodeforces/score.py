@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analyzers.verdicts.statistics import Ratio
 from profkit.contests.gpucodeforces.form import BONUS, check
 from profkit.contests.json_files import finite, number
 from profkit.targets.source import Source
@@ -33,25 +34,6 @@ _CONTESTANT = re.compile(r"^\W*(?:参赛者|参赛人|作者|contestant|author)\
 
 
 @dataclass(frozen=True)
-class Speedup:
-    """A speed-up and the interval it is known to lie in."""
-
-    value: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-
-    @property
-    def known(self) -> bool:
-        return not (math.isnan(self.low) or math.isnan(self.high))
-
-    @property
-    def text(self) -> str:
-        if math.isnan(self.value):
-            return "-"
-        return f"{self.value:.3g}x" + (f" [{self.low:.3g}, {self.high:.3g}]" if self.known else "")
-
-
-@dataclass(frozen=True)
 class Scored:
     """One sample. `accepted`: None when nothing was measured.
 
@@ -64,7 +46,7 @@ class Scored:
     why: str
     points: dict[str, int]
     bonus: int
-    speedup: Speedup
+    speedup: Ratio
     case: str = ""
     similar_to: str = ""
     similar: str = ""
@@ -86,15 +68,15 @@ class Standing:
     place: int = 0
 
 
-def similar(earlier: Speedup, later: Speedup) -> str:
+def similar(earlier: Ratio, later: Ratio) -> str:
     """Whether a later submission of the same case is faster than the earlier one.
 
     improved: certainly (the interval of later / earlier is above 1); similar: certainly not (it ends below
     1 + SAME), which the contest calls 相近优化; inconclusive: the intervals do not tell; unknown: no interval.
     """
-    if not (earlier.known and later.known):
-        return "unknown"
     low, high = later.low / earlier.high, later.high / earlier.low
+    if math.isnan(low + high):
+        return "unknown"
     if low > 1:
         return "improved"
     return "similar" if high <= 1 + SAME else "inconclusive"
@@ -117,7 +99,7 @@ def score(folder: Path, run: Study | None) -> Scored:
         why=why,
         points=points,
         bonus=0 if prompt_bad or not timed else 1,
-        speedup=_speedup(run) if run is not None else Speedup(),
+        speedup=_speedup(run) if run is not None else Ratio(),
         case=case_of(Source.read(sample.reference)) if sample is not None else "",
     )
 
@@ -150,7 +132,7 @@ def rank(rows: Sequence[Scored]) -> list[Standing]:
 
 
 def to_dict(row: Scored) -> dict[str, Any]:
-    speedup = {key: finite(value) for key, value in asdict(row.speedup).items()}
+    speedup = {key: finite(getattr(row.speedup, key)) for key in ("value", "low", "high")}
     return asdict(row) | {"base": row.base, "speedup": speedup}
 
 
@@ -190,11 +172,11 @@ def _timed(run: Study | None) -> bool:
     return any(number(rows.get(impl.name, {}).get("time")) > 0 for impl in run.manifest.candidates if impl.ok)
 
 
-def _speedup(run: Study) -> Speedup:
+def _speedup(run: Study) -> Ratio:
     """Best speed-up of a run on a GPU that counts."""
     good = [one for one in run.verdicts.values() if one.wins or one.word in ("slower", "same", "inconclusive")]
-    found = [Speedup(one.speedup, one.low, one.high) for one in good if _on_gpu(run) and not math.isnan(one.speedup)]
-    return max(found, key=lambda s: s.value, default=Speedup())
+    found = [Ratio(one.speedup, one.low, one.high) for one in good if _on_gpu(run) and not math.isnan(one.speedup)]
+    return max(found, key=lambda one: one.value, default=Ratio())
 
 
 def _text(file: Path) -> str:

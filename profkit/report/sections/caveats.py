@@ -21,7 +21,6 @@ ASIDE = (
     "fp16-vectors",
     "lower-bound-without-launch",
     "no-counters",
-    "luck-below-lead",
     "excessive-explained",
 )
 """Caveats that explain a figure beside the answer, or do not reach it: neither right, faster nor the time rests on them."""

@@ -199,8 +199,8 @@ def shapes_table(study: Study) -> Table:
         return Table([], [])
     means = study.over_shapes
     names = [impl.name for impl in study.manifest.candidates if any(impl.name in one.ratios for one in shapes)]
-    rows = [["; ".join(one.inputs), *(_ratio(one.ratios.get(name)) for name in names)] for one in shapes]
-    rows.append([say("weighted" if study.weighted else "geomean"), *(_ratio(means.get(name)) for name in names)])
+    rows = [["; ".join(one.inputs), *(ratio_text(one.ratios.get(name)) for name in names)] for one in shapes]
+    rows.append([say("weighted" if study.weighted else "geomean"), *(ratio_text(means.get(name)) for name in names)])
     if (served := study.manifest.served) is None or not study.weighted:
         return Table([say("inputs"), *names], rows)
     shares = [*(units.percent(one / sum(served.shares)) for one in served.shares), ""]
@@ -219,11 +219,12 @@ def passes_table(study: Study) -> Table:
         times = [units.text(one.times[who], "s") if who in one.times else "" for _, one in passes]
         columns.append(Column(say(who) if who == "reference" else who, times))
         if who != "reference":
-            columns.append(Column(say("speedup"), [_ratio(one.ratios.get(who)) for _, one in passes]))
+            columns.append(Column(say("speedup"), [ratio_text(one.ratios.get(who)) for _, one in passes]))
     return Table.of(columns)
 
 
-def _ratio(one: Ratio | None) -> str:
+def ratio_text(one: Ratio | None) -> str:
+    """ "1.23x [1.21, 1.25]", or a dash for what is not known."""
     known = {} if one is None else {"speedup": one.value, "speedup_low": one.low, "speedup_high": one.high}
     return speedup({**known, "verdict": "inconclusive"})
 
