@@ -124,9 +124,11 @@ def _modelled(s: Subject) -> Case | None:
 
 def _on_a_cpu(s: Subject) -> str:
     """Variant for a CPU: what holds a call up that is near no ceiling."""
-    far = "cpu-torch" if s["own_seconds"] >= MOST * s.time else "cpu"
-    far = "cpu-dram" if s.text.get("roof") == "dram" else far
-    return held_up(s["threads"], s["sm_count"], s["own_slower"]) or far
+    held = held_up(s["threads"], s["sm_count"], s["own_slower"])
+    # PyTorch's operators take the threads that they can use.
+    if s["own_seconds"] >= MOST * s.time:
+        return BUSY if held == BUSY else "cpu-torch"
+    return held or ("cpu-dram" if s.text.get("roof") == "dram" else "cpu")
 
 
 def held_up(threads: float, of: float, slower: float) -> str:

@@ -61,8 +61,11 @@ def test_a_sentence_that_would_be_false_is_not_said(values):
 
 
 def test_what_shares_of_cores_say_beside_other_work():
-    assert first(threads=2.0) == ("modelled", "cpu-threads")
-    assert first(threads=2.0, own_slower=1.5) == ("modelled", "cpu-threads")
+    own = {"threads": 2.0, "own_seconds": 1e-3}
+    assert first(**own) == first(**own, own_slower=1.5) == ("modelled", "cpu-threads")
+    # Of PyTorch's operators nobody can use more threads than they do.
+    assert first(threads=2.0) == ("modelled", "cpu-torch")
+    assert first(threads=1.0, own_fp64=8e-3) == ("operators", "fp64")
     assert first(threads=2.0, own_slower=4.0) == ("modelled", "cpu-busy")
     assert first(threads=0.5, own_slower=1.0) == first(own_slower=4.0) == ("modelled", "cpu-torch")
 
