@@ -36,7 +36,7 @@ def write(study: Study, *, pictures: bool = True, lang: str = "en") -> list[Path
     made = {"roofline": figures.draw(study)} if pictures and not study.of_operators else {}
     steps = figures.steps_of(study) if pictures else None
     if steps is not None:
-        made["waterfall"] = draw_steps(steps)
+        made["waterfall"] = draw_steps(*steps)
     drawn = [study.path / f"{name}.{form}" for name in made for form in ("png", "svg")]
     for file in drawn:
         write_atomic(file, image(made[file.stem], file))

@@ -22,7 +22,7 @@ from profkit.report.sections import answer, caveats, method
 from profkit.study.study import Study
 from roofline import units
 from roofline.figure import plot
-from roofline.figure.bars import Step, Steps
+from roofline.figure.bars import Step
 from roofline.figure.scene import Arrow, LowerBoundPoint, Point, Scene
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def draw(study: Study, *, theme: str = "light") -> Figure:
     return figure
 
 
-def steps_of(study: Study) -> Steps | None:
-    """Waterfall of the best implementation, a step or the longest range; None if untimed."""
+def steps_of(study: Study) -> tuple[list[Step], str, str] | None:
+    """Waterfall of the best implementation, a step or the longest range, with its title and subtitle."""
     whole = waterfall.shown(study)
     if whole is None:
         return None
@@ -51,7 +51,7 @@ def steps_of(study: Study) -> Steps | None:
         bars.append(Step(one.label(), one.why(), max(0.0, one.top - one.seconds), one.top, amount, one.paint))
     where = {"sample": answer.ran(study), "time": units.text(whole.time, "s"), "impl": whole.name}
     subtitle = ", ".join(part for part in (study.manifest.sample.task, answer.device(study), whole.line) if part)
-    return Steps(tuple(bars), say("fall_title", **where), subtitle)
+    return bars, say("fall_title", **where), subtitle
 
 
 def png(scene: Scene) -> bytes:

@@ -31,16 +31,6 @@ class Step:
     kind: str = ""
 
 
-@dataclass(frozen=True)
-class Steps:
-    """Everything in one waterfall; the first step is the whole. `theme`: light or dark."""
-
-    steps: tuple[Step, ...]
-    title: str = ""
-    subtitle: str = ""
-    theme: str = "light"
-
-
 def _page(look: Theme, height: float, title: str, subtitle: Sequence[str], size: float) -> Sheet:
     """A page [inch] with its head."""
     sheet = new_figure(look, height)
@@ -50,22 +40,22 @@ def _page(look: Theme, height: float, title: str, subtitle: Sequence[str], size:
     return sheet
 
 
-def draw_steps(scene: Steps) -> Any:
-    """The matplotlib Figure, 8 inches wide; raises RooflineError for an unknown theme."""
+def draw_steps(steps: Sequence[Step], title: str, subtitle: str) -> Any:
+    """The matplotlib Figure of a waterfall, 8 inches wide; the first step is the whole."""
     with settings():
-        look, row = theme(scene.theme), 0.38
-        subtitle = wrap(scene.subtitle, SUBTITLE, WIDTH - 0.4)
-        top, rows = 0.78 + 0.17 * max(0, len(subtitle) - 1), max(1, len(scene.steps))
-        sheet = _page(look, top + row * rows + 0.14, scene.title, subtitle, SUBTITLE)
-        longest = max((one.end for one in scene.steps), default=1.0) or 1.0
+        look, row = theme("light"), 0.38
+        lines, rows = wrap(subtitle, SUBTITLE, WIDTH - 0.4), len(steps)
+        top = 0.78 + 0.17 * max(0, len(lines) - 1)
+        sheet = _page(look, top + row * rows + 0.14, title, lines, SUBTITLE)
+        longest = max(one.end for one in steps) or 1.0
         axes = sheet.rows(NAMES, top, AMOUNTS, rows, row, longest)
-        for at, one in enumerate(scene.steps):
+        for at, one in enumerate(steps):
             colour = look.block(one.kind)
             hatch = (HATCHES | IDLE).get(one.kind, "")
             style = {"color": colour, "hatch": hatch, "edgecolor": look.surface, "linewidth": 0.4}
             axes.barh(at, one.end - one.start, 0.62, left=one.start, zorder=2, **style)
-            if at + 1 < len(scene.steps):
-                below = scene.steps[at + 1].end
+            if at + 1 < rows:
+                below = steps[at + 1].end
                 axes.plot([below, below], [at - 0.31, at + 1.31], color=look.muted, linewidth=0.6, zorder=1)
             _texts(sheet, one, top + row * (at + 0.5), whole=not at)
         return sheet.figure

@@ -11,8 +11,7 @@ from profkit.report.figures import order_of, scene_of, steps_of
 from profkit.report.page.data import shown_of
 from profkit.report.waterfall import blocks
 from profkit.study.study import open_study
-from roofline.errors import RooflineError
-from roofline.figure.bars import NAME, NAMES, Step, Steps, draw_steps
+from roofline.figure.bars import NAME, NAMES, Step, draw_steps
 from roofline.figure.plot import save
 from roofline.figure.scene import impls
 from roofline.figure.sheet import WIDTH, measure
@@ -27,32 +26,30 @@ def study():
 
 
 def test_the_bars_are_the_blocks_of_the_best(study):
-    steps = steps_of(study).steps
+    steps, _, subtitle = steps_of(study)
     mine = blocks(study, "compiled")
     assert [one.label for one in steps[1:]] == [one.label() for one in mine]
-    (axes,) = draw_steps(steps_of(study)).axes
+    (axes,) = draw_steps(*steps_of(study)).axes
     bars = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches]
     assert bars[0] == (0.0, study.waterfalls["compiled"].time)
     for (start, _), (_, end) in pairwise(bars[1:]):
         assert start == pytest.approx(end)  # each begins where the one above ends
     assert bars[-1][0] == pytest.approx(0.0, abs=1e-12)
-    assert "204 us lie between" in steps_of(study).subtitle
+    assert "204 us lie between" in subtitle
 
 
 def test_long_names_are_cut_and_kinds_have_hatches():
     long = Step("a_very_long_name_of_a_kernel_" * 4, "why " * 60, 0.0, 1.0, "1 us", "excess")
-    figure = draw_steps(Steps((Step("now", "", 0.0, 2.0, "2 us"), long), "title", theme="dark"))
+    figure = draw_steps([Step("now", "", 0.0, 2.0, "2 us"), long], "title", "")
     texts = [text.get_text() for text in figure.texts]
     cut = next(text for text in texts if text.startswith("a_very"))
     assert measure(cut, NAME)[0] <= NAMES < WIDTH
     assert figure.axes[0].patches[1].get_hatch()
-    with pytest.raises(RooflineError, match="not known"):
-        draw_steps(Steps((), theme="pink"))
 
 
 def test_the_picture_is_the_same_each_time(study, tmp_path):
     for name in ("a.png", "b.png", "a.svg", "b.svg"):
-        save(draw_steps(steps_of(study)), tmp_path / name)
+        save(draw_steps(*steps_of(study)), tmp_path / name)
     for form in ("png", "svg"):
         assert (tmp_path / f"a.{form}").read_bytes() == (tmp_path / f"b.{form}").read_bytes()
 
