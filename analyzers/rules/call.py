@@ -21,6 +21,9 @@ MOST = 0.6
 ONE_THREAD, FEW_THREADS = 0.9, 0.75
 """Threads busy in a call below which it waits for something else; share of a CPU's threads below which some idle."""
 
+FAR = 4.0
+"""Times its lower bound at which a call would still be on all threads, from which its loops come first."""
+
 BUSY = "cpu-busy"
 UNEXPLAINED = ("cpu", "cpu-torch", "cpu-dram", BUSY)
 """Variants of a call on a CPU that say how far it is from its lower bound, and not why."""
@@ -110,11 +113,15 @@ def _modelled(s: Subject) -> Case | None:
     }
     if s.text.get("cpu"):
         params |= {"shares": s.text.get("shares", ""), "busy": f"{s['threads']:.1f}", "of": f"{s['sm_count']:.0f}"}
-    least = max(_lower_bound(s), s.time * s["threads"] / s["sm_count"] if variant == "cpu-threads" else 0.0)
+    spread = s.time * s["threads"] / s["sm_count"]  # on all threads of a CPU
+    params["left"] = f"{spread / (_lower_bound(s) or math.nan):.3g}"
+    if variant == "cpu-threads" and spread > FAR * _lower_bound(s):
+        variant = "cpu-loops"
+    least = max(_lower_bound(s), spread if variant == "cpu-threads" else 0.0)
     above = Proof("lower_bound_ratio", s["lower_bound_ratio"], 1.0)
     if variant != "one":
         # Of a call without a reason nothing is known to be won: one with a reason comes first.
-        likely = s.time if variant in UNEXPLAINED else math.nan
+        likely = s.time if variant in UNEXPLAINED else spread if variant == "cpu-loops" else math.nan
         return Case((above,), least, params, 0.05, variant=variant, likely=likely)
     longest = s.text["longest"]
     params |= {"most": f"{took / s.time:.0%}"} | ({"library": library(longest)} if library(longest) else {})

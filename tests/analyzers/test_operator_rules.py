@@ -61,7 +61,7 @@ def test_a_sentence_that_would_be_false_is_not_said(values):
 
 
 def test_what_shares_of_cores_say_beside_other_work():
-    own = {"threads": 2.0, "own_seconds": 1e-3}
+    own = {"threads": 2.0, "own_seconds": 1e-3, "lower_bound_time": 1e-3}
     assert first(**own) == first(**own, own_slower=1.5) == ("modelled", "cpu-threads")
     # Of PyTorch's operators nobody can use more threads than they do.
     assert first(threads=2.0) == ("modelled", "cpu-torch")
