@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from profkit.contests import door, formats
+from profkit.contests import formats
 from profkit.contests.sources import pair
 from profkit.errors import BUG, ProfkitError
 from profkit.launch import cache, gpu, process, runner
@@ -65,7 +65,7 @@ class WorkItem(msgspec.Struct, frozen=True):
         if not self.candidate:
             return formats.measure(Path(self.path), request)
         texts = (_text(Path(self.path)), _text(Path(self.candidate)))
-        return door.measure(pair(self.sample, *texts), request)
+        return pair(self.sample, *texts).measure(request)
 
 
 def of_folder(path: Path, request: Request) -> WorkItem:

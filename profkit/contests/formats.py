@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profkit.contests import door, flashinfer_bench, kernelbot, sol_execbench
+from profkit.contests import flashinfer_bench, kernelbot, sol_execbench
 from profkit.contests.sources import Sources
 from profkit.launch.gpu import gpu_present
 from profkit.launch.protocol import Progress
-from profkit.record.profile import Answer
+from profkit.record.profile import Answer, profile
+from profkit.study.study import Study
 from profkit.targets.sample import find_samples, is_sample
 
 if TYPE_CHECKING:
     from profkit.record.request import Request
-    from profkit.study.study import Study
 
 
 FORMATS = (kernelbot, sol_execbench, flashinfer_bench)
@@ -49,4 +49,7 @@ def measure(
     path: Path, request: Request, progress: Progress = lambda _: None, answer: Answer = lambda _: None
 ) -> Study:
     """Profile a sample's folder, or a task in another format. Raises ProfkitError."""
-    return door.measure(read(path, request.device), request, progress, answer)
+    found = read(path, request.device)
+    if isinstance(found, Sources):
+        return found.measure(request, progress, answer)
+    return Study(profile(found, request=request, progress=progress, answer=answer))

@@ -11,11 +11,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from collectors.caveat import Caveat
 from profkit.errors import ProfkitError
 from profkit.rundir.files import temporary, write_atomic
+
+if TYPE_CHECKING:
+    from profkit.launch.protocol import Progress
+    from profkit.record.profile import Answer
+    from profkit.record.request import Request
+    from profkit.study.study import Study
 
 REFERENCE, CANDIDATE = "reference.py", "candidate"
 GETTERS = '''
@@ -74,6 +80,22 @@ class Sources:
             folder.mkdir()
             self.write(folder)
             yield folder
+
+    def measure(self, request: Request, progress: Progress = lambda _: None, answer: Answer = lambda _: None) -> Study:
+        """Profile the sample; its files then lie in the run's directory. `answer`: see record.profile.
+
+        Raises ProfkitError, for instance when a candidate does not parse.
+        """
+        from profkit.record.profile import profile  # pandas stays out of start-up
+        from profkit.study.study import Study
+
+        with self.as_sample() as folder:
+            run = profile(folder, request=request, progress=progress, answer=answer)
+            self.write(run.path)
+        run.manifest.caveats += self.caveats
+        run.manifest.sample.path = str(run.path)
+        run.save()
+        return Study(run)
 
     def on(self, device: str) -> Sources:
         """The sources for a device; on the "cpu" every string "cuda" becomes "cpu", with a caveat."""

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from profkit.campaign.index import Index
-from profkit.contests.door import measure
 from profkit.contests.kernelbench import pairs
 from profkit.contests.sources import pair
 from profkit.record.request import Request
@@ -145,11 +144,11 @@ def gpu():
 @pytest.mark.parametrize("counters", ["off", "auto"])
 def test_a_half_precision_product_is_named_on_a_gpu(tmp_path, counters):
     wanted = Request(device="cuda", trials=2, budget=0.5, counters=counters, precision="fp32", runs=tmp_path)
-    run = measure(pair("half", PROBLEM, CAST.replace("LOW", "torch.float16")), wanted)
+    run = pair("half", PROBLEM, CAST.replace("LOW", "torch.float16")).measure(wanted)
     assert run.manifest.task == FP32
     assert run.manifest.candidates[0].ok, run.manifest.candidates[0].reason
     assert [one.used for one in run.reduced_precision] == ["fp16"]
-    same = measure(pair("same", PROBLEM, SAME), wanted)
+    same = pair("same", PROBLEM, SAME).measure(wanted)
     assert same.reduced_precision == []
 
 
@@ -157,7 +156,7 @@ def test_a_half_precision_product_is_named_on_a_gpu(tmp_path, counters):
 @pytest.mark.usefixtures("gpu")
 def test_bf16_for_both_sides_is_in_order_on_a_gpu(tmp_path):
     wanted = Request(device="cuda", trials=2, budget=0.5, counters="off", precision="bf16", runs=tmp_path)
-    run = measure(pair("same", PROBLEM, SAME), wanted)
+    run = pair("same", PROBLEM, SAME).measure(wanted)
     assert run.manifest.task == {"inputs": ["bfloat16"], "weights": [], "outputs": ["bfloat16"]}
     assert run.manifest.candidates[0].ok, run.manifest.candidates[0].reason
     assert run.reduced_precision == []

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profkit.contests.door import measure
 from profkit.contests.kernelbench import pairs
 from profkit.contests.kernelbench.files import (
     RESULTS,
@@ -86,7 +85,7 @@ def in_turn(progress: Progress = lambda _: None) -> Runner:
         for number, (generated, problem) in enumerate(todo, 1):
             progress(f"[{number}/{len(todo)}] {generated.path.name}")
             texts = problem.path.read_text("utf-8"), generated.path.read_text("utf-8", "replace")
-            yield generated, measure(pair(generated.name, *texts), request)
+            yield generated, pair(generated.name, *texts).measure(request)
 
     return run
 
@@ -135,7 +134,7 @@ def baseline(
         source = problem.path.read_text("utf-8")
         candidate = pairs.compiled(source) if compiled is not None else source + pairs.AS_IS
         name = f"level_{problem.level}_problem_{problem.id}_baseline"
-        run = measure(pair(name, source, candidate), request)
+        run = pair(name, source, candidate).measure(request)
         reference = pairs.baseline_record(run, "reference")
         if not reference:
             progress(f"{problem.name}: the reference was not timed: {run.manifest.impls[0].reason}")
