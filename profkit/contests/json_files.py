@@ -19,12 +19,6 @@ def number(value: Any, default: float = NAN) -> float:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else default
 
 
-def finite(value: Any) -> float | None:
-    """A figure for JSON: None where it is not known."""
-    known = number(value)
-    return known if math.isfinite(known) else None
-
-
 def read_json(file: Path) -> Any:
     """A JSON file. Raises ProfkitError."""
     return _parsed(_text(file), str(file))

@@ -15,9 +15,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analyzers.records import plain
 from analyzers.verdicts.statistics import Ratio
 from profkit.contests.gpucodeforces.form import BONUS, check
-from profkit.contests.json_files import finite, number
+from profkit.contests.json_files import number
 from profkit.targets.source import Source
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def rank(rows: Sequence[Scored]) -> list[Standing]:
 
 
 def to_dict(row: Scored) -> dict[str, Any]:
-    speedup = {key: finite(getattr(row.speedup, key)) for key in ("value", "low", "high")}
+    speedup = plain({key: getattr(row.speedup, key) for key in ("value", "low", "high")})
     return asdict(row) | {"base": row.base, "speedup": speedup}
 
 

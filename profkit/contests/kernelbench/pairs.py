@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from profkit.contests.json_files import NAN, finite, number
+from analyzers.records import plain
+from profkit.contests.json_files import NAN, number
 from profkit.contests.kernelbench.files import Generated, Record, times
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def own(run: Study, impl: Impl) -> Record:
         "attainable_share": lower_bound / time if time > 0 else NAN,
     }
     return {
-        **{key: finite(value) for key, value in figures.items()},
+        **plain(figures),
         "unsound": [one.text for one in impl.unsound],
         "status": impl.status,
         "backend": impl.backend,
