@@ -25,7 +25,7 @@ def tables(file: str) -> Mapping[str, Any]:
 def number(record: Mapping[Any, Any], name: str) -> float:
     """A value of a record, NaN where there is none or it is no number."""
     found = record.get(name, NAN)
-    return float(found) if isinstance(found, (int, float)) else NAN
+    return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else NAN
 
 
 def to_frame(rows: Iterable[Mapping[str, Any]], names: Sequence[str] = ()) -> pd.DataFrame:

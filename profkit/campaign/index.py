@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
+from analyzers.records import number
 from analyzers.verdicts.verdict import PACED, Verdict
 from collectors.caveat import Caveat
-from profkit.contests.json_files import number
 from profkit.errors import ProfkitError
 from profkit.launch import cache
 from profkit.report.messages import in_chinese
@@ -239,7 +239,7 @@ def _rows(path: str, manifest: Manifest, metrics: _Metrics) -> Iterator[tuple[Ro
     figures = {str(one.get("impl", "")): one for one in metrics.impls}
     caveats = manifest.caveats if metrics.caveats is None else metrics.caveats
     hottest = {
-        one.get("impl"): one for one in sorted(metrics.kernels, key=lambda kernel: number(kernel.get("time"), 0.0))
+        one.get("impl"): one for one in sorted(metrics.kernels, key=lambda kernel: -_last(-number(kernel, "time")))
     }
     device = {key: str(manifest.device.get(key) or "") for key in ("name", "uuid", "driver")}
     impls = {one.name: one for one in manifest.impls}
@@ -248,7 +248,7 @@ def _rows(path: str, manifest: Manifest, metrics: _Metrics) -> Iterator[tuple[Ro
         said, line = _said(impl, name, metrics)
         pace = ("speedup", "low", "high") if said.word in COMPARED else ()
         figured: dict[str, Any] = {key: getattr(said, key) for key in pace}
-        figured |= {key: number(own.get(field)) for key, field in _FIGURES.items()}
+        figured |= {key: number(own, field) for key, field in _FIGURES.items()}
         figured |= {key: str(own.get(field) or "") for key, field in _WORDS.items()}
         row = Row(
             path=path,

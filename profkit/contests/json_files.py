@@ -1,9 +1,8 @@
-"""JSON files of other people's tools, and numbers in them; errors name file and line."""
+"""JSON files of other people's tools; errors name file and line."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,6 @@ from typing import Any
 from profkit.errors import ProfkitError
 
 Json = dict[str, Any]
-NAN = math.nan
-
-
-def number(value: Any, default: float = NAN) -> float:
-    """A figure as a float; `default` for what is none (text, None, a bool)."""
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else default
 
 
 def read_json(file: Path) -> Any:

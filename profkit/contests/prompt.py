@@ -7,7 +7,7 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from profkit.contests.json_files import number
+from analyzers.records import number
 from profkit.targets.sample import Sample
 from roofline.units import seconds
 
@@ -34,14 +34,14 @@ def evidence(run: Study) -> list[str]:
     analysis = run.analysis
     lines = []
     for name, row in analysis.rows.items():
-        time, verdict = number(row.get("time")), run.verdicts.get(name)
+        time, verdict = number(row, "time"), run.verdicts.get(name)
         if time > 0:
             lines.append(f"{name}: {seconds(time)} a call" + (f", {verdict.text()}." if verdict is not None else "."))
         if time > 0 and name == analysis.reference:
             lines += _of_task(row, time)
     for record in analysis.kernels.to_dict("records"):
         kernel = {str(key): value for key, value in record.items()}
-        share = number(kernel.get("share"))
+        share = number(kernel, "share")
         if kernel.get("impl") == analysis.reference and share >= 0.05:
             lines.append(_of_kernel(kernel, share))
     wrong = [(name, one.text()) for name, one in run.verdicts.items() if one.word == "wrong"]
@@ -51,7 +51,7 @@ def evidence(run: Study) -> list[str]:
 
 def _of_task(row: Mapping[str, Any], time: float) -> list[str]:
     """What the task needs at least. time: of the reference [s]."""
-    flops, size, lower_bound = (number(row.get(key)) for key in ("flops", "compulsory_bytes", "lower_bound_time"))
+    flops, size, lower_bound = (number(row, key) for key in ("flops", "compulsory_bytes", "lower_bound_time"))
     lines = []
     if size > 0:
         needs = f"{flops:,.0f} FLOP and {size:,.0f} bytes of memory traffic ({flops / size:.3g} FLOP/B)"

@@ -15,10 +15,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analyzers.records import plain
+from analyzers.records import number, plain
 from analyzers.verdicts.statistics import Ratio
 from profkit.contests.gpucodeforces.form import BONUS, check
-from profkit.contests.json_files import number
 from profkit.targets.source import Source
 
 if TYPE_CHECKING:
@@ -170,7 +169,7 @@ def _timed(run: Study | None) -> bool:
     if run is None or not _on_gpu(run):
         return False
     rows = run.analysis.rows
-    return any(number(rows.get(impl.name, {}).get("time")) > 0 for impl in run.manifest.candidates if impl.ok)
+    return any(number(rows.get(impl.name, {}), "time") > 0 for impl in run.manifest.candidates if impl.ok)
 
 
 def _speedup(run: Study) -> Ratio:

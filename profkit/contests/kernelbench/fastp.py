@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from analyzers.records import NAN, number
 from analyzers.verdicts.statistics import MIN_ROUNDS
-from profkit.contests.json_files import NAN, number
 from profkit.contests.kernelbench.files import Baseline, Problem, Record, Results, first_sample, own_of
 
 P_VALUES = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
@@ -145,9 +145,9 @@ def _rated(problem: Problem, base: Record, entry: Record) -> Rated:
     if why:
         value, low, high, source = NAN, 0.0, 0.0, f"no win: {why}"
     elif {"speedup", "speedup_low", "speedup_high"} <= own.keys():
-        value, low, high = (number(own[key]) for key in ("speedup", "speedup_low", "speedup_high"))
+        value, low, high = (number(own, key) for key in ("speedup", "speedup_low", "speedup_high"))
         source = "measured in pairs"
-        if not number(own.get("rounds", MIN_ROUNDS)) >= MIN_ROUNDS:
+        if not number({"rounds": MIN_ROUNDS} | own, "rounds") >= MIN_ROUNDS:
             low, high, source = NAN, NAN, "too few rounds"
     else:
         value, low, high = float(base["mean"]) / float(entry["runtime"]), NAN, NAN
@@ -186,8 +186,8 @@ def check_baseline(results: Results, baseline: Baseline, problems: Iterable[Prob
     """
     checked, apart = 0, []
     for problem in problems:
-        own = number(own_of(first_sample(results, problem)).get("reference_time"))
-        mean = number(baseline.get(f"level{level}", {}).get(problem.name, {}).get("mean")) * 1e-3
+        own = number(own_of(first_sample(results, problem)), "reference_time")
+        mean = number(baseline.get(f"level{level}", {}).get(problem.name, {}), "mean") * 1e-3
         if own > 0 and mean > 0:
             checked += 1
             if max(mean / own, own / mean) > 1 + LIMIT:

@@ -24,7 +24,7 @@ from urllib.parse import urlparse
 
 import msgspec
 
-from profkit.contests.json_files import number
+from analyzers.records import number
 from profkit.contests.kernelbench.files import (
     RESULTS,
     Problem,
@@ -284,4 +284,4 @@ def _own(record: dict[str, Any], key: str) -> float:
     from profkit.contests.kernelbench.fastp import no_win  # numpy
 
     own = own_of(record)
-    return math.nan if no_win(own) else number(own.get(key))
+    return math.nan if no_win(own) else number(own, key)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from analyzers.records import plain
-from profkit.contests.json_files import NAN, number
+from analyzers.records import NAN, number, plain
 from profkit.contests.kernelbench.files import Generated, Record, times
 
 if TYPE_CHECKING:
@@ -75,14 +74,12 @@ def own(run: Study, impl: Impl) -> Record:
     verdict = run.verdicts.get(impl.name)
     rows = run.analysis.rows
     row, reference = rows.get(impl.name, {}), rows.get(run.analysis.reference, {})
-    time, base, lower_bound = (
-        number(r.get(k)) for r, k in ((row, "time"), (reference, "time"), (row, "lower_bound_time"))
-    )
+    time, base, lower_bound = (number(r, k) for r, k in ((row, "time"), (reference, "time"), (row, "lower_bound_time")))
     figures = {
         "time": time,
         "reference_time": base,
         "lower_bound_time": lower_bound,
-        **{key: number(row.get(key)) for key in ("speedup", "speedup_low", "speedup_high", "rounds")},
+        **{key: number(row, key) for key in ("speedup", "speedup_low", "speedup_high", "rounds")},
         "attainable_speedup": base / lower_bound if lower_bound > 0 else NAN,
         "attainable_share": lower_bound / time if time > 0 else NAN,
     }

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from profkit.contests.json_files import NAN, Json, number, read_json
+from analyzers.records import NAN, number
+from profkit.contests.json_files import Json, read_json
 from profkit.errors import ProfkitError
 
 _HOLDS_SECONDS = "hold seconds, not ms (1000 times too small)"
@@ -26,7 +27,7 @@ def read_wrapper_baseline(file: Path) -> Json:
     data = read_json(file)
     if not isinstance(data, dict) or "runtime_mean_ms" not in data:
         raise ProfkitError(f"{file}: no field runtime_mean_ms", fix="give the wrapper's baseline_time.json")
-    mean, seconds = number((data.get("runtime_stats") or {}).get("mean")) * 1e-3, number(data["runtime_mean_ms"])
+    mean, seconds = number(data.get("runtime_stats") or {}, "mean") * 1e-3, number(data, "runtime_mean_ms")
     caveats = []
     if math.isnan(mean):
         caveats = ["no runtime_stats.mean: runtime_mean_ms was taken for seconds, which the wrapper's scripts write"]
@@ -63,7 +64,7 @@ def _stale(data: Json, baseline: Json | None) -> list[str]:
 def _result(row: Json, baseline: Json | None, shared: list[str]) -> Json:
     told = row.get("eval_result") or {}
     caveats = list(shared)
-    reference, own = (number(told.get(key)) for key in ("ref_time_ms", "custom_time_ms"))
+    reference, own = (number(told, key) for key in ("ref_time_ms", "custom_time_ms"))
     own = own if own > 0 else NAN
     if not told and row.get("success"):
         caveats.append("no eval_result: the evaluation itself failed, which `success` does not say")
