@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @click.command("new")
 @click.argument("path", type=PATH)
-@click.option("--op", required=True, metavar="TEXT", help="The operation: softmax, gelu, 'silu(x) * y'.")
+@click.option("--op", required=True, metavar="TEXT", help="The operation: softmax, gelu, swiglu.")
 @click.option("--shape", default="4096,8192", show_default=True, metavar="N,M", help="Shape of each input.")
 @click.option("--contestant", default="", metavar="NAME", help="Whose submission it is; goes into readme.md.")
 def new_(path: Path, op: str, shape: str, contestant: str) -> int:
@@ -38,7 +38,7 @@ def new_(path: Path, op: str, shape: str, contestant: str) -> int:
 
     \b
     profkit new softmax --op softmax
-    profkit new S1/IABCDE --op "silu(x) * y" --shape 64,1024
+    profkit new S1/IABCDE --op swiglu --shape 64,1024
     """
     sizes = tuple(int(size) for size in re.findall(r"\d+", shape))
     if not sizes or 0 in sizes:

@@ -1,15 +1,13 @@
 """A new sample folder that already runs: reference, candidates, entry, prompt, readme.
 
-An operation is an element-wise expression over tensors, `silu(x) * y + 1`, a function, `gelu`, or one of WHOLE. Free
-names are the inputs.
+An operation is one of FUNCTIONS, element by element, or one of WHOLE.
 """
 
 from __future__ import annotations
 
-import ast
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -69,9 +67,9 @@ FUNCTIONS = {
     "sqrt": Function("torch.sqrt({0})", "sqrtf({0})", positive=True),
     "square": Function("torch.square({0})", "{0} * {0}"),
     "sub": Function("{0} - {1}", "{0} - {1}"),
+    "swiglu": Function("nn.functional.silu({0}) * {1}", "{0} / (1.0f + expf(-{0})) * {1}", flops=5),
     "tanh": Function("torch.tanh({0})", "tanhf({0})"),
 }
-_OPERATORS: dict[type[ast.operator], str] = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
 WHOLE = {
     "softmax": ("x", "torch.softmax(x, dim=-1)", "torch.randn(*SHAPE)"),
     "layer_norm": ("x", "nn.functional.layer_norm(x, x.shape[-1:])", "torch.randn(*SHAPE)"),
@@ -80,31 +78,12 @@ WHOLE = {
 """Operations that are not element-wise: name -> inputs, PyTorch expression, how the inputs are drawn."""
 
 
-@dataclass
-class Operation:
-    """`torch`: one expression; `c`: statements, the last defines `result`; `flops`: per element."""
-
-    text: str
-    inputs: list[str] = field(default_factory=list)
-    torch: str = ""
-    c: list[str] = field(default_factory=list)
-    flops: int = 0
-    positive: bool = False
-
-    @property
-    def name(self) -> str:
-        """An identifier for files and kernels, at most 40 letters."""
-        return re.sub(r"\W+", "_", self.text).strip("_").lower()[:40].strip("_") or "operation"
-
-
 def create(path: Path, op: str, shape: tuple[int, ...], contestant: str = "") -> list[Path]:
     """Write the folder and return its files. Raises ProfkitError when it exists."""
     if path.exists() and any(path.iterdir()):
         raise ProfkitError(f"{path} exists and is not empty", fix="choose another name, or remove it yourself")
     whole = op.replace(" ", "").replace("layernorm", "layer_norm")
-    forms, values = (
-        (_WHOLE_FORMS, _whole(whole, shape)) if whole in WHOLE else (_FORMS, _element_wise(understand(op), shape))
-    )
+    forms, values = (_WHOLE_FORMS, _whole(whole, shape)) if whole in WHOLE else (_FORMS, _element_wise(op, shape))
     values |= {
         "id": path.name,
         "path": path.as_posix(),
@@ -122,84 +101,38 @@ def create(path: Path, op: str, shape: tuple[int, ...], contestant: str = "") ->
     return sorted(path / name for name in [*forms, "prompt.txt"])
 
 
-def understand(text: str) -> Operation:
-    """Parse an element-wise operation. Raises ProfkitError with the known functions."""
-    name = text.strip()
-    expression = f"{name}({', '.join('xy'[: FUNCTIONS[name].arity])})" if name in FUNCTIONS else name
-    operation = Operation(name)
-    try:
-        operation.torch, result = _walk(ast.parse(expression, mode="eval").body, operation)
-    except (SyntaxError, ValueError) as error:
-        raise _unknown(text) from error
-    if not operation.inputs or operation.flops == 0:
-        raise _unknown(text)
-    operation.c.append(f"const float result = {result};")
-    return operation
-
-
-def _walk(node: ast.expr, operation: Operation) -> tuple[str, str]:
-    """(PyTorch expression, C operand) of a node; emits C statements. Raises ValueError."""
-    if isinstance(node, ast.Name):
-        if node.id not in operation.inputs:
-            operation.inputs.append(node.id)
-        return node.id, f"{node.id}_value"
-    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
-        return repr(node.value), f"{float(node.value)!r}f"
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        torch_code, c = _walk(node.operand, operation)
-        return f"(-{torch_code})", f"(-{c})"
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        return _apply(_OPERATORS[type(node.op)], [node.left, node.right], operation)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        return _apply(node.func.id, node.args, operation)
-    raise ValueError(ast.unparse(node))
-
-
-def _apply(name: str, arguments: list[ast.expr], operation: Operation) -> tuple[str, str]:
-    function = FUNCTIONS.get(name)
-    if function is None or len(arguments) != function.arity:
-        raise ValueError(name)
-    walked = [_walk(argument, operation) for argument in arguments]
-    value = f"v{len(operation.c)}"
-    operation.c.append(f"const float {value} = {function.c.format(*(c for _, c in walked))};")
-    operation.flops += function.flops
-    operation.positive |= function.positive
-    code = function.torch.format(*(torch_code for torch_code, _ in walked))
-    return (f"({code})" if function.arity == 2 and "(" not in function.torch else code), value
-
-
-def _unknown(text: str) -> ProfkitError:
-    return ProfkitError(
-        f"--op {text!r}: not an operation that profkit can write",
-        fix=f"{', '.join(WHOLE)}; an element-wise expression of {', '.join(FUNCTIONS)}; any other "
-        "sample is a folder with a reference and a candidate",
-    )
-
-
-def _element_wise(operation: Operation, shape: tuple[int, ...]) -> dict[str, str]:
-    inputs, count = operation.inputs, len(operation.inputs)
+def _element_wise(op: str, shape: tuple[int, ...]) -> dict[str, str]:
+    function = FUNCTIONS.get(op)
+    if function is None:
+        raise ProfkitError(
+            f"--op {op!r}: not an operation that profkit can write",
+            fix=f"{', '.join(WHOLE)}; or element by element {', '.join(FUNCTIONS)}; any other sample is a folder with a "
+            "reference and a candidate",
+        )
+    inputs, count = "xy"[: function.arity], function.arity
     elements, total = math.prod(shape), count + 1
-    draw = "torch.rand(*SHAPE) + 0.5" if operation.positive else "torch.randn(*SHAPE)"
+    draw = "torch.rand(*SHAPE) + 0.5" if function.positive else "torch.randn(*SHAPE)"
+    result = function.c.format("x_value", "y_value")
     return {
-        "op": operation.text,
-        "name": operation.name,
+        "op": op,
+        "name": op,
         "forward_args": ", ".join(f"{name}: torch.Tensor" for name in inputs),
         "call_args": ", ".join(inputs),
-        "torch_expression": ast.unparse(ast.parse(operation.torch, mode="eval")),
+        "torch_expression": function.torch.format("x", "y"),
         "draws": ", ".join([draw] * count),
-        "flops_each": str(operation.flops),
+        "flops_each": str(function.flops),
         "tensors": str(total),
         "signature": ", ".join(f"torch::Tensor {name}" for name in inputs),
         "kernel_args": ", ".join(f"const float* {name}" for name in inputs),
-        "first": inputs[0],
+        "first": "x",
         "loads": "\n".join(f"        const float {name}_value = {name}[i];" for name in inputs),
-        "body": "\n".join(f"        {line}" for line in operation.c),
+        "body": f"        const float result = {result};",
         "pointers": ", ".join(f"{name}.data_ptr<float>()" for name in inputs),
         "cpu_file": "example_cppcode",
         "cpu_label": "C++",
-        "flop_text": f"{operation.flops * elements:,}",
+        "flop_text": f"{function.flops * elements:,}",
         "byte_text": f"{4 * total * elements:,}",
-        "intensity": f"{operation.flops / (4 * total):.3g}",
+        "intensity": f"{function.flops / (4 * total):.3g}",
     }
 
 
