@@ -95,7 +95,7 @@ def _combined(kind: str, values: Array, weight: Array, keys: Groups) -> Array:
 
 
 def known_sums(values: Array, keys: Groups) -> Array:
-    """Sum of the known values of each group of `grouped`, for each row."""
+    """For each row of `values`: sums by the group in `keys`, from `grouped`; NaN counts 0."""
     return np.array([np.bincount(keys, np.where(np.isnan(row), 0.0, row)) for row in values], dtype=np.float64)
 
 

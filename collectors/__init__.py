@@ -75,9 +75,9 @@ class Format:
     """One format of exports.
 
     sniff(head, path): whether a file is one. read(path, **companions): its launches frame.
-    role(frame): the use of the file. companions(heads): which files are read together. vendor: a column of
+    role(frame): what a run uses the file for. companions(heads): which files are read together. vendor: a column of
     counters.Counter.recipes. remedy: what to import beside times to have counters.
-    options: of `read` for a run's files.
+    options: keyword arguments of `read` for files of a run.
     """
 
     name: str

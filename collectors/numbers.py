@@ -57,9 +57,9 @@ class Evidence:
         return next(iter(self._proof), "")
 
     def settle(self, *, grouped: bool = False) -> str:
-        """The mark for `parse`; raises CollectError where a cell needs it and none shows it.
+        """Decimal mark for `parse`; raises CollectError where it is ambiguous.
 
-        grouped: a comma that nothing else explains stands between groups of digits.
+        grouped: take an ambiguous comma as a thousands separator.
         """
         if not self.decided and self._unclear and not grouped:
             times = 10 ** len(re.split("[.,]", self._unclear)[1])

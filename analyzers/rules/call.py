@@ -139,7 +139,7 @@ def _on_a_cpu(s: Subject) -> str:
 
 
 def held_up(threads: float, of: float, slower: float) -> str:
-    """Variant for idle threads of a CPU, BUSY where other work, which made it so much slower at most, may explain them."""
+    """Variant for idle threads of a CPU; BUSY where other work may explain them."""
     if not threads < FEW_THREADS * of:
         return ""
     waited = threads * max(1.0, slower) >= FEW_THREADS * of

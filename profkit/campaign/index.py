@@ -185,7 +185,7 @@ def _fresh(entry: _Entry | None, stamp: str) -> bool:
 
 
 def _scan(folder: Path, known: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(relative path, stamp) of each run; known runs are not listed again, hidden ones never."""
+    """Yield (relative path, stamp) of each run; known ones are not entered, hidden ones skipped."""
     root = os.fspath(folder)
     stamp = _stamp(root)
     if stamp:

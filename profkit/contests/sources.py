@@ -82,7 +82,7 @@ class Sources:
             yield folder
 
     def measure(self, request: Request, progress: Progress = lambda _: None, answer: Answer = lambda _: None) -> Study:
-        """Profile the sample; its files then lie in the run's directory. `answer`: see record.profile.
+        """Profile the sample; its files lie in the run's directory. `answer`: see record.profile.
 
         Raises ProfkitError, for instance when a candidate does not parse.
         """

@@ -113,7 +113,7 @@ class Door:
         fcntl.flock(self.gate, fcntl.LOCK_UN)
 
     def alone(self, waits: Callable[[], None] = lambda: None) -> None:
-        """Use the device alone for long; others let go of it because it is `wanted`."""
+        """Lock the device alone for long; processes that share it see `wanted` and release it."""
         self._through(waits, fcntl.LOCK_EX, fcntl.LOCK_EX)
         fcntl.flock(self.gate, fcntl.LOCK_UN)
 

@@ -41,7 +41,7 @@ def draw(study: Study, *, theme: str = "light") -> Figure:
 
 
 def steps_of(study: Study) -> tuple[list[Step], str, str] | None:
-    """Waterfall of the best implementation, a step or the longest range, with its title and subtitle."""
+    """Waterfall of the best implementation, a step or the longest range, titles included."""
     whole = waterfall.shown(study)
     if whole is None:
         return None

@@ -180,7 +180,7 @@ class Window(msgspec.Struct, frozen=True):
     taken: int | None = None
 
     def words(self) -> list[str]:
-        """For profkit.torch_tools.trace; none where the program is recorded whole."""
+        """Arguments for profkit.torch_tools.trace; empty if the whole program is recorded."""
         if not self.range:
             return []
         numbers = {"--after": self.after, "--steps": self.steps}

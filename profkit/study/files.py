@@ -136,7 +136,7 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
 
 
 def read_csv(file: Path) -> pd.DataFrame | None:
-    """Read a file of samples, None for none. Raises ProfkitError when it is damaged."""
+    """Read a file of samples; None if there is no file. Raises ProfkitError when damaged."""
     if not file.exists():
         return None
     try:

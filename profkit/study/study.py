@@ -235,7 +235,7 @@ class Study:
 
     @cached_property
     def best(self) -> Part | None:
-        """Fastest correct candidate, else the first implementation measured; None of ranges."""
+        """Fastest correct candidate, else the first measured implementation; None without one."""
         measured = [(one, one.row) for one in self.parts if one.impl is not None and one.row is not None]
         sound = [(one, row) for one, row in measured if one.impl in self.manifest.candidates and row["time"] > 0]
         if any(one.impl is not None and one.impl.ok for one, _ in sound):

@@ -159,7 +159,7 @@ class Line(NamedTuple):
 
 
 def lines(scene: Scene, limits: View) -> Iterator[Line]:
-    """The ceilings to draw: slopes up to the highest peak, horizontals from the fastest ridge."""
+    """Ceilings: slopes up to the highest peak, horizontals from the fastest level's ridge point."""
     roofline = scene.roofline
     top = max(finite(roofline.peak(c) for c in compute_names(scene)), default=math.inf)
     fastest = max(finite(roofline.peak(level) for level in level_names(scene)), default=math.inf)

@@ -29,7 +29,7 @@ IDLE = {"away": "", "host": "xx", "waiting": "||", "allocating": "oo", "loading"
 
 @dataclass(frozen=True)
 class Theme:
-    """One set of colours, safe for colour-blind readers; `kinds`: of the blocks of a waterfall."""
+    """Colours safe for colour-blind readers; `kinds`: of each kind of waterfall block."""
 
     surface: str
     text: str

@@ -66,7 +66,7 @@ def limits_of(device: Device) -> Callable[[Ceiling], dict[str, float]]:
 
 
 def probes(torch: Any, device: Device) -> Iterator[Probe]:
-    """The table: every micro-benchmark of the device, its buffers allocated."""
+    """Yield every micro-benchmark of the device, with its buffers allocated."""
     yield from _streams(torch)
     yield from _kernels(torch, device)
     yield from products.probes(torch, device)

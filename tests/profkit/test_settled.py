@@ -184,6 +184,7 @@ def test_no_more_processes_are_asked_than_it_takes_unless_it_is_told_how_many(
     [
         ("id/piece", 1.0, 0.0002, 2),
         ("id/piece", 1.04, 0.0002, 2),
+        ("id/piece", 1.5, 0.0002, 2),
         ("id/piece", 1.0, 0.05, 5),
         ("", 1.0, 0.0002, 2),
     ],
@@ -194,3 +195,7 @@ def test_what_two_processes_tell_no_third_is_asked(tmp_path, monkeypatch, campai
     assert target == measure.TARGET
     tables = pd.read_csv(next(tmp_path.glob("runs/*/*/timings.csv")))
     assert tables["process"].nunique() == started
+
+
+def test_a_small_word_of_the_only_process_is_asked_for_again(tmp_path, monkeypatch):
+    assert _asked(monkeypatch, tmp_path, "", 0.7, budget=1.0)[0] == 2

@@ -35,8 +35,8 @@ CLOCK_SHARE = 0.75
 class Sample:
     """One timed call; the fields are the columns of timings.csv.
 
-    `seconds` by the method; `host` [s] in the call, on a CPU of all threads; `busy` [s] of the device, by CUPTI alone, which has the span in
-    `seconds`. `kept` 0 = dropped. `sm_clock`, `mem_clock` [Hz], `power` [W], `temperature` [C] and `throttle` (NVML
+    `seconds` by the method, of CUPTI the span; `host`: host time in the call [s], on a CPU over all threads; `busy`: device
+    busy time [s], of CUPTI alone. `kept` 0 = dropped. `sm_clock`, `mem_clock` [Hz], `power` [W], `temperature` [C] and `throttle` (NVML
     bit mask) are the round's; NaN or 0 where unknown.
     """
 

@@ -46,7 +46,10 @@ def changed(model: Any, call: Callable[[], Any]) -> State:
 
 
 def put(model: Any, values: Mapping[str, torch.Tensor]) -> None:
-    """Set copies of these values under the names that a model has; aliases are not changed."""
+    """Bind the model's tensors of these names to copies of the values.
+
+    Other references keep the old tensors.
+    """
     modules = dict(model.named_modules()) if values and isinstance(model, torch.nn.Module) else {}
     for name, value in values.items():
         path, _, leaf = name.rpartition(".")

@@ -65,7 +65,7 @@ def _answers(study: Study) -> Iterator[Section]:
 
 
 def _findings(study: Study) -> Iterator[str]:
-    """The largest gains known of the best implementation, or of any range."""
+    """Largest known gains of the best implementation, or of all ranges without one."""
     found = [one for one in study.findings() if one.severity == TIME and not one.ratio < MINOR]
     if study.best is not None:
         found = [one for one in found if one.impl == study.best.name]
