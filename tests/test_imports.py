@@ -103,7 +103,7 @@ FILES = {
 _LAZY = """
 collectors.ncu collectors.trtexec profkit.api profkit.bridges.mcp profkit.campaign.campaign profkit.campaign.gate
 profkit.campaign.history profkit.campaign.stages profkit.campaign.site profkit.contests.formats
-profkit.contests.kernelbench.evaluation profkit.contests.kernelbench.fastp profkit.contests.served
+profkit.contests.kernelbench.fastp profkit.contests.served
 profkit.guest.clocks.clocks profkit.guest.clocks.cupti profkit.record.block profkit.record.importing
 profkit.record.timers profkit.record.profile profkit.record.verify
 profkit.report.dialects.agent profkit.report.derived profkit.report.figures profkit.report.ledger

@@ -18,13 +18,13 @@ from profkit.cli.options import PATH, Runners, option, request_of
 from profkit.cli.terminal import progress
 from profkit.contests.json_files import read_json
 from profkit.contests.kernelbench import files, kernelbook, models, wrapper
+from profkit.contests.kernelbench.evaluation import Runner, baseline, evaluate, in_turn
 from profkit.contests.kernelbench.files import Generated, Problem, own_of, write_json
 from profkit.contests.sources import write_new
 from profkit.report.layout import Column, Table, terminal_table
 from profkit.rundir.files import write_atomic
 
 if TYPE_CHECKING:
-    from profkit.contests.kernelbench.evaluation import Runner
     from profkit.contests.kernelbench.fastp import Rated
     from profkit.record.request import Request
     from profkit.study.study import Study
@@ -84,7 +84,6 @@ def eval_(checkout: Path, run_dir: Path, level: int, quiet: bool, **given: Any) 
     """
     ids, ks, jobs, dask = (given.pop(name) for name in ("ids", "ks", "jobs", "dask"))
     runners, failed = Runners.of(jobs, dask, quiet), list[str]()
-    from profkit.contests.kernelbench.evaluation import evaluate, in_turn  # pandas, numpy
     from profkit.contests.kernelbench.fastp import pass_at_k
 
     # A campaign draws its own table.
@@ -143,7 +142,6 @@ def baseline_(
     checkout: Path, level: int, ids: list[int], output: Path, compiled: Path | None, quiet: bool, **options: Any
 ) -> int:
     """Time the references of CHECKOUT into an official baseline file; keep its entries."""
-    from profkit.contests.kernelbench.evaluation import baseline  # pandas
 
     with progress(quiet) as now:
         chosen = files.problems(checkout, level, ids)

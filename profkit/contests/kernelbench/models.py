@@ -25,6 +25,7 @@ from urllib.parse import urlparse
 import msgspec
 
 from analyzers.records import number
+from profkit.contests.kernelbench.evaluation import evaluate, in_turn
 from profkit.contests.kernelbench.files import (
     RESULTS,
     Problem,
@@ -230,7 +231,6 @@ def ask_all(config: Config, asked: Sequence[Question], *, progress: Progress = l
 
 def evaluate_all(asked: Sequence[Question], request: Request, progress: Progress = lambda _: None) -> None:
     """Evaluate every candidate there is, one at a time: they share the device."""
-    from profkit.contests.kernelbench.evaluation import evaluate, in_turn  # pandas
 
     for folder in dict.fromkeys(question.folder for question in asked):
         mine = [question.problem for question in asked if question.folder == folder]
