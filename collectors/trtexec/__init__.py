@@ -89,7 +89,7 @@ def read(path: str | Path, layers: str | Path | None = None, *, times: str | Pat
 
 
 def _load(path: Path) -> Any:
-    """Parse a JSON file, whose names may hold control characters."""
+    """Parse a JSON file; its names may hold control characters."""
     text = text_of(path, strict=True)
     try:
         return json.loads(text, strict=False)

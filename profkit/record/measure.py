@@ -200,7 +200,7 @@ def settled(table: pd.DataFrame, reference: str, names: Collection[str], device:
 
 
 def _by_one(table: pd.DataFrame, reference: str, names: Collection[str], device: str) -> list[str]:
-    """The candidates whose word one process gave, nearer to 1 than ALONE."""
+    """Candidates with a word by one process alone, nearer to 1 than ALONE."""
     found = {name: one for name, one in _speedups(table, reference, device)[2].items() if name in names}
     told = {name: one.value for name, one in found.items() if one.verdict != "inconclusive" and one.processes == 1}
     return [name for name, value in told.items() if max(value, 1 / value) < ALONE[device]]

@@ -192,7 +192,7 @@ def _result(study: Study, part: Part) -> dict[str, Any]:
 
 
 def _waterfall(study: Study, own: str) -> dict[str, Any] | None:
-    """Seconds by kind of block, largest first: of a program's step, else of a call of `own`."""
+    """Seconds by kind of block, largest first: of a program's step, else of `own`."""
     lower_bound, fall = math.nan, study.waterfalls.get(own)
     if study.first_step is not None and (step := waterfall.shown(study, most=0)) is not None:
         of, time = step.name, step.time
