@@ -24,7 +24,7 @@ from profkit.guest import backward, facts, settings
 from profkit.guest.build import extensions, loading
 from profkit.guest.channel import Channel, EndedError
 from profkit.guest.clocks import cupti
-from profkit.guest.clocks.clocks import CpuClock, CudaClock, HostClock
+from profkit.guest.clocks.clocks import SETTLE, CpuClock, CudaClock, HostClock
 from profkit.guest.implementation import candidate, classified
 from profkit.guest.subject import Change, TimedCall, batch, place, spoil
 from profkit.guest.tensors import exchange, inputs, state
@@ -209,7 +209,7 @@ class Guest:
             makers: dict[str, Callable[[], Any]] = {
                 "event": lambda: CudaClock(self._device, cold=cold),
                 "host": lambda: HostClock(self._device),
-                "wall": lambda: CpuClock(cold=cold),
+                "wall": lambda: CpuClock(cold=cold, settle=SETTLE),
                 "cupti": lambda: cupti.CuptiClock(self._clock("event")),
             }
             self._clocks[method] = makers[method]()

@@ -15,7 +15,7 @@ import torch
 
 from profkit.guest import facts
 from profkit.guest.clocks import cupti, timing
-from profkit.guest.clocks.clocks import CpuClock, CudaClock, HostClock
+from profkit.guest.clocks.clocks import SETTLE, CpuClock, CudaClock, HostClock
 from profkit.guest.clocks.timing import Sample
 from profkit.guest.subject import TimedCall
 from profkit.judge.remote import RemoteError
@@ -89,7 +89,8 @@ class _Timed:
     ) -> None:
         self._job, self._calls, self._device, self._events, self._turn = job, calls, device, events, turn
         cold = job.l2 == "cold"
-        self.own = CudaClock(device, cold=cold) if device.type == "cuda" else CpuClock(cold=cold)
+        settle = SETTLE if job.mode == "judge" else 0.0
+        self.own = CudaClock(device, cold=cold) if device.type == "cuda" else CpuClock(cold=cold, settle=settle)
         self._after, self._watch = _Comparing(calls), company.Watch()
         self._full = float(facts.device_facts(device).get("max_sm_clock", 0.0))
         self.samples: list[Sample] = []
