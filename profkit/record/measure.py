@@ -6,7 +6,7 @@ import contextlib
 import copy
 import functools
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -175,7 +175,7 @@ def _settled(session: Session) -> bool:
 
 def _by_chance(session: Session) -> bool:
     """Whether the only process has a word that another may not have."""
-    return (timed := _timed(session)) is not None and bool(_by_one(*timed))
+    return (timed := _timed(session)) is not None and _by_one(_speedups(*timed)[2], session.device)
 
 
 def _timed(session: Session) -> tuple[pd.DataFrame, str, list[str], str] | None:
@@ -192,28 +192,29 @@ def settled(table: pd.DataFrame, reference: str, names: Collection[str], device:
 
     table: its timings.csv. False where there are none, something was not timed, or two clocks disagree.
     """
-    samples, chosen, found = _speedups(table, reference, device)
-    mine = {name: found[name] for name in names if name in found}
+    samples, chosen, mine = _speedups(table, reference, names, device)
     known = [one for one in mine.values() if one.verdict != "inconclusive" and one.within <= SPREAD[device]]
-    told = 0 < len(known) == len(names) and not _by_one(table, reference, names, device)
+    told = 0 < len(known) == len(names) and not _by_one(mine, device)
     return told and not timing.two_clocks(samples, chosen, mine, reference)
 
 
-def _by_one(table: pd.DataFrame, reference: str, names: Collection[str], device: str) -> list[str]:
-    """Candidates with a word by one process alone, nearer to 1 than ALONE."""
-    found = {name: one for name, one in _speedups(table, reference, device)[2].items() if name in names}
-    told = {name: one.value for name, one in found.items() if one.verdict != "inconclusive" and one.processes == 1}
-    return [name for name, value in told.items() if max(value, 1 / value) < ALONE[device]]
+def _by_one(found: Mapping[str, Ratio], device: str) -> bool:
+    """Whether one process alone gave a word nearer to 1 than ALONE."""
+    told = [one.value for one in found.values() if one.verdict != "inconclusive" and one.processes == 1]
+    return any(max(value, 1 / value) < ALONE[device] for value in told)
 
 
-def _speedups(table: pd.DataFrame, reference: str, device: str) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Ratio]]:
-    """(samples, the chosen clock's, speed-ups); without speed-ups where they cannot be told."""
+def _speedups(
+    table: pd.DataFrame, reference: str, names: Collection[str], device: str
+) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Ratio]]:
+    """(samples, the chosen clock's, speed-ups of `names`); without those where they cannot be told."""
     try:
         samples = timing.check(table)
         chosen = timing.choose(samples)
-        return samples, chosen, timing.speedups(chosen, reference, spread=SPREAD[device])
+        found = timing.speedups(chosen, reference, spread=SPREAD[device])
     except (AnalyzeError, ValueError):
         return table, table, {}
+    return samples, chosen, {name: found[name] for name in names if name in found}
 
 
 def _table(file: Path) -> pd.DataFrame:
