@@ -7,15 +7,13 @@ examples/ and the hacks of tests/samples/), GPU MODE kernelbot tasks (gpu-mode/r
 Bench trace sets (flashinfer-ai/flashinfer-bench: flashinfer_trace/definitions/ and the solutions below bench/test/results/,
 both in its history; of the workloads those with random inputs can be written by hand). They are theirs and not kept here.
 Needs a GPU and no network (`--device cpu` does what runs there: CUDA submissions do not). Extensions are built first,
-`--jobs` at once; after that nothing new is begun once `--seconds` are over, and what was left out is said. The contest's
-word is the status that its own records would have (`--for records`).
+`--jobs` at once; after that nothing new is begun once `--seconds` are over, and what was left out is said.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -25,18 +23,17 @@ from pathlib import Path
 import msgspec
 
 from analyzers.records import number
-from profkit.api import Run, profile
+from profkit.api import profile
 from profkit.campaign.stages import Task, of_folder, perform
 from profkit.contests import formats
 from profkit.contests.sources import Sources
 from profkit.errors import ProfkitError
 from profkit.launch import warm
 from profkit.record.request import Request
-from profkit.report.dialects import records
 from profkit.report.layout import Table, pipe_table
 from roofline import units
 
-HEAD = ["task", "submission", "contest's word", "profkit's verdict", "time", "x lower bound", "SOL score"]
+HEAD = ["task", "submission", "profkit's verdict", "time", "x lower bound"]
 
 
 def main() -> None:
@@ -59,7 +56,7 @@ def main() -> None:
                 continue
             rows += list(_measured(task, asked))
             print(f"{time.monotonic() - began:.0f} s: {task.relative_to(asked.folder)}", flush=True)
-    text = pipe_table(Table(HEAD, rows), (0, 1, 2, 3)) + "\n"
+    text = pipe_table(Table(HEAD, rows), (0, 1, 2)) + "\n"
     text += f"\nNot measured in {asked.seconds:g} s: {', '.join(late)}\n" if late else ""
     print(text)
     if asked.output is not None:
@@ -92,32 +89,19 @@ def _measured(task: Path, asked: argparse.Namespace) -> Iterator[list[str]]:
     try:
         run = profile(task, device=asked.device, counters="off", budget=0.6, trials=2, runs=asked.runs)
     except ProfkitError as error:
-        yield [name, "", "", f"not measured: {error}", "-", "-", "-"]
+        yield [name, "", f"not measured: {error}", "-", "-"]
         return
-    told = _records(run)
     for part in run.parts:
         if part.impl is None or part.impl.role == "reference":
             continue
         row, verdict = part.row or {}, run.verdicts[part.name]
-        score = records.sol_score(run, row)
         yield [
             name,
             part.name,
-            told.get(part.name, "-"),
             verdict.text(),
             units.text(number(row, "time"), "s"),
             units.digits(number(row, "lower_bound_ratio")),
-            "-" if score is None else f"{score:.2f}",
         ]
-
-
-def _records(run: Run) -> dict[str, str]:
-    """Submission -> the status of its record; none of a contest without records."""
-    if not (run.path / records.TASK).is_file():
-        return {}
-    lines = [json.loads(line) for line in records.lines(run)]
-    tried = [impl.name for impl in run.manifest.candidates if impl.status != "skipped"]
-    return {name: line["evaluation"]["status"] for name, line in zip(tried, lines, strict=True)}
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib.util
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,9 +31,6 @@ _ARITHMETIC = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Name, ast.Load, ast.C
 _TAKEN = {name: f"published_{name}" for name in ("Model", "get_inputs", "get_init_inputs", "get_more_inputs")}
 """Names of a sample; a reference's own functions of these names are renamed."""
 _COMPILED = (".cu", ".cpp", ".cc", ".cxx", ".c")
-TASK = "task.json"
-"""Names and the timed workload of the task, as published."""
-_PUBLISHED = ("axes", "inputs", "uuid", "tolerance")
 _LFS = b"version https://git-lfs"
 
 
@@ -43,13 +39,12 @@ class Dialect:
     """Differences of the two formats.
 
     `promised`: source of _promised(name, tensor), which gives a random input the property of its name. `allocate`:
-    how output arguments are made; `root`: base of workload paths; `name`: of the format.
+    how output arguments are made; `root`: base of workload paths.
     """
 
     promised: str
     allocate: str
     root: Path
-    name: str
 
 
 def task(
@@ -58,10 +53,9 @@ def task(
     """The sample of a definition. Raises ProfkitError naming `where` and the field."""
     _complete(definition, ("name", "axes", "inputs", "outputs", "reference"), where)
     _understood(definition, where)
-    cases, timed, caveats = _cases(definition, workloads, dialect.root, where)
+    cases, caveats = _cases(definition, workloads, dialect.root, where)
     candidates: dict[str, str] = {}
     beside: dict[str, str] = {}
-    named: dict[str, str] = {}
     for solution in solutions:
         name = re.sub(r"\W", "_", str(solution.get("name", "solution")))
         text, files_, why = _solution(definition, solution, dialect)
@@ -72,13 +66,10 @@ def task(
             caveats.append(Caveat(f"solution {name} was left out", why, "", "solution-left-out"))
             continue
         candidates[name] = text
-        named[name] = str(solution.get("name", name))
         beside |= files_
     if not candidates:
         said = "; ".join(f"{d.what}: {d.how_much}" for d in caveats if d.code == "solution-left-out")
         raise ProfkitError(f"{where}: no solution to measure{': ' if said else ''}{said}", fix="add one beside it")
-    told = {"format": dialect.name, "definition": definition["name"], "workload": timed, "solutions": named}
-    beside[TASK] = json.dumps(told, indent=1)
     largest = {axis: value for axis, value in cases[0]["axes"].items() if axis in _variable(definition)}
     caveats.insert(0, one_timed(largest, len(cases)))
     custom = definition.get("custom_inputs_entrypoint") or ""
@@ -131,10 +122,8 @@ def _derived(definition: Json) -> dict[str, int | str]:
     }
 
 
-def _cases(
-    definition: Json, workloads: Sequence[Json], root: Path, where: Path
-) -> tuple[list[Json], Json, list[Caveat]]:
-    """The workloads with inputs here, the largest first; that one as published; caveats."""
+def _cases(definition: Json, workloads: Sequence[Json], root: Path, where: Path) -> tuple[list[Json], list[Caveat]]:
+    """The workloads with inputs here, the largest first; caveats."""
     found, caveats = [], []
     for workload in workloads:
         _complete(workload, ("inputs",), where)
@@ -147,20 +136,19 @@ def _cases(
         for axis, value in _derived(definition).items():
             known = axes | {name: source["value"] for name, source in inputs.items() if source["type"] == "scalar"}
             axes[axis] = int(eval(value, {"__builtins__": {}}, known)) if isinstance(value, str) else value
-        published = {name: value for name, value in workload.items() if name in _PUBLISHED}
-        found.append(({"axes": axes, "inputs": inputs}, published))
+        found.append({"axes": axes, "inputs": inputs})
     if not found:
         said = f": {caveats[0].how_much}" if caveats else ""
         raise ProfkitError(
             f"{where}: no workload that can be drawn{said}", fix="bring the workloads of this definition"
         )
     variable = _variable(definition)
-    first, timed = max(found, key=lambda one: size_of({k: v for k, v in one[0]["axes"].items() if k in variable}))
+    first = max(found, key=lambda one: size_of({k: v for k, v in one["axes"].items() if k in variable}))
     limits = next((w["tolerance"] for w in workloads if w.get("tolerance")), None)
     if limits:
         said = ", ".join(f"{key} {value}" for key, value in limits.items())
         caveats.append(own_tolerance(said))
-    return [first, *(case for case, _ in found if case is not first)], timed, caveats
+    return [first, *(case for case in found if case is not first)], caveats
 
 
 def _missing(source: Json, root: Path) -> str:

@@ -51,6 +51,6 @@ def read(file: Path, device: str) -> Sources:
     rows = [row for file in found for row in read_rows(file) if row.get("definition") == name]
     known = [row["workload"] for row in rows if isinstance(row.get("workload"), dict)]
     workloads = {str(one.get("uuid")): one for one in known}
-    dialect = Dialect(_PROMISED, "empty", root, "flashinfer_bench")
+    dialect = Dialect(_PROMISED, "empty", root)
     solutions = solutions_in([root / "solutions"], name)
     return task(definition, list(workloads.values()), solutions, dialect, file).on(device)

@@ -51,5 +51,5 @@ def read(folder: Path, device: str) -> Sources:
     """The sample of a problem's folder; its solutions are the .json files that name it."""
     definition = read_object(folder / DEFINITION)
     solutions = solutions_in([folder], str(definition.get("name", "")))
-    dialect = Dialect(_PROMISED, "zeros", folder, "sol_execbench")
+    dialect = Dialect(_PROMISED, "zeros", folder)
     return task(definition, list(read_rows(folder / WORKLOADS)), solutions, dialect, folder / DEFINITION).on(device)

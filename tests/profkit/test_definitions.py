@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
-from synthetic_runs import make_run
 
-from profkit.api import open_run, profile
+from profkit.api import profile
 from profkit.contests import flashinfer_bench, formats, sol_execbench
 from profkit.errors import ProfkitError
-from profkit.report.dialects import records
 from profkit.targets.backends import detect
 
-H200 = Path(__file__).parents[2] / "examples/h200"
 REFERENCE = """import torch
 
 
@@ -160,52 +156,21 @@ def test_a_trace_set_is_measured(traces, tmp_path, monkeypatch):
     assert "workload w2" in said["workload-left-out"]
 
 
-STATUSES = {"PASSED", "INCORRECT_SHAPE", "INCORRECT_NUMERICAL", "INCORRECT_DTYPE", "RUNTIME_ERROR", "COMPILE_ERROR"}
-
-
 @pytest.mark.slow
-def test_a_run_is_written_as_the_contests_records(folder, tmp_path, monkeypatch):
-    """By the rules of their model: correctness with what was compared, performance with what passed, else neither."""
+def test_solutions_of_a_problem_are_judged(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     broken = solution("breaks", "raise ImportError('gone')\n")
     (folder / "solution_9.json").write_text(json.dumps(broken))
     run = profile(folder, device="cpu", trials=1, budget=0.1, runs=tmp_path / "runs")
-    found = {row["solution"]: row for row in map(json.loads, run.report("records").splitlines())}
-    assert set(found) == {"returns-it", "writes", "ignores_weight", "breaks"}
     assert run.manifest.sample.id == "gather_norm_h16"
     assert run.manifest.inputs == ["float32 [32, 16]", "int64 [16]", "float32 [16]", "1e-05"]
     assert (run.path / "helper.py").is_file()
-    assert found["returns-it"]["evaluation"]["status"] == "PASSED"
-    for row in found.values():
-        assert (row["definition"], row["workload"]) == ("gather_norm_h16", WORKLOADS[1])
-        told = row["evaluation"]
-        assert told["status"] in STATUSES
-        assert (told["performance"] is not None) == (told["status"] == "PASSED")
-        assert (told["correctness"] is not None) == (told["status"] in ("PASSED", "INCORRECT_NUMERICAL"))
-        assert told["environment"]["hardware"]
-        assert told["timestamp"]
-    passed = found["writes"]["evaluation"]
-    assert passed["status"] == "PASSED"
-    assert passed["performance"]["latency_ms"] > 0
-    assert passed["correctness"]["extra"]["profkit"]["word"] == run.verdicts["writes"].word
-    assert found["ignores_weight"]["evaluation"]["status"] == "INCORRECT_NUMERICAL"
-    assert found["breaks"]["evaluation"]["status"] == "COMPILE_ERROR"
-
-
-def test_other_runs_have_no_records(tmp_path):
-    with pytest.raises(ProfkitError, match="no task of SOL-ExecBench or FlashInfer-Bench"):
-        open_run(H200 / "ICJTRP").report("records")
-
-
-def test_the_sol_score_is_one_at_the_lower_bound_and_a_half_at_the_reference(tmp_path):
-    run = make_run(tmp_path / "r", {"reference": 3e-4, "cuda": 1e-4, "far": 5e-4})
-    lower_bound = 1e-4
-    rows = {part.name: part.row for part in run.parts}
-    assert records.sol_score(run, rows["reference"]) == pytest.approx(0.5)
-    assert rows["cuda"]["lower_bound_time"] == pytest.approx(lower_bound, rel=0.1)
-    assert records.sol_score(run, rows["cuda"]) == pytest.approx(1.0, abs=0.02)
-    assert records.sol_score(run, rows["far"]) == pytest.approx(1 / (1 + 4 / 2), abs=0.01)
-    assert records.sol_score(run, {"time": 1e-4}) is None
+    assert {impl.name: impl.status for impl in run.manifest.candidates} == {
+        "returns_it": "ok",
+        "writes": "ok",
+        "ignores_weight": "mismatch",
+        "breaks": "load-error",
+    }
 
 
 def test_the_largest_workload_is_timed_and_the_others_are_checked(folder):

@@ -93,7 +93,6 @@ DIALECTS = {
         Dialect("pr", markdown=True),
         Dialect("paddle", markdown=True),
         Dialect("tensorrt", _WRITE_UP, needs_runs=False, markdown=True),
-        Dialect("records"),
         Dialect("html", endings=(".html", ".htm")),
     )
 }
