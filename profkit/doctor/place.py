@@ -1,4 +1,4 @@
-"""Where this process runs (container, WSL2) and where its files would go."""
+"""Where files would go, what the kernel keeps candidates from, and the process that keeps torch imported."""
 
 from __future__ import annotations
 
@@ -6,58 +6,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from profkit.doctor.finding import Finding, Status
 from profkit.launch import warm
-from profkit.launch.walls import caveat, missing, version
+from profkit.launch.walls import caveat, version
 
-_CONTAINER_WORDS = ("docker", "kubepods", "containerd", "libpod", "lxc")
 _LOW = 1 << 30
 _EMPTY = 50 << 20
-
-
-@dataclass(frozen=True)
-class Place:
-    """The kinds of box this process may be in; more than one can be true."""
-
-    container: bool = False
-    wsl2: bool = False
-
-    @property
-    def permission_fix(self) -> str:
-        """How counters are allowed here, after ERR_NVGPUCTRPERM."""
-        module = "put `options nvidia NVreg_RestrictProfilingToAdminUsers=0` into a file in /etc/modprobe.d and reboot"
-        if self.wsl2:
-            return (
-                "in Windows: NVIDIA Control Panel > Desktop > Enable Developer Settings, then Developer > Manage GPU "
-                "Performance Counters > allow access to all users; then `wsl --shutdown`"
-            )
-        if self.container:
-            return (
-                "start the container with --cap-add=SYS_ADMIN (Kubernetes: securityContext.capabilities.add "
-                f"[SYS_ADMIN]); or, as administrator of the host, {module}"
-            )
-        return f"run with sudo; or, as administrator, {module}"
-
-
-def surroundings(root: Path = Path("/")) -> Place:
-    """Detect containers and WSL2; `root` is where /proc lies."""
-    cgroup = _read(root / "proc/1/cgroup")
-    container = (root / ".dockerenv").exists() or (root / "run/.containerenv").exists()
-    return Place(
-        container=container or any(word in cgroup for word in _CONTAINER_WORDS),
-        wsl2="microsoft" in _read(root / "proc/version").lower(),
-    )
-
-
-def _read(path: Path) -> str:
-    """What a file of /proc says, "" where it cannot be read."""
-    try:
-        return path.read_text("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 def disks(runs: Path, cache: Path) -> Iterator[Finding]:
@@ -73,23 +29,21 @@ def _disk(name: str, path: Path, bad: Status, fix: str) -> Finding:
         return Finding(name, bad, f"{path}: {there} is not writable", fix)
     free = shutil.disk_usage(there).free
     room = f"{path}: {free / 1e9:.3g} GB free"
-    if free < _LOW:
-        return Finding(name, bad if free < _EMPTY else "warn", room, fix)
     if name == "build cache" and os.statvfs(there).f_flag & os.ST_NOEXEC:
         return Finding(name, "warn", f"{room}, but mounted noexec: built extensions cannot be loaded", fix)
-    return Finding(name, "ok", room)
+    status: Status = "ok" if free >= _LOW else bad if free < _EMPTY else "warn"
+    return Finding(name, status, room, "" if status == "ok" else fix)
 
 
-def walls() -> Finding:
+def walls() -> Iterator[Finding]:
     """Whether the kernel can keep candidates in."""
-    lacks = missing()
-    if not lacks:
-        return Finding("walls", "ok", f"Landlock {version()}: candidates write only into folders of their own")
-    said = caveat() or {}
-    return Finding("walls", "warn", f"the kernel does not keep candidates in: {', '.join(lacks)}", said.get("fix", ""))
+    if (lacks := caveat()) is None:
+        yield Finding("walls", "ok", f"Landlock {version()}: candidates write only into folders of their own")
+    else:
+        yield Finding("walls", "warn", f"{lacks['what']}; {lacks['how_much']}", lacks["fix"])
 
 
-def servers() -> Finding:
+def servers() -> Iterator[Finding]:
     """The process that keeps torch imported for the next command."""
     lines = [line for name in warm.running() if (line := warm.joined(name)) is not None]
     found = ", ".join(str(warm.peer(line)[0]) for line in lines)
@@ -97,4 +51,4 @@ def servers() -> Finding:
         line.close()
     what = f"process {found} keeps torch imported; it leaves after 15 idle minutes (or kill it)"
     why = "the next `profkit profile` starts one" if warm.wanted() else "none is started here, --server asks for it"
-    return Finding("server", "ok", what if found else f"torch is not kept imported: {why}")
+    yield Finding("server", "ok", what if found else f"torch is not kept imported: {why}")

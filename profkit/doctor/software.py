@@ -61,98 +61,88 @@ def torch_facts() -> Facts:
     return found
 
 
-def check_python() -> Finding:
-    return Finding("python", "ok", f"{platform.python_version()} ({sys.executable})")
+def check_python() -> Iterator[Finding]:
+    yield Finding("python", "ok", f"{platform.python_version()} ({sys.executable})")
 
 
-def check_torch(facts: Facts, machine: Machine) -> Iterator[Finding]:
-    """torch, its CUDA and Triton, from `torch_facts`."""
+def check_torch(facts: Facts) -> Iterator[Finding]:
+    """Whether torch can be imported and is new enough, from `torch_facts`."""
+    version = str(facts.get("version", ""))
     if "unknown" in facts:
         yield Finding("torch", "warn", str(facts["unknown"]), "try `python -c 'import torch'` by hand")
-        return
-    if "version" not in facts:
+    elif not version:
         what = "not installed" if facts.get("missing") else f"cannot be imported: {facts.get('error', '')}"
         yield Finding("torch", "fail", what, "pip install torch (2.4 or newer; on a GPU machine a CUDA build)")
-        return
-    version = str(facts["version"])
-    if tuple(map(int, re.findall(r"\d+", version)[:2])) < (2, 4):
+    elif tuple(map(int, re.findall(r"\d+", version)[:2])) < (2, 4):
         yield Finding("torch", "fail", f"{version} is older than 2.4", "pip install --upgrade torch")
     else:
         yield Finding("torch", "ok", f"{version}, {facts['threads']} CPU threads")
-    yield _torch_cuda(facts, machine)
-    yield _triton(facts, machine)
 
 
-def _torch_cuda(facts: Facts, machine: Machine) -> Finding:
-    name, cuda = "torch CUDA", facts.get("cuda")
-    if not cuda:
-        build = "built for ROCm; profkit profiles NVIDIA GPUs" if facts.get("hip") else "built without CUDA"
-        if machine.hardware:
-            fix = "install a CUDA build of torch (pytorch.org, Get Started, has the command)"
-            return Finding(name, "fail", build, fix)
-        return Finding(name, "ok", f"{build}; enough for the CPU")
+def check_torch_cuda(facts: Facts) -> Iterator[Finding]:
+    """torch's CUDA on the GPU here, and Triton, from `torch_facts`."""
+    if "version" not in facts:
+        return
+    name, seen = "torch CUDA", f"CUDA {facts['cuda']} sees {facts.get('gpu')}"
     said = "; ".join(facts.get("said", []))
-    if not facts.get("available"):
-        if not machine.hardware:
-            return Finding(name, "ok", f"CUDA {cuda}; no GPU to use it with")
+    if not facts["cuda"]:
+        build = "built for ROCm; profkit profiles NVIDIA GPUs" if facts.get("hip") else "built without CUDA"
+        yield Finding(name, "fail", build, "install a CUDA build of torch (pytorch.org, Get Started, has the command)")
+    elif not facts["available"]:
         fix = "install a driver at least as new as torch's CUDA, or a torch built for an older CUDA"
-        return Finding(name, "fail", f"CUDA {cuda}, but torch sees no GPU" + (f": {said}" if said else ""), fix)
-    if not facts.get("computes"):
+        yield Finding(name, "fail", f"CUDA {facts['cuda']}, but torch sees no GPU" + (f": {said}" if said else ""), fix)
+    elif not facts.get("computes"):
         why = facts.get("cuda_error") or said or "a sum came out wrong"
         fix = "install a torch built for this GPU's architecture, and see that the GPU is free"
-        return Finding(name, "fail", f"CUDA {cuda} sees {facts.get('gpu')}, but cannot compute on it: {why}", fix)
-    return Finding(name, "ok", f"CUDA {cuda} sees {facts.get('gpu')}")
-
-
-def _triton(facts: Facts, machine: Machine) -> Finding:
+        yield Finding(name, "fail", f"{seen}, but cannot compute on it: {why}", fix)
+    else:
+        yield Finding(name, "ok", seen)
     if "triton" in facts:
-        return Finding("triton", "ok", str(facts["triton"]))
-    if not machine.hardware:
-        return Finding("triton", "ok", "not there; it needs a GPU anyway")
-    what = f"cannot be imported: {facts.get('triton_error', '')}: Triton candidates cannot run"
-    return Finding("triton", "warn", what, "pip install triton")
+        yield Finding("triton", "ok", str(facts["triton"]))
+    else:
+        what = f"cannot be imported: {facts.get('triton_error', '')}: Triton candidates cannot run"
+        yield Finding("triton", "warn", what, "pip install triton")
 
 
-def check_compiler(machine: Machine) -> Finding:
-    """The C++ compiler torch would call, tried on one include, and Python's own headers."""
+def check_compiler(machine: Machine) -> Iterator[Finding]:
+    """The C++ compiler torch would call, tried on one include of its own and one of Python's."""
     chosen = os.environ.get("CXX", "c++")
-    words = chosen.split()
+    words, headers = chosen.split(), sysconfig.get_paths()["include"]
     if not words or not shutil.which(words[0]):
-        other = next((name for name in ("g++", "clang++") if shutil.which(name)), "")
-        fix = f"export CXX={other}" if other else "install g++ (Debian, Ubuntu: apt install g++)"
-        return Finding("c++", machine.needed, f"{chosen} not found: C++ and CUDA candidates cannot be built", fix)
-    tried = _ran([*words, "-std=c++17", "-fsyntax-only", "-x", "c++", "-"], "#include <vector>\nint main() {}\n")
+        what = f"{chosen} not found: C++ and CUDA candidates cannot be built"
+        yield Finding("c++", machine.needed, what, "install g++ (Debian, Ubuntu: apt install g++), or set CXX")
+        return
+    source = "#include <vector>\n#include <Python.h>\nint main() {}\n"
+    tried = _ran([*words, "-std=c++17", "-fsyntax-only", "-I", headers, "-x", "c++", "-"], source)
     if tried.returncode:
-        last = (tried.stderr.strip().splitlines() or ["no reason given"])[0]
-        what = f"{chosen} cannot compile C++17: {last}"
-        return Finding("c++", machine.needed, what, "install a complete g++ 9 or newer")
-    headers = Path(sysconfig.get_paths()["include"]) / "Python.h"
-    if not headers.is_file():
-        fix = "install Python's development files (Debian, Ubuntu: apt install python3-dev)"
-        return Finding("c++", machine.needed, f"{chosen} works, but Python.h is not in {headers.parent}", fix)
-    said = _output([words[0], "--version"]).strip().splitlines() or words
-    return Finding("c++", "ok", said[0])
+        why = (tried.stderr.strip().splitlines() or ["no reason given"])[0]
+        fix = "install a complete g++ 9 or newer, and Python's headers (Debian, Ubuntu: apt install g++ python3-dev)"
+        yield Finding("c++", machine.needed, f"{chosen} cannot compile C++17: {why}", fix)
+    else:
+        said = _output([words[0], "--version"]).strip().splitlines() or words
+        yield Finding("c++", "ok", said[0])
 
 
-def check_nvcc(facts: Facts, machine: Machine) -> Finding:
+def check_nvcc(facts: Facts) -> Iterator[Finding]:
     """The CUDA compiler as torch would find it, and whether its CUDA is torch's."""
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
     places = [Path(home, "bin/nvcc")] if home else [Path(shutil.which("nvcc") or ""), Path("/usr/local/cuda/bin/nvcc")]
     nvcc = next((str(path) for path in places if path.is_file() and os.access(path, os.X_OK)), None)
-    if nvcc is None and not machine.hardware:
-        return Finding("nvcc", "ok", "none; it needs a GPU anyway")
     if nvcc is None:
         what = "no CUDA toolkit (CUDA_HOME, PATH, /usr/local/cuda): CUDA C++ candidates cannot be built"
         fix = "install the CUDA toolkit of torch's version, and set CUDA_HOME if it is in an unusual place"
-        return Finding("nvcc", "fail", what, fix)
+        yield Finding("nvcc", "fail", what, fix)
+        return
     match = re.search(r"release (\d+)\.(\d+)", _output([nvcc, "--version"]))
     if not match:
-        return Finding("nvcc", machine.needed, f"{nvcc} does not run", "reinstall the CUDA toolkit")
+        yield Finding("nvcc", "fail", f"{nvcc} does not run", "reinstall the CUDA toolkit")
+        return
     mine, theirs = f"CUDA {match[1]}.{match[2]} ({nvcc})", str(facts.get("cuda") or "")
     if theirs and theirs.split(".")[0] != match[1]:
         fix = f"install the CUDA {theirs} toolkit and point CUDA_HOME at it"
-        return Finding("nvcc", machine.needed, f"{mine}, but torch was built with {theirs}", fix)
-    return Finding("nvcc", "ok", mine)
+        yield Finding("nvcc", "fail", f"{mine}, but torch was built with {theirs}", fix)
+    else:
+        yield Finding("nvcc", "ok", mine)
 
 
 def _ran(argv: list[str], given: str = "") -> subprocess.CompletedProcess[str]:
