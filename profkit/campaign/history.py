@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -38,6 +38,8 @@ OTHERWISE = ("method", "l2", "precision", "inputs", "isolated")
 """Facts that make two times incomparable."""
 
 Facts = Mapping[str, Any]
+_Point = tuple[Row, Facts]
+"""One run of a series, and what may explain a change of its time."""
 
 
 class Level(msgspec.Struct, frozen=True):
@@ -51,7 +53,7 @@ class Level(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A change of the level: `ratio` = time after / before; `reference`: that of the reference.
+    """A change of the level: `ratio` = time after / before.
 
     `causes`: simultaneous changes, in words. `measured`: the method differs, so times do not compare.
     """
@@ -60,7 +62,6 @@ class Change(msgspec.Struct, frozen=True):
     path: str
     created: str
     ratio: float
-    reference: float
     causes: tuple[str, ...]
     measured: bool
 
@@ -82,31 +83,19 @@ class Series(msgspec.Struct, frozen=True):
         return last if last is not None and last.ratio > 1 + LEAST and not last.measured else None
 
 
-class _Point(NamedTuple):
-    """One run of a series. `reference`: time of the reference in it [s], NaN without."""
-
-    row: Row
-    facts: Facts
-    reference: float
-
-
 def histories(index: Index, *, sample: str = "", device: str = "", since: str = "") -> list[Series]:
     """The series of one sample or of all, with the changes since a moment."""
     rows = [row for row in reversed(index.rows(sample=sample, device=device, references=True)) if _counts(row)]
     references = {row.path: row.time for row in rows if row.role == "reference"}
-    facts: dict[str, Mapping[tuple[str, str], Facts]] = {}
-    series: dict[tuple[str, str, str], list[_Point]] = {}
+    known, series = index.facts, dict[tuple[str, str, str], list[_Point]]()
     for row in rows:
         if row.role == "reference":
             continue
-        if row.sample not in facts:
-            facts[row.sample] = index.facts(row.sample)
-        own = {"source": row.source[:12], "GPU": row.uuid, "driver": row.driver, "profkit": row.profkit}
         # All that may explain a change, the first named first.
-        known = {name: value for name, value in {**own, "method": row.method}.items() if value}
-        known |= facts[row.sample].get((row.path, row.impl), {})
-        point = _Point(row, known, references.get(row.path, NAN))
-        series.setdefault((row.sample, row.impl, row.device), []).append(point)
+        own: dict[str, Any] = {"source": row.source[:12], "GPU": row.uuid, "driver": row.driver}
+        own |= {"profkit": row.profkit, "method": row.method, "the reference's time": references.get(row.path)}
+        facts = {name: value for name, value in own.items() if value} | known[row.path, row.impl]
+        series.setdefault((row.sample, row.impl, row.device), []).append((row, facts))
     return [_judged(series[key], since) for key in sorted(series)]
 
 
@@ -116,7 +105,7 @@ def _counts(row: Row) -> bool:
 
 
 def _judged(points: Sequence[_Point], since: str) -> Series:
-    rows = tuple(point.row for point in points)
+    rows = tuple(row for row, _ in points)
     times = [row.time for row in rows]
     edges = [0, *level_changes(times), len(rows)]
     levels = tuple(_level(rows, first, end) for first, end in pairwise(edges))
@@ -195,15 +184,13 @@ def _level(rows: Sequence[Row], first: int, end: int) -> Level:
 def _change(points: Sequence[_Point], low: int, at: int, high: int) -> Change:
     """The change at a point, of the points from `low` to those before `high`."""
     before, after = points[low:at], points[at:high]
-    facts = [one.facts for one in before], [one.facts for one in after]
+    facts = [one for _, one in before], [one for _, one in after]
     words = dict(_words(*facts))
-    base = [[one.reference for one in side if one.reference > 0] for side in (before, after)]
     return Change(
         at=at,
-        path=after[0].row.path,
-        created=after[0].row.created,
-        ratio=median(one.row.time for one in after) / median(one.row.time for one in before),
-        reference=median(base[1]) / median(base[0]) if all(base) else NAN,
+        path=after[0][0].path,
+        created=after[0][0].created,
+        ratio=median(row.time for row, _ in after) / median(row.time for row, _ in before),
         causes=(*words.values(), *_numbers(*facts)),
         measured=bool(words.keys() & set(OTHERWISE)),
     )

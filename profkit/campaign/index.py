@@ -101,12 +101,11 @@ def _last(value: float) -> float:
 
 
 class _Entry(msgspec.Struct):
-    """One run. `stamp`: of its files; `facts`: implementation -> Facts, decoded when asked for."""
+    """One run. `stamp`: of its files; `rows`, each with facts that may explain a change of its time."""
 
     stamp: str
     damage: str
-    rows: list[Row]
-    facts: msgspec.Raw
+    rows: list[tuple[Row, Facts]]
 
 
 class Index:
@@ -120,9 +119,7 @@ class Index:
         self.read = len(found) - len(self._runs)
         for path, stamp in found.items():
             if path not in self._runs:
-                damage, rows = read_run(folder, path)
-                facts = msgspec.Raw(msgspec.msgpack.encode({row.impl: more for row, more in rows}))
-                self._runs[path] = _Entry(stamp, damage, [row for row, _ in rows], facts)
+                self._runs[path] = _Entry(stamp, *read_run(folder, path))
         if self.read or len(self._runs) != len(known):
             with contextlib.suppress(OSError, ProfkitError):
                 file.parent.mkdir(parents=True, exist_ok=True)
@@ -147,7 +144,7 @@ class Index:
         found = [
             row
             for entry in self._runs.values()
-            for row in entry.rows
+            for row, _ in entry.rows
             if (named is None or named.match(row.sample))
             and device.lower() in row.device.lower()
             and row.created >= since
@@ -157,10 +154,10 @@ class Index:
         found.sort(key=lambda row: (row.created, row.path), reverse=True)
         return sorted(found, key=SORTS[sort])
 
-    def facts(self, sample: str) -> dict[tuple[str, str], Facts]:
-        """(path, implementation) -> versions, clocks and counters of one sample's runs."""
-        own = {path: entry.facts for path, entry in self._runs.items() if entry.rows and entry.rows[0].sample == sample}
-        return {(path, impl): more for path, raw in own.items() for impl, more in msgspec.msgpack.decode(raw).items()}
+    @property
+    def facts(self) -> dict[tuple[str, str], Facts]:
+        """(path, implementation) -> versions, clocks and counters."""
+        return {(row.path, row.impl): more for entry in self._runs.values() for row, more in entry.rows}
 
     def damaged(self) -> list[tuple[str, str]]:
         """(path, why) of the runs that cannot be read, or only in part."""
@@ -181,7 +178,7 @@ def _load(file: Path) -> dict[str, _Entry]:
 
 def _fresh(entry: _Entry | None, stamp: str) -> bool:
     """Whether an entry still holds; a running run may have been killed without a trace."""
-    return entry is not None and entry.stamp == stamp and all(row.status != "running" for row in entry.rows)
+    return entry is not None and entry.stamp == stamp and all(row.status != "running" for row, _ in entry.rows)
 
 
 def _scan(folder: Path, known: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -223,12 +220,11 @@ def read_run(folder: Path, path: str) -> tuple[str, list[tuple[Row, Facts]]]:
         manifest = read_manifest(run / "run.json")
     except ProfkitError as error:
         return str(error), []
-    damage = ""
     try:
         metrics = msgspec.json.decode((run / "metrics.json").read_bytes(), type=_Metrics)
         return "", list(_rows(path, manifest, metrics))
     except FileNotFoundError:
-        pass
+        damage = ""
     except (OSError, msgspec.DecodeError) as error:
         damage = f"{run / 'metrics.json'}: {error}"
     return damage, list(_rows(path, manifest, _Metrics()))
@@ -238,9 +234,7 @@ def _rows(path: str, manifest: Manifest, metrics: _Metrics) -> Iterator[tuple[Ro
     """One row per implementation or range; a run with neither has one."""
     figures = {str(one.get("impl", "")): one for one in metrics.impls}
     caveats = manifest.caveats if metrics.caveats is None else metrics.caveats
-    hottest = {
-        one.get("impl"): one for one in sorted(metrics.kernels, key=lambda kernel: -_last(-number(kernel, "time")))
-    }
+    hottest = {one.get("impl"): one for one in sorted(metrics.kernels, key=lambda one: one.get("time") or 0.0)}
     device = {key: str(manifest.device.get(key) or "") for key in ("name", "uuid", "driver")}
     impls = {one.name: one for one in manifest.impls}
     for name in impls or figures or [""]:

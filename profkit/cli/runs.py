@@ -229,8 +229,6 @@ def _change(change: Change) -> Iterator[str]:
         yield "    measured otherwise than before: the times do not compare"
     causes = "; ".join(change.causes)
     yield f"    with it: {causes}" if causes else "    nothing that was recorded changed with it"
-    if math.isfinite(change.reference):
-        yield f"    the reference: {change.reference - 1:+.1%}"
 
 
 @click.command("site")

@@ -80,7 +80,6 @@ def test_what_changed_with_it_is_named(tmp_path):
     (change,) = one.changes
     assert (one.impl, change.at, one.suspect) == ("cuda", 25, change)
     assert change.causes == (f"source {'a' * 12} -> {'b' * 12}", "driver 580.1 -> 590.2", "SM clock -5.1%")
-    assert change.reference == pytest.approx(1)
     assert [level.runs for level in one.levels] == [25, 15]
 
 
