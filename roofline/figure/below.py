@@ -1,26 +1,21 @@
-"""Below the plot: bars of kernels without FLOP, and names of numbered kernels."""
+"""Below the plot: bars of kernels without FLOP."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from roofline.figure.marks import Tag, names
+from roofline.figure.marks import names
 from roofline.figure.scene import ABOVE, Point, Scene, impls, share_of_roof
 from roofline.figure.sheet import WIDTH, Block, Sheet, fit, measure
 from roofline.figure.style import colours, markers
 from roofline.units import percent, text
-from roofline.wording import roof_name, roof_unit, showable, told
+from roofline.wording import roof_name, told
 
 MOST = 8
 """Bars; the rest are counted."""
 BAR, BARS_HEAD, TEXT, NOTE = 0.25, 0.36, 8.4, 7.8
 BARS_LEFT, BARS_RIGHT = 2.0, 1.9
-ROW, HEAD, SMALL, LEFT = 0.178, 0.2, 7.8, 0.2
-NAMES = 0.42
-"""Where names begin, right of the number and its dot [inch]."""
-TABLE = 6.4
-"""Width [inch] of the table: lines stay easy to follow."""
 
 
 def copies(scene: Scene) -> list[Point]:
@@ -69,38 +64,3 @@ def _texts(sheet: Sheet, scene: Scene, point: Point, name: str, middle: float, w
     known = of_roof if math.isfinite(share) else told(scene.words, "ceiling unknown")
     offset = measure("8.88 TB/s", TEXT)[0] + 0.08
     sheet.text(left + offset, middle, known, NOTE, va="center", color=sheet.look.muted)
-
-
-def numbered(scene: Scene, tags: Sequence[Tag]) -> Block:
-    """Table of numbered points: dot, name, share of the time, achieved, percent of the ceiling."""
-    return Block(HEAD + ROW * len(tags) + 0.12, lambda sheet, top: _draw_numbered(sheet, scene, tags, top))
-
-
-def _draw_numbered(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> None:
-    gains = {a.end: showable(a.label) for a in scene.arrows if a.label}
-    tint, outline = colours(impls(scene), sheet.look), markers(impls(scene))
-    short = names(scene.points, 84)
-    heads = ("", *(told(scene.words, head) for head in ("kernel", "of time", "achieved", "of roofline")))
-    _row(sheet, top, heads, sheet.look.muted)
-    for row, tag in enumerate(tags):
-        share = share_of_roof(tag.point, scene.roofline)
-        cells = (
-            str(tag.number),
-            f"{short[tag.point.label]}  {gains.get(tag.point, '')}".rstrip(),
-            percent(tag.point.share) if math.isfinite(tag.point.share) else told(scene.words, "all"),
-            text(tag.point.flops_per_s, roof_unit(tag.point.compute)),
-            percent(share),
-        )
-        _row(sheet, top + HEAD + row * ROW, cells, sheet.look.warning if share > ABOVE else sheet.look.text)
-        middle = top + HEAD + (row + 0.31) * ROW
-        sheet.mark([LEFT + 0.32], middle, marker=outline[tag.point.impl], markersize=4.6, color=tint[tag.point.impl])
-
-
-def _row(sheet: Sheet, y: float, cells: tuple[str, ...], colour: str) -> None:
-    number, name, share, achieved, roof = cells
-    right = LEFT + TABLE
-    sheet.text(LEFT + 0.2, y, number, SMALL, ha="right", color=colour, weight="bold")
-    sheet.text(LEFT + NAMES, y, fit(name, SMALL, TABLE - NAMES - 2.06), SMALL, color=colour)
-    sheet.text(right - 1.64, y, share, SMALL, ha="right", color=colour)
-    sheet.text(right - 0.66, y, achieved, SMALL, ha="right", color=colour)
-    sheet.text(right, y, roof, SMALL, ha="right", color=colour)

@@ -61,11 +61,11 @@ class Key(NamedTuple):
     filled: float = 1.0
 
 
-def keys(scene: Scene, look: Theme, *, named: bool = True) -> Block:
-    """The keys of a scene, in rows as wide as the page. named: whether names stand in the plot."""
+def keys(scene: Scene, look: Theme) -> Block:
+    """The keys of a scene, in rows as wide as the page."""
     rows: list[list[tuple[float, Key]]] = []
     x = LEFT
-    for key in _wanted(scene, look, named):
+    for key in _wanted(scene, look):
         width = (GLYPH if key.marker or key.line else 0.0) + measure(key.text, KEY)[0] + GLYPH
         if not rows or x + width > WIDTH - LEFT + GLYPH:
             rows.append([])
@@ -81,7 +81,7 @@ def keys(scene: Scene, look: Theme, *, named: bool = True) -> Block:
     return Block(ROW * len(rows) + 0.06, draw)
 
 
-def _wanted(scene: Scene, look: Theme, named: bool) -> Iterator[Key]:
+def _wanted(scene: Scene, look: Theme) -> Iterator[Key]:
     placed = [p for p in scene.points if p.placed]
     drawn = {p.impl for p in scene.points}
     tint = {impl: colour for impl, colour in colours(impls(scene), look).items() if impl in drawn}
@@ -98,7 +98,7 @@ def _wanted(scene: Scene, look: Theme, named: bool) -> Iterator[Key]:
         yield Key(told(scene.words, "lower bound of the task"), look.text, LOWER_BOUND, filled=0.0)
     if any(math.isfinite(p.share) for p in placed) and len(placed) > 1:
         yield Key(told(scene.words, "area: share of time"), look.muted, "o")
-    if named and any(math.isfinite(share_of_roof(p, scene.roofline)) for p in placed):
+    if any(math.isfinite(share_of_roof(p, scene.roofline)) for p in placed):
         yield Key(told(scene.words, "%: of the roofline"), look.muted)
     if any(p.placed for p in above(scene)):
         yield Key(told(scene.words, "above its ceiling"), look.warning, "o", filled=0.0)
@@ -183,11 +183,10 @@ def _counts(scene: Scene, tags: Sequence[Tag]) -> Iterator[str]:
             lost=str(lost),
             count=str(len(scene.points)),
         )
-    rest = ranked(scene)[len(tags) :]
-    if tags and tags[0].number and rest:
-        share = math.fsum(p.share for p in rest if math.isfinite(p.share))
-        more = ", {share} of the time." if share else "."
-        yield told(words, f"{{count}} more kernels without a number{more}", count=str(len(rest)), share=percent(share))
+    named = {id(tag.point) for tag in tags}
+    rest = sum(id(point) not in named for point in ranked(scene))
+    if rest:
+        yield told(words, "{count} more points without a name.", count=str(rest))
     unshown = {p.label for p in scene.points if showable(p.label, "#") != " ".join(p.label.split())}
     if unshown:
         yield told(words, "#n: the n-th name, in characters that no font on this machine can draw.")

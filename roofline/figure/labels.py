@@ -14,6 +14,8 @@ Floats = npt.NDArray[np.float64]
 
 DIRECTIONS = (0, 180, -25, 25, 155, -155, -50, 50, 130, -130, -75, 75, 105, -105, 90, -90)
 """Angles tried around a point, in order of preference: beside it reads best."""
+DEAR = 125.0
+"""Cost of a place from which a name confuses: far away, or over other markers."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ def beside(point: Floats, radius: float, size: tuple[float, float], unit: float)
 
 
 def place(board: Board, point: Floats, radius: float, size: tuple[float, float], unit: float) -> Placed | None:
-    """The cheapest free place of a label beside its point, marked as taken, or None.
+    """The cheapest free place of a label beside its point, marked as taken; None where all cost more than DEAR.
 
     Covering a marker costs most, then a line through the label, then a leader line through something.
     """
@@ -150,10 +152,11 @@ def place(board: Board, point: Floats, radius: float, size: tuple[float, float],
             total += 40.0 * board.in_the_way(point, leader)
         if best is None or total < best.cost:
             best = Placed(box, total, leader)
-    if best is not None:
-        board.boxes.append(best.box)
-        if best.leader is not None:
-            board.segments.append((point, best.leader, 1.0))
+    if best is None or best.cost > DEAR:
+        return None
+    board.boxes.append(best.box)
+    if best.leader is not None:
+        board.segments.append((point, best.leader, 1.0))
     return best
 
 

@@ -17,23 +17,21 @@ from roofline.units import percent
 from roofline.wording import cut, showable
 
 NAME = 8.6
-NUMBER = 8.2
 CROWD = 60
 LOWER_BOUND_AREA = 58.0
 LOWER_BOUND = "D"
 """Hollow like the ring round a point above its ceiling, but another shape."""
 RING = 3.0
 """How far [pt] the warning ring stands off its marker."""
-DEAR = 125.0
-"""Cost of a place from which a name confuses more than a number: far away, or over other markers."""
+MOST_NAMES = 14
+"""Names in a plot; the rest is counted below it."""
 
 
 class Tag(NamedTuple):
-    """A point that gets a text: its name and percent of the ceiling, or its number in the table."""
+    """A point that gets a text: its name and percent of the ceiling."""
 
     point: Point
     text: str
-    number: int = 0
 
 
 def ranked(scene: Scene) -> list[Point]:
@@ -64,17 +62,12 @@ def names(points: Iterable[Point], limit: int = 26) -> dict[str, str]:
 
 
 def name_tags(scene: Scene) -> list[Tag]:
-    """Tags with names: "softmax  2.3x  91.2%", the share of the ceiling."""
+    """Tags of the first points: "softmax  2.3x  91.2%", the share of the ceiling."""
     short = names(scene.points)
     gains = {a.end: a.label for a in scene.arrows if a.label}
-    shares = {p: share_of_roof(p, scene.roofline) for p in ranked(scene)}
+    shares = {p: share_of_roof(p, scene.roofline) for p in ranked(scene)[:MOST_NAMES]}
     told = {p: percent(share) if math.isfinite(share) else "" for p, share in shares.items()}
     return [Tag(p, "  ".join(filter(None, (short[p.label], showable(gains.get(p, "")), told[p])))) for p in told]
-
-
-def number_tags(scene: Scene, most: int) -> list[Tag]:
-    """Tags with numbers for the first `most` points; the table says what they are."""
-    return [Tag(p, str(n), n) for n, p in enumerate(ranked(scene)[:most], start=1)]
 
 
 def above(scene: Scene) -> list[Point]:
@@ -184,17 +177,15 @@ def draw_tags(canvas: Canvas, tags: Sequence[Tag]) -> list[Tag]:
     spots = canvas.pixels(_spots(t.point for t in tags))
     for tag, spot in zip(tags, spots, strict=True):
         flagged = id(tag.point) in wrong
-        size, weight = (NUMBER, "bold") if tag.number else (NAME, "normal")
-        width, height = size_of(tag.text, size, weight)
+        width, height = size_of(tag.text, NAME)
         reach = (radius(area(tag.point.share)) + (RING if flagged else 0.0)) * POINT
         where = place(canvas.board, spot, reach, (width + 2 * POINT, height), POINT)
-        if where is None or (not tag.number and where.cost > DEAR):
+        if where is None:
             homeless.append(tag)
             continue
         if where.leader is not None:
             _leader(canvas, spot, reach, where.leader)
-        colour = canvas.look.warning if flagged else canvas.look.text
-        canvas.write(where.box, tag.text, size, color=colour, weight=weight)
+        canvas.write(where.box, tag.text, NAME, color=canvas.look.warning if flagged else canvas.look.text)
     return homeless
 
 

@@ -12,56 +12,38 @@ from typing import Any
 from roofline.errors import RooflineError
 from roofline.figure import below, captions
 from roofline.figure.canvas import HEIGHT, Canvas, draw_roofs
-from roofline.figure.marks import (
-    Tag,
-    draw_arrows,
-    draw_lower_bounds,
-    draw_points,
-    draw_tags,
-    name_tags,
-    number_tags,
-    ranked,
-)
+from roofline.figure.marks import Tag, draw_arrows, draw_lower_bounds, draw_points, draw_tags, name_tags
 from roofline.figure.scene import Scene
 from roofline.figure.sheet import Block, Sheet, page
 from roofline.figure.style import DPI, theme
 
 AXES_FOOT = 0.52
-MOST_NAMES = 14
-MOST_NUMBERS = 20
-"""More numbers in a cloud name nothing."""
 
 
 def draw(scene: Scene) -> Any:
     """The matplotlib Figure of a scene, 8 inches wide and as high as it needs to be.
 
-    Kernels are named in the plot while names fit without overlap, else numbered with a table below. Raises
-    RooflineError for an unknown theme.
+    Kernels are named in the plot where a name fits without overlap. Raises RooflineError for an unknown theme.
     """
     with settings():
-        if len(ranked(scene)) <= MOST_NAMES:
-            figure = _compose(scene, name_tags(scene), complete=True)
-            if figure is not None:
-                return figure
-        return _compose(scene, number_tags(scene, MOST_NUMBERS), complete=False)
+        tags = name_tags(scene)
+        figure, homeless = _compose(scene, tags)
+        if homeless:  # the foot counts what has no name
+            figure, _ = _compose(scene, [tag for tag in tags if tag not in homeless])
+        return figure
 
 
-def _compose(scene: Scene, tags: Sequence[Tag], *, complete: bool) -> Any:
-    """The figure with these tags; None when `complete` and a tag found no room."""
-    look = theme(scene.theme)
-    numbered = any(tag.number for tag in tags)
-    homeless: list[Tag] = []
-    blocks = [captions.head(scene), captions.keys(scene, look, named=not numbered)]
+def _compose(scene: Scene, tags: Sequence[Tag]) -> tuple[Any, list[Tag]]:
+    """The figure with these tags, and those that found no room."""
+    look, homeless = theme(scene.theme), list[Tag]()
+    blocks = [captions.head(scene), captions.keys(scene, look)]
     copies = bool(below.copies(scene))
     if scene.lower_bounds or not copies or any(p.placed for p in scene.points):
         axes = Block(HEIGHT + AXES_FOOT, lambda sheet, top: homeless.extend(_draw_axes(sheet, scene, tags, top)))
         blocks.append(axes)
     if copies:
         blocks.append(below.bars(scene))
-    if numbered:
-        blocks.append(below.numbered(scene, tags))
-    figure = page(look, [*blocks, captions.foot(scene, tags)])
-    return None if homeless and complete else figure
+    return page(look, [*blocks, captions.foot(scene, tags)]), homeless
 
 
 def _draw_axes(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> list[Tag]:
