@@ -30,7 +30,7 @@ from profkit.campaign.stages import Answer, Task, WorkItem, decoded, encoded, in
 from profkit.campaign.stages import warm as warm_up
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import process, warm
-from profkit.launch.environment import environment, sharing
+from profkit.launch.environment import environment
 from profkit.launch.protocol import BARE
 from profkit.launch.warden import with_parent
 from profkit.launch.warm import Warm
@@ -109,7 +109,7 @@ class Worker:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
             self.close()
-            name, lent = self._servers.lend(environment(sharing()))
+            name, lent = self._servers.lend(environment())
             with self._log.open("ab") as log:
                 self._process = process.guarded(
                     [*BARE, "profkit.campaign.engine", name, str(lent)],
@@ -184,7 +184,7 @@ class Local:
 
     def submit(self, task: Task, ended: Ended) -> None:
         # Modules that builds and measurements need, imported while they start.
-        self._servers.prepare(environment(sharing()))
+        self._servers.prepare(environment())
 
         def done(future: Future[Answer]) -> None:
             if not future.cancelled():

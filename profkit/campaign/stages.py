@@ -25,7 +25,7 @@ from profkit.contests.sources import pair
 from profkit.errors import BUG, ProfkitError
 from profkit.launch import cache, gpu, process, runner
 from profkit.launch.alone import CPU, alone
-from profkit.launch.environment import environment, sharing
+from profkit.launch.environment import environment
 from profkit.launch.protocol import LIMITS, Job, Subject, command, write_job
 from profkit.launch.warm import Warm
 from profkit.record.profile import expected_device
@@ -183,7 +183,7 @@ def _quiet(device: str, *, shared: bool = False) -> contextlib.AbstractContextMa
 
 def _build(task: Task, device: str) -> Answer:
     """Build ahead; a failure is reported by the measurement."""
-    extra = {**sharing(), "CUDA_VISIBLE_DEVICES": "", "MAX_JOBS": os.environ.get("MAX_JOBS", _JOBS)}
+    extra = {"CUDA_VISIBLE_DEVICES": "", "MAX_JOBS": os.environ.get("MAX_JOBS", _JOBS)}
     if device == "cuda":
         extra["TORCH_CUDA_ARCH_LIST"] = os.environ.get("TORCH_CUDA_ARCH_LIST") or gpu.identity().get("cc", "")
     failed = 0

@@ -14,7 +14,7 @@ import click
 
 from profkit.cli.terminal import progress
 from profkit.launch import warm
-from profkit.launch.environment import environment, sharing
+from profkit.launch.environment import environment
 from profkit.record.request import NARROW, Request
 from profkit.report.messages import LANGUAGES
 from profkit.rundir.files import write_atomic
@@ -307,7 +307,7 @@ class Runners:
         if jobs is None and not dask:
             return None
         if not dask:
-            click.get_current_context().with_resource(warm.runners(environment(sharing())))
+            click.get_current_context().with_resource(warm.runners(environment()))
         return cls(jobs or 0, dask or "", quiet)
 
     def run(self, name: str, items: Sequence[WorkItem], request: Request) -> Iterator[tuple[WorkItem, Answer]]:

@@ -22,7 +22,7 @@ from profkit.cli.options import Runners, Sectioned
 from profkit.cli.terminal import Answer, Progress, progress, show
 from profkit.errors import CannotProfileError, ProfkitError, as_shells_do
 from profkit.launch import gpu, warm
-from profkit.launch.environment import environment, sharing
+from profkit.launch.environment import environment
 from profkit.record.request import Request, refuse
 from profkit.report.writers import terminal
 from profkit.targets.program import Program
@@ -100,7 +100,7 @@ def profile_(
     quiet, server = options.pop("quiet"), options.pop("server")
     if sample is not None and sample.is_dir() and jobs is None and not dask:
         # torch is imported beside what is imported here.
-        ctx.with_resource(warm.runners(environment(sharing()), lasting=server))
+        ctx.with_resource(warm.runners(environment(), lasting=server))
     # A program's own output is data too, unless ours is to be read by a program.
     streams = (2 if as_json or reader else 1, 2)
     targets = _targets(sample, ctx.meta.get("program"), streams)
@@ -275,7 +275,7 @@ def watch_(folder: Path, server: bool, quiet: bool, **options: Any) -> int:
     profkit watch S1/ICVXKH --device cpu
     """
     request = shared.request_of(None, **options)
-    with warm.runners(environment(sharing()), lasting=server), progress(quiet) as now:
+    with warm.runners(environment(), lasting=server), progress(quiet) as now:
         return _Watch(folder, request, now).run()
 
 

@@ -30,7 +30,8 @@ def allowed(given: Mapping[str, str]) -> dict[str, str]:
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """A child's environment: the allowed part of the user's, unbuffered, UTF-8, ninja found.
 
-    PYTHONPATH keeps its absolute entries alone: the child is not to import from wherever it is started.
+    PYTHONPATH keeps its absolute entries alone: the child is not to import from wherever it is started. Unless the user
+    says otherwise OpenMP's threads sleep between regions: those of a waiting process would spin on the cores of another.
     """
     path = os.pathsep.join(p for p in (os.environ.get("PATH"), os.path.dirname(sys.executable)) if p)
     found = {**allowed(os.environ), "PATH": path, "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1"}
@@ -39,13 +40,6 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     mine = str(Path(__file__).resolve().parent.parent.parent)
     places += [] if mine in places or mine.endswith("-packages") else [mine]
     found["PYTHONPATH"] = os.pathsep.join(places)
+    if not found.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}:
+        found["OMP_WAIT_POLICY"] = "PASSIVE"
     return {name: value for name, value in {**found, **(extra or {})}.items() if value or name != "PYTHONPATH"}
-
-
-def sharing() -> dict[str, str]:
-    """Variables that let OpenMP threads sleep between regions; the user's values win.
-
-    Threads of a waiting process would spin on the cores of the one that is timed.
-    """
-    told = any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"))
-    return {} if told else {"OMP_WAIT_POLICY": "PASSIVE"}

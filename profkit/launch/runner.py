@@ -26,7 +26,7 @@ import msgspec
 from profkit.errors import ProfkitError
 from profkit.launch import process, protocol
 from profkit.launch.alone import Door
-from profkit.launch.environment import environment, sharing
+from profkit.launch.environment import environment
 from profkit.launch.protocol import Event, Files, Follower, Job, Progress, Subject, write_job
 from profkit.rundir.files import ROOM, temporary, unwritable
 
@@ -124,7 +124,7 @@ def run_job(
         else:
             write_job(job, files.of("job.json"))
             with temporary() as place:
-                told = environment({**sharing(), "TMPDIR": place, **(env or {})})
+                told = environment({"TMPDIR": place, **(env or {})})
                 ended = process.run(argv, log=log, env=told, limit=follower, memory=job.memory)
         return _noted(argv, ended, log, follower, outcome)
 
@@ -378,7 +378,7 @@ def _beside(folder: Path, place: Path, but: Collection[str] = ()) -> Path:
 
 def _environment(scratch: Path) -> dict[str, str]:
     """A process's variables. What it and its compilers leave in TMPDIR goes with `scratch`."""
-    return environment({**sharing(), "TMPDIR": tempfile.mkdtemp(dir=scratch)})
+    return environment({"TMPDIR": tempfile.mkdtemp(dir=scratch)})
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import time
+from pathlib import Path
 
 import psutil
 
@@ -64,10 +65,17 @@ def compiling(process: int) -> bool:
 
 
 def descendants(process: int) -> list[int]:
-    """Children, their children and so on."""
-    with contextlib.suppress(psutil.Error):
-        return [one.pid for one in psutil.Process(process).children(recursive=True)]
-    return []
+    """Children, their children and so on, by the kernel's own lists; without these by a walk through all of /proc."""
+    found = [process]
+    if not os.path.exists("/proc/thread-self/children"):
+        with contextlib.suppress(psutil.Error):
+            found += [one.pid for one in psutil.Process(process).children(recursive=True)]
+        return found[1:]
+    for pid in found:
+        for file in Path(f"/proc/{pid}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                found += map(int, file.read_text("ascii").split())
+    return found[1:]
 
 
 def _is_compiler(pid: int) -> bool:

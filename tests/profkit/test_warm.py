@@ -21,7 +21,7 @@ from test_process import alive
 
 from profkit.launch import process, runner
 from profkit.launch import warm as warming
-from profkit.launch.environment import environment, sharing
+from profkit.launch.environment import environment
 from profkit.launch.protocol import BARE, Job
 from profkit.launch.warm import Warm, _Server
 
@@ -255,7 +255,7 @@ def begun(place, monkeypatch):
 def test_a_server_that_was_begun_before_is_the_one_that_serves(begun, tmp_path, monkeypatch):
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     with closing(Warm(["kept"], {"ran"})) as servers:
-        servers.prepare(environment(sharing()))
+        servers.prepare(environment())
         monkeypatch.setattr(process, "start", servers)
         # As a worker, whose own environment has it, asks for a judge and for a candidate; then for another place.
         for gpu in ("GPU-1", "GPU-1", "GPU-2"):
@@ -283,11 +283,11 @@ def test_a_judge_with_its_candidates_in_it_is_of_the_same_server(tmp_path, monke
 
 def test_what_begins_before_it_is_known_who_asks_serves_who_does(begun, monkeypatch):
     monkeypatch.setattr(process, "start", process.guarded)
-    with warming.runners(environment(sharing())):
+    with warming.runners(environment()):
         assert len(begun) == 1
         with warming.runners(), warming.runners() as servers:
             assert servers is process.start
-            assert servers.lend(environment(sharing()))[1] == begun[0].control.fileno()
+            assert servers.lend(environment())[1] == begun[0].control.fileno()
         assert len(begun) == 1
         assert begun[0]._started.poll() is None
     assert begun[0]._started.poll() is not None
