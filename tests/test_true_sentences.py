@@ -195,7 +195,7 @@ def test_the_first_line_and_the_first_finding_of_a_program_are_of_its_wall_time(
     assert line.startswith("steady state, 5 steps of 27.3 ms as recorded (26.5 to 28.4 ms): GPU idle 95.1%")
     first, *_ = program.findings()
     assert (first.rule, first.variant) == ("gpu-idle", "chain")
-    assert gain(first).startswith("up to 95.1% of a step's wall time (26.0 ms: 19.8 ms there and what it delays)")
+    assert gain(first).startswith("up to 95.1% of a step's wall time (26.0 ms: 19.8 ms there, with what it delays)")
     assert "few-blocks" not in {one.rule for one in program.findings() if one.severity == TIME}
 
 
@@ -249,7 +249,7 @@ def test_a_reader_of_a_programs_page_finds_each_answer(resnet):
                 "How much longer than its GPU work?",
                 "3.71x",
                 "21.1 ms of it GPU work",
-                "up to 37.0 ms of the step may be the profiler's own",
+                "up to 37.0 ms of the step may be profiler overhead",
                 "not checked",
             ),
         ),
@@ -288,9 +288,9 @@ def test_bytes_below_the_least_are_explained_where_they_stand():
     study = opened(ROOT / "examples/h200/ICJTRP")
     line = method.below_least(study)
     assert line.startswith(
-        "Counted DRAM bytes are below the least that must move (537 MB): cuda 516 MB, reference 522 MB; "
+        "Counted DRAM bytes are below the compulsory bytes (537 MB): cuda 516 MB, reference 522 MB; "
     )
-    assert "was in L2 before or after" in line
+    assert "stayed in L2" in line
     assert line in page(study)
     assert f"{line}." in report(study)
     assert line in pr.snippet(study)
@@ -303,7 +303,7 @@ def test_a_speed_up_that_the_two_times_do_not_give_says_why():
     """Said before: 2.86x beside 462 us and 161 us, which make 2.87."""
     study = opened(ROOT / "examples/h200/ICJTRP")
     line = method.paired_line(study)
-    assert line.endswith("the ratio of the two medians of the table: cuda 2.87x")
+    assert line.endswith("the ratio of the two medians in the table differs: cuda 2.87x")
     for text in (page(study), report(study), pr.snippet(study), terminal.summary(study)):
         assert line in text
     for sample in SAMPLES:

@@ -122,7 +122,7 @@ class Rung:
 
     @property
     def counted(self) -> int:
-        """Steps, or passages, that the window has; 0 of a record in which nothing repeats."""
+        """Steps or passages in the window; 0 for a record without repeating steps."""
         return 0 if self.window == RECORD else self.budget.parts
 
     @property
@@ -244,7 +244,7 @@ def _windows(a: Rung, b: Rung) -> Iterator[Caveat]:
     if not _alike(a, b):
         told = "; ".join(f"{one.label}: {_said(one)}" for one in (a, b))
         fix = "record both alike: enough steps for a steady state, or the same --range"
-        yield Caveat("the windows are not alike: no speed-up is said", told, fix, "windows")
+        yield Caveat("the windows differ: no speed-up is given", told, fix, "windows")
         return
     if a.devices != b.devices:
         told, fix = f"{a.label}: {a.devices}, {b.label}: {b.devices}", "a step may be another share of the work"
@@ -261,7 +261,7 @@ def _windows(a: Rung, b: Rung) -> Iterator[Caveat]:
 
 def _said(one: Rung) -> str:
     if one.window == RECORD:
-        return "the whole record, in which nothing repeats"
+        return "the whole record, without repeating steps"
     return f"{one.counted} passages of {one.within}" if one.window == PASSAGES else f"{one.counted} steps"
 
 

@@ -1,4 +1,4 @@
-"""The command. Errors of every house are caught here and nowhere else."""
+"""The command line. All errors of the packages are caught here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point of `profkit`. Ends the process with the exit code; see `profkit --help`."""
+    """Entry point of `profkit`. Ends the process with the exit code."""
     # Not list(): once `profkit list` was used, that is the verb's module here.
     _speak_utf8()
     arguments = [*(sys.argv[1:] if argv is None else argv)]
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _flushed(code: int) -> int:
-    """The exit code after flushing; another when stdout cannot be written."""
+    """Flush stdout; another exit code if that fails."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -50,7 +50,7 @@ def _flushed(code: int) -> int:
 
 
 def _speak_utf8() -> None:
-    """Write UTF-8 to pipes and files on Windows, too."""
+    """Write UTF-8 to pipes and files on Windows too."""
     for stream in (sys.stdout, sys.stderr):
         if sys.platform == "win32" and isinstance(stream, io.TextIOWrapper) and not stream.isatty():
             stream.reconfigure(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""profkit mcp, profkit skill: for programs that write kernels."""
+"""profkit mcp, profkit skill: for coding agents."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from profkit.cli import options as shared
     multiple=True,
     default=(Path("."),),
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="A folder that paths may lie in; repeatable, the first is where relative ones begin. Default: here.",
+    help="A folder that paths may lie in; repeatable; relative paths start at the first. Default: here.",
 )
-@click.option("--seconds", default=600.0, show_default=True, type=shared.Amount(1), help="One measurement at most.")
+@click.option("--seconds", default=600.0, show_default=True, type=shared.Amount(1), help="Limit of one measurement.")
 def mcp_(roots: tuple[Path, ...], seconds: float) -> int:
     """Serve profile, explain, compare, lines and ceilings over stdin and stdout.
 
     \b
     profkit mcp --root ~/kernels
 
-    Paths outside of the roots are refused; nothing runs that a client did not ask for. Needs the extra mcp.
+    Paths outside the roots are refused; only the client's requests run. Needs the extra mcp.
     """
     from profkit.bridges.mcp import server  # pandas
 

@@ -1,4 +1,4 @@
-"""profkit compare and profkit gate: an optimisation ladder; runs before and after a change."""
+"""profkit compare and profkit gate: compare runs, fail on regressions."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ PAGES = (".html", ".htm")
 
 
 def _fraction(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
-    """ "5%" or "0.05" as a fraction; a bare 5 is neither 5 % nor meant as 500 %."""
+    """ "5%" or "0.05" as a fraction; a bare 5 is an error."""
     if value is None:
         return None
     text = value.strip()
     try:
         number = float(text.rstrip("% ")) / (100 if text.endswith("%") else 1)
     except ValueError as error:
-        raise click.BadParameter(f"{value!r} is no share; write 5% or 0.05") from error
+        raise click.BadParameter(f"{value!r} is not a fraction; write 5% or 0.05") from error
     if not 0 <= number < 10:
-        raise click.BadParameter(f"{value!r} is no share between 0 and 1000%")
+        raise click.BadParameter(f"{value!r} is not between 0 and 1000%")
     if number >= 1 and not text.endswith("%"):
-        raise click.BadParameter(f"{value!r} is {number:.0%}; write {text}% if that is meant")
+        raise click.BadParameter(f"{value!r} is {number:.0%}; write {text}% for {text} %")
     return number
 
 
@@ -49,9 +49,9 @@ def _limit(text: str, default: str | None = None) -> Callable[[Verb], Verb]:
 
 @click.command("compare")
 @click.argument("runs", nargs=-1, required=True, metavar="BEFORE AFTER [MORE]...")
-@_limit("Exit 1 when a step is slower than BEFORE by more than this, as in 5%.")
+@_limit("Exit 1 if a step is slower than BEFORE by more than this, as in 5%.")
 @shared.output("Write the roofline with arrows (.png, .svg), or a page (.html).")
-@shared.lang("Language of what is said of programs, and that the page opens in.")
+@shared.lang("Language of programs' text, and initial language of the page.")
 @shared.force
 @shared.json_
 def compare_(
@@ -62,18 +62,18 @@ def compare_(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Compare runs: time, speed-up, share of its ceiling, and what changed with it.
+    """Compare runs: time, speed-up, share of the ceiling, and counters that changed.
 
-    A step is RUN (its fastest correct candidate) or RUN:IMPLEMENTATION. On a CPU programs are compared by their whole time
-    (or RUN:RANGE), else by their steady step: its time
-    with the spread of the steps, GPU busy and idle by cause, the kernels that appeared, are gone, slower or faster.
+    A step is RUN (its fastest correct candidate) or RUN:IMPLEMENTATION. Programs are compared by their steady step: its time
+    and spread, GPU busy and idle time by cause, and kernels that appeared, are gone, faster or slower; on a CPU by their
+    whole time or RUN:RANGE.
 
     \b
     profkit compare runs/before runs/after --fail-on-regression 5%
     profkit compare profkit-runs/ICJTRP:reference profkit-runs/ICJTRP:ori profkit-runs/ICJTRP:cuda -o ladder.png
     profkit compare runs/before runs/after -o compare.html
 
-    Runs of different devices, clocks, methods or windows are compared with a caveat, and never gated (exit code 2).
+    Runs that differ in device, clock, method or window are compared with a caveat; the gate refuses them (exit code 2).
     """
     from profkit.report.compare import compared, named_runs  # pandas stays out of start-up
 
@@ -98,7 +98,7 @@ def compare_(
 
 
 def _write(done: Any, output: Path, force: bool, limit: float | None) -> None:
-    """The page, or the figure, by the extension."""
+    """Write a page or a figure, chosen by the extension."""
     shared.vacant(output, force)
     if output.suffix in PAGES:
         from profkit.report.page.compare import page_of  # pandas stays out of start-up
@@ -118,13 +118,13 @@ def _write(done: Any, output: Path, force: bool, limit: float | None) -> None:
 @click.command("gate")
 @click.argument("before", type=PATH)
 @click.argument("after", type=PATH)
-@_limit("Slower than this, for sure, fails.", "5%")
+@_limit("Fail if the whole interval is slower than this.", "5%")
 @shared.output("Write comment.md, junit.xml and roofline.png here.")
-@click.option("--allow-missing", is_flag=True, help="What is gone from AFTER passes.")
-@click.option("--strict", is_flag=True, help="What cannot be told fails: inconclusive, or measured otherwise.")
-@click.option("--picture", default="", metavar="ADDRESS", help="Where the comment finds roofline.png.")
+@click.option("--allow-missing", is_flag=True, help="Pass candidates missing from AFTER.")
+@click.option("--strict", is_flag=True, help="Fail inconclusive or incomparable results.")
+@click.option("--picture", default="", metavar="ADDRESS", help="Address of roofline.png in the comment.")
 def gate_(before: Path, after: Path, limit: float, output: Path | None, picture: str, **how: bool) -> int:
-    """Compare the newest run of every sample below AFTER with the one below BEFORE.
+    """Compare each sample's newest run below AFTER with its newest run below BEFORE.
 
     \b
     profkit gate runs-of-main runs-of-this-branch --fail-on-regression 5% -o out

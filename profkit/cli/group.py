@@ -1,7 +1,7 @@
-"""The verbs, loaded when used, and the one place that turns exceptions into exit codes.
+"""The verbs, imported on use, and the only place that turns exceptions into exit codes.
 
-Exit codes: 0 fine; 1 measured and found wanting; 2 usage or bad input; 3 cannot profile here; 130 interrupted
-(Ctrl-C); 143 terminated (SIGTERM, after the same tidying up); 70 a bug of profkit, with its traceback.
+Exit codes: 0 success; 1 measured, result wrong or slower; 2 usage or bad input; 3 cannot profile here; 130 interrupted
+(Ctrl-C); 143 terminated (SIGTERM, after the same clean-up); 70 a bug of profkit, with its traceback.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from profkit.errors import ProfkitError
 from profkit.rundir import harmless
 
 VERBS = {
-    "profile": "Measure a sample: is it right, how fast, how far from what the machine allows.",
-    "watch": "Measure a sample again each time it is saved: the line, and what changed.",
+    "profile": "Measure a sample: correctness, speed-up, distance to the lower bound.",
+    "watch": "Measure a sample at each save; print its verdict and the change.",
     "import": "Read exports of ncu, nsys, nvprof, trtexec, rocprof or torch.profiler into a run directory.",
     "roofline": "Draw the kernels of one run or several under the ceilings of their device.",
-    "explain": "Why it is slow, how much could be won, and what to try next.",
-    "ledger": "Of a whole program: what each operation takes, needs at least, and can win of a step.",
-    "tasks": "Samples of a trace's hottest operations, at the shapes and shares that were served.",
-    "verify": "A program with and without a change: what the ledger predicted, and what came.",
-    "compare": "Two runs or more: an optimisation ladder, and a gate for regressions.",
-    "gate": "Runs before and after a change, for a pull request: comment, picture, exit code.",
+    "explain": "Explain why a kernel is slow, the possible gain, and the next step.",
+    "ledger": "List a program's operations: time, lower bound, possible gain per step.",
+    "tasks": "Write samples of a trace's hottest operations at the recorded shapes.",
+    "verify": "Run a program with and without a change; compare predicted and measured gain.",
+    "compare": "Compare two or more runs: optimisation ladder, regression gate.",
+    "gate": "Compare runs before and after a pull request: comment, picture, exit code.",
     "report": "Make a run's report, plot and tables again; needs no GPU.",
-    "ceilings": "Measure what this device can really do, and keep it for later runs.",
-    "timers": "One kernel by every clock of the field, and why they differ.",
-    "history": "How a time changed over runs and devices, and what changed with it.",
-    "site": "A static site of many runs: leaderboard, roofline, every page.",
-    "list": "Samples of a folder, and runs with their verdicts.",
-    "mcp": "Serve a few tools over the Model Context Protocol.",
-    "skill": "How to work with profkit, written for programs that write kernels.",
-    "doctor": "What works on this machine, and the fix for what does not.",
+    "ceilings": "Measure this device's ceilings and keep them for later runs.",
+    "timers": "Time one kernel with several timing methods, and explain the differences.",
+    "history": "Find changes of a time over runs, and what else changed.",
+    "site": "Write a static site of many runs: leaderboard, roofline, pages.",
+    "list": "List samples of a folder, and runs with their verdicts.",
+    "mcp": "Serve tools over the Model Context Protocol.",
+    "skill": "Print instructions for coding agents.",
+    "doctor": "Check this machine, and list a fix for each problem.",
 }
 ALL = {**VERBS, **contests.VERBS}
 _TOGETHER = {
@@ -58,7 +58,7 @@ _TOGETHER = {
 }
 _FILES = {verb: file for file, verbs in _TOGETHER.items() for verb in verbs}
 _FILES |= {verb: f"contests.{file}" for verb, file in contests.FILES.items()}
-"""Verb -> its file below profkit/cli, where that has another name; a verb's function ends with an underscore."""
+"""Verb -> its file below profkit/cli if the name differs; a verb's function name ends with an underscore."""
 
 
 class Verbs(click.Group):
@@ -103,7 +103,7 @@ def cli(context: click.Context) -> None:
 
 
 def invoke(arguments: Sequence[str]) -> int:
-    """Run a command line; the exit code."""
+    """Run a command line and return the exit code."""
     with harmless.screens():
         return _invoke(arguments)
 
@@ -138,7 +138,7 @@ def _invoke(arguments: Sequence[str]) -> int:
 
 
 def complain(what: str, fix: str = "", reader: str = "", exit_code: int = 1) -> None:
-    """An error on stderr; for a reader (`--for`) that cannot read prose on stdout as well."""
+    """Print an error to stderr; with --for, also in that dialect to stdout."""
     click.echo(f"error: {harmless.lines(what)}", err=True)
     if fix:
         click.echo(f"fix: {harmless.lines(fix)}", err=True)
@@ -148,14 +148,14 @@ def complain(what: str, fix: str = "", reader: str = "", exit_code: int = 1) -> 
 
 
 def _reader(arguments: Sequence[str]) -> str:
-    """What --for asks for; "" without."""
+    """Value of --for; "" without."""
     own = list(itertools.takewhile(lambda word: word != "--", arguments))
     asked = [word.removeprefix("--for=") for word in own if word.startswith("--for=")]
     return ["", *asked, *(after for word, after in itertools.pairwise(own) if word == "--for")][-1]
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: all that Ctrl-C sets in motion, with the exit code of its own."""
+    """SIGTERM: the same clean-up as Ctrl-C, another exit code."""
 
 
 def _terminate(number: int, frame: object) -> None:
@@ -164,7 +164,7 @@ def _terminate(number: int, frame: object) -> None:
 
 @contextlib.contextmanager
 def _tidy_when_terminated() -> Iterator[None]:
-    """SIGTERM raises Terminated in the block, on the main thread alone."""
+    """Raise Terminated on SIGTERM inside the block, on the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -176,7 +176,7 @@ def _tidy_when_terminated() -> Iterator[None]:
 
 
 def _interrupted(error: BaseException, arguments: Sequence[str]) -> int:
-    """Say what is kept. The run directory is the error's argument, once there is one."""
+    """Say what is kept; the error's first argument is the run directory, if there is one."""
     own = {word.partition("=")[0] for word in itertools.takewhile(lambda word: word != "--", arguments)}
     kept = (
         "; the same command goes on where it stopped"

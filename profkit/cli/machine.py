@@ -40,8 +40,8 @@ def doctor_(as_json: bool, runs: Path) -> int:
     profkit doctor
     profkit doctor --json
 
-    Exit code 3 when something that profiling needs here does not work. A machine without a GPU is fine: the
-    lines say what is not possible, and the CPU works.
+    Exit code 3 if something that profiling needs does not work. A machine without a GPU is fine:
+    profkit then measures on the CPU.
     """
     from profkit import doctor
 
@@ -56,7 +56,7 @@ def doctor_(as_json: bool, runs: Path) -> int:
 
 
 def _report(findings: Sequence[Finding], can: dict[str, bool]) -> str:
-    """A line a check, its fix below it, and what it comes to."""
+    """One line per check, its fix below, and a summary."""
     width = max((len(finding.name) for finding in findings), default=0)
     lines = []
     for finding in findings:
@@ -75,10 +75,10 @@ def ceilings_(kind: str, as_json: bool) -> int:
     """Measure DRAM, cache and arithmetic ceilings of this device and keep them for later runs.
 
     \b
-    profkit ceilings                 again; the first run on an idle device keeps its own
-    profkit ceilings --device cpu    of the CPU
+    profkit ceilings                 measure again (the first run on an idle device also does)
+    profkit ceilings --device cpu
 
-    The table shows measured, derived (SMs x rate x the clock of the measurement) and datasheet side by side.
+    The table shows measured, derived (SMs x rate x clock during the measurement) and datasheet values side by side.
     """
     click.echo(f"  measuring; given up where it takes longer than {ceilings.LIMIT:g} s", err=True)
     found = ceilings.measure(kind)
@@ -124,21 +124,24 @@ def _table(found: Measured) -> str:
 @click.command("timers")
 @click.argument("target", metavar="FILE.py:FUNCTION|FOLDER")
 @click.option(
-    "--part", default="", metavar="NAME", help="Of a sample: reference, or a candidate (the first that runs)."
+    "--part",
+    default="",
+    metavar="NAME",
+    help="Part of a sample: reference or a candidate; default: the first that runs.",
 )
-@shared.output("The clocks as a figure (.png, .svg or .pdf).")
+@shared.output("Figure of the clocks (.png, .svg or .pdf).")
 @shared.json_
 @shared.force
 def timers_(target: str, part: str, output: Path | None, as_json: bool, force: bool) -> int:
-    """Time one call by every clock of the field, and attribute their differences.
+    """Time one call with several timing methods, and attribute their differences.
 
     \b
     profkit timers S1/ICVXKH                       its first candidate that runs here
     profkit timers S1/ICVXKH --part reference -o timers.png
     profkit timers kernels.py:softmax --json       softmax(*get_inputs())
 
-    Each clock's difference from CUPTI (on a CPU, from profkit's own) is taken apart by switching one cause at a time. The code runs in one process
-    without isolation, as with --trust. A CPU has two of the clocks, the others need an NVIDIA GPU.
+    Each method's difference from CUPTI (on a CPU, from profkit's method) is split by changing one cause at a time. The code
+    runs in one process without isolation, as with --trust. A CPU has two of the methods; the others need an NVIDIA GPU.
     """
     from profkit.record import timers  # pandas and matplotlib stay out of start-up
     from profkit.report.timers import clocks, figure

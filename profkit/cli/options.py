@@ -1,4 +1,4 @@
-"""Shared options of the verbs; those of a measurement follow from Request's fields."""
+"""Options shared by the verbs; measurement options follow from Request's fields."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WHAT, RIGHT, TIMING, NSIGHT, WHERE = "What to measure", "Correctness", "Timing",
 
 
 class Option(click.Option):
-    """An option that stands in a section of the help."""
+    """An option listed under a section of the help."""
 
     def __init__(self, *arguments: Any, section: str = WHERE, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -39,7 +39,7 @@ class Option(click.Option):
 
 
 class Amount(click.FloatRange):
-    """A number from `least` on, or above it; neither infinite nor NaN."""
+    """A finite number >= `least`, or > `least`."""
 
     def __init__(self, least: float = 0, *, above: bool = False) -> None:
         super().__init__(min=least, min_open=above)
@@ -52,7 +52,7 @@ class Amount(click.FloatRange):
 
 
 class Sectioned(click.Command):
-    """A command with the options of its help in sections."""
+    """A command whose help lists options by section."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -66,7 +66,7 @@ class Sectioned(click.Command):
 
 
 def option(*names: str, section: str = WHERE, **settings: Any) -> Callable[[Verb], Verb]:
-    """click.option, in a section."""
+    """click.option with a section."""
     return click.option(*names, cls=Option, section=section, **settings)
 
 
@@ -81,7 +81,7 @@ def lang(text: str) -> Callable[[Verb], Verb]:
 
 
 def shared(*options: Callable[[Verb], Verb]) -> Callable[[Verb], Verb]:
-    """Several options in the order given."""
+    """Combine several options in this order."""
 
     def add(verb: Verb) -> Verb:
         for one in reversed(options):
@@ -103,7 +103,7 @@ def size(text: str) -> int:
 
 
 def words_of(text: str, known: tuple[str, ...], what: str) -> tuple[str, ...]:
-    """Words separated by commas, in small letters. Raises click.BadParameter for an unknown one."""
+    """Split words at commas, in lower case. Raises click.BadParameter for an unknown word."""
     names = tuple(dict.fromkeys(filter(None, text.lower().replace(" ", "").split(","))))
     if not names or set(names) - set(known):
         raise click.BadParameter(f"{text!r}: the {what} are {', '.join(known)}")
@@ -112,9 +112,9 @@ def words_of(text: str, known: tuple[str, ...], what: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Field:
-    """How a field of Request stands on the command line.
+    """Command-line form of a field of Request.
 
-    `names`: its options, --field unless given; `read`: parses its value; `settings`: further ones of click's.
+    `names`: its options, default --field; `read`: parses the value; `settings`: more arguments for click.
     """
 
     section: str
@@ -132,7 +132,7 @@ FIELDS = {
     "device": Field(WHAT, "", choices=("auto", "cuda", "gpu", "cpu"), read=lambda one: one.replace("gpu", "cuda")),
     "precision": Field(
         RIGHT,
-        "Floating inputs and weights of both sides are cast to it; integers stay.",
+        "Cast floating-point inputs and weights of both sides to it.",
         choices=("fp32", "fp16", "bf16"),
         settings={"default": "fp32"},
     ),
@@ -141,41 +141,41 @@ FIELDS = {
         "Modules as constructed (train) or in eval mode.  [default: `mode` of the reference, else eval]",
         choices=("train", "eval"),
     ),
-    "hot": Field(WHAT, _COUNTED + "rank first, count the N hottest.", "N"),
-    "range": Field(WHAT, _COUNTED + "only inside this range.", "NAME"),
-    "after": Field(WHAT, _COUNTED + "pass over N steps.", "N"),
-    "steps": Field(WHAT, _COUNTED + "then N steps.", "N"),
+    "hot": Field(WHAT, _COUNTED + "rank kernels first, then count the N hottest.", "N"),
+    "range": Field(WHAT, _COUNTED + "record only inside this range.", "NAME"),
+    "after": Field(WHAT, _COUNTED + "skip N steps.", "N"),
+    "steps": Field(WHAT, _COUNTED + "record N steps.", "N"),
     "kernel": Field(WHAT, _COUNTED + "count only kernels that match.", "REGEX", ("-k", "--kernel-name", "kernel")),
-    "trials": Field(RIGHT, "Correctness trials, fresh inputs each.", "N"),
-    "backward": Field(RIGHT, "Compare the gradients too, and time them apart."),
+    "trials": Field(RIGHT, "Correctness trials, each with fresh inputs.", "N"),
+    "backward": Field(RIGHT, "Compare the gradients too, and time backward separately."),
     "trust": Field(
         RIGHT,
-        "Your own code: reference and candidates in one process. Otherwise each has one of its own.",
+        "Run reference and candidates in one process (for your own code), or each in its own.",
         names=("--trust/--isolate",),
     ),
     "allow": Field(
         RIGHT,
-        "Precisions below the task's that count as a win all the same, as in tf32,bf16.",
+        "Accept these precisions below the task's for a speed-up, as in tf32,bf16.",
         "TYPES",
         read=lambda text: words_of(text, NARROW, "precisions"),
     ),
-    "memory": Field(RIGHT, "Host memory a candidate's process may take, as in 8GiB.", "SIZE", read=size),
+    "memory": Field(RIGHT, "Host memory limit of a candidate's process, as in 8GiB.", "SIZE", read=size),
     "sanitize": Field(
         RIGHT,
         "Run compute-sanitizer: memcheck, racecheck, initcheck, synccheck, or all.",
         "TOOLS",
         read=lambda text: TOOLS if "all" in (names := words_of(text, (*TOOLS, "all"), "tools")) else names,
     ),
-    "shapes": Field(TIMING, "Time get_inputs() alone, or all of get_more_inputs() too.", choices=("first", "all")),
+    "shapes": Field(TIMING, "Time get_inputs() only, or get_more_inputs() too.", choices=("first", "all")),
     "budget": Field(
         TIMING,
-        "Timing, over all processes. Checks and builds come on top. After 12 times as long, or a minute if that is more, the "
-        "answer stands, and a caveat names what is left out: processes, other layouts and shapes, counters without --ncu.",
+        "Time for timing, over all processes, without checks and builds. A measurement stops after 12 times this or a minute, "
+        "whichever is longer; a caveat lists what was skipped: processes, other layouts and shapes, counters without --ncu.",
         "SECONDS",
     ),
     "processes": Field(
         TIMING,
-        "Fresh processes the budget is spread over.  [default: one where that tells, else up to 5 on a CPU, 3 on a GPU]",
+        "Fresh processes for timing.  [default: one if conclusive, else up to 5 on a CPU, 3 on a GPU]",
         "N",
     ),
     "timeout": Field(
@@ -186,20 +186,20 @@ FIELDS = {
         ("--time-limit", "limit"),
         settings={"type": Amount(above=True), "default": None, "callback": None},
     ),
-    "perturb": Field(TIMING, "Infer what binds it from time alone, under other conditions."),
-    "nsys": Field(NSIGHT, "Record a timeline with Nsight Systems; commands: without it by torch's profiler."),
-    "deep": Field(NSIGHT, "The counters that `profkit explain` asks for as well."),
-    "lines": Field(NSIGHT, "--deep, and the source lines that the kernels wait for."),
-    "runs": Field(WHERE, "Where runs go.", "DIR", settings={"type": PATH}),
+    "perturb": Field(TIMING, "Infer the bottleneck from times under changed conditions, without counters."),
+    "nsys": Field(NSIGHT, "Record a timeline with Nsight Systems; commands: with torch's profiler if it is missing."),
+    "deep": Field(NSIGHT, "Also collect the counters that `profkit explain` uses."),
+    "lines": Field(NSIGHT, "--deep, and source lines where kernels stall."),
+    "runs": Field(WHERE, "Folder for new runs.", "DIR", settings={"type": PATH}),
 }
-"""The fields of Request that are options; the others are for the library."""
+"""Fields of Request with an option; the others are for the library only."""
 _LEAST = {"after": 0, "trials": 1, "hot": 1, "steps": 1, "processes": 1}
 _PHASE = 60.0
-"""Seconds that a call or a check of a candidate may take by default; `--time-limit` scales every limit by it."""
+"""Default limit in seconds of a candidate's call or check; `--time-limit` scales every limit by it."""
 
 
 def of_request(*names: str) -> Callable[[Verb], Verb]:
-    """Options of these fields of Request; "ncu" and "events" are the two of `counters`."""
+    """Options of these fields of Request; "ncu" and "events" are the two options of `counters`."""
     known = {one.name: one.default for one in fields(Request)}
     return shared(*(_COUNTERS[name] if name in _COUNTERS else _of_field(name, known[name]) for name in names))
 
@@ -230,11 +230,9 @@ def _of_field(name: str, default: Any) -> Callable[[Verb], Verb]:
 
 _COUNTERS = {
     "ncu": option(
-        "--ncu", "counters", section=NSIGHT, flag_value="ncu", help="Hardware counters, or exit 3 where there are none."
+        "--ncu", "counters", section=NSIGHT, flag_value="ncu", help="Collect hardware counters; exit 3 if impossible."
     ),
-    "events": option(
-        "--events", "counters", section=NSIGHT, flag_value="off", help="No counters, on purpose: CUDA events alone."
-    ),
+    "events": option("--events", "counters", section=NSIGHT, flag_value="off", help="No counters; CUDA events only."),
 }
 json_ = option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 reader = option("--for", "reader", type=click.Choice(["agent"]), help="One short JSON document; docs/agent.md.")
@@ -243,7 +241,7 @@ server = option(
     "--server/--no-server",
     default=None,
     callback=lambda _ctx, _param, asked: warm.wanted(asked),
-    help="Keep torch imported for the next command: a process that leaves after 15 idle minutes.  [default: yes, not in CI]",
+    help="Keep a process with torch imported for the next command; it exits after 15 idle minutes.  [default: yes, not in CI]",
 )
 force = option("--force", is_flag=True, help="Overwrite an existing output.")
 since = option(
@@ -251,20 +249,20 @@ since = option(
     type=click.DateTime(("%Y-%m-%d", "%Y-%m-%dT%H:%M")),
     callback=lambda _ctx, _param, when: f"{when:%Y-%m-%dT%H:%M:%S}" if when else "",
     metavar="WHEN",
-    help="Only what is of this date (UTC) or later, as in 2026-11-22 or 2026-11-22T08:00.",
+    help="Only runs from this time (UTC) on, as in 2026-11-22 or 2026-11-22T08:00.",
 )
-"""--since of the verbs about many runs: an ISO time, "" without."""
+"""--since: an ISO time, default ""."""
 runs = option(
     "--runs",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("profkit-runs"),
     show_default=True,
-    help="Where runs are.",
+    help="Folder of runs.",
 )
 
 
 def request_of(counters: str | None, *, otherwise: str = "off", **options: Any) -> Request:
-    """The request of these options; `otherwise`: the counters where none are asked for."""
+    """Build the Request from options; `otherwise`: counters by default."""
     limit = options.pop("limit", None)
     if limit is not None:
         options["timeout"] = limit / _PHASE
@@ -272,13 +270,13 @@ def request_of(counters: str | None, *, otherwise: str = "off", **options: Any) 
 
 
 def _engine(context: click.Context, param: click.Parameter, text: str | None) -> Any:
-    """--jobs ("auto" is 0) or --dask: a cluster's workers decide themselves how many build."""
+    """--jobs (0 for "auto") or --dask, where the cluster decides the number of builds."""
     if text and any(context.params.get(name) is not None for name in ("jobs", "dask")):
-        raise click.UsageError("--jobs is for this machine, --dask for a cluster: give one of them")
+        raise click.UsageError("--jobs is for this machine, --dask for a cluster: give only one")
     if param.name == "dask" or text is None:
         return text
     if text != "auto" and not (text.isdecimal() and int(text)):
-        raise click.BadParameter(f"{text!r}: auto, or how many builds run at once")
+        raise click.BadParameter(f"{text!r}: give auto or a number of builds")
     return 0 if text == "auto" else int(text)
 
 
@@ -287,15 +285,15 @@ campaign = shared(
         "--jobs",
         metavar="auto|N",
         callback=_engine,
-        help="As a campaign: N builds run ahead, every GPU measures; the same command again goes on.",
+        help="Run a campaign: N builds ahead, all GPUs measure; repeat the command to resume.",
     ),
-    option("--dask", metavar="ADDRESS", callback=_engine, help="As a campaign on this Dask cluster."),
+    option("--dask", metavar="ADDRESS", callback=_engine, help="Run the campaign on this Dask cluster."),
 )
 
 
 @dataclass(frozen=True)
 class Runners:
-    """Where a campaign runs: see profkit.campaign.campaign.run. `quiet`: nothing is shown."""
+    """Execution of a campaign, see profkit.campaign.campaign.run. `quiet`: no progress."""
 
     jobs: int
     dask: str
@@ -303,7 +301,7 @@ class Runners:
 
     @classmethod
     def of(cls, jobs: int | None, dask: str | None, quiet: bool) -> Runners | None:
-        """None without a campaign; on this machine a process imports torch for all of it at once."""
+        """Runners of a campaign, None without one; locally one process imports torch for all."""
         if jobs is None and not dask:
             return None
         if not dask:
@@ -311,7 +309,7 @@ class Runners:
         return cls(jobs or 0, dask or "", quiet)
 
     def run(self, name: str, items: Sequence[WorkItem], request: Request) -> Iterator[tuple[WorkItem, Answer]]:
-        """Each item with what came of it, as it is done; see profkit.campaign.campaign.run."""
+        """Yield each item with its result when done; see profkit.campaign.campaign.run."""
         from profkit.campaign.campaign import run  # pandas
 
         with progress(self.quiet) as now, closing(run(name, items, request, now.line, self.jobs, self.dask)) as done:
@@ -321,9 +319,9 @@ class Runners:
 
 
 def one_form(as_json: bool, reader: str | None) -> None:
-    """Raises click.UsageError where --json and --for are both asked for."""
+    """Raise click.UsageError if both --json and --for are given."""
     if as_json and reader:
-        raise click.UsageError("--json holds everything, --for agent what matters: one of them")
+        raise click.UsageError("give --json (everything) or --for agent (the essentials), not both")
 
 
 def deliver(text: str, output: Path, force: bool) -> None:
@@ -336,7 +334,7 @@ def deliver(text: str, output: Path, force: bool) -> None:
 
 
 def vacant(output: Path, force: bool, *endings: str) -> None:
-    """Raises click.UsageError for an output that is there already, or of another ending."""
+    """Raise click.UsageError for an existing output or a wrong extension."""
     if endings and output.suffix.lower() not in endings:
         raise click.UsageError(f"{output}: name a file that ends in {', '.join(endings)}")
     if output.exists() and not force:
@@ -344,7 +342,7 @@ def vacant(output: Path, force: bool, *endings: str) -> None:
 
 
 def written(ctx: click.Context) -> dict[str, str]:
-    """The options that stand on the command line, by parameter, each as its longest name."""
+    """Options given on the command line: parameter -> longest option name."""
     found: dict[str, str] = {}
     for param in ctx.command.params:
         source = ctx.get_parameter_source(param.name or "")

@@ -1,4 +1,4 @@
-"""profkit profile and watch: measure a sample, a folder of them, or a command; at each save."""
+"""profkit profile and watch: measure a sample, a folder of samples, or a command."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ OPTIONS = (
 )
 WATCHED = ("only", "device", "trials", "trust", "allow", "mode", "budget", "processes", "timeout", "runs")
 _TICK = 0.1
-"""Seconds between two looks at the files; measuring begins once they stay the same for one."""
+"""Polling interval in seconds; a measurement starts after one interval without changes."""
 _PASSED_OVER = ("__pycache__", "node_modules")
 Files = Mapping[Path, tuple[int, int]]
 
 
 class WithProgram(Sectioned):
-    """Takes everything after -- as a command line of its own, options and all."""
+    """Takes everything after -- as a separate command line."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:
@@ -92,8 +92,8 @@ def profile_(
     profkit profile -- python train.py --steps 3
     profkit profile --hot 5 -- python train.py
 
-    Exit code 1 when a candidate is wrong, crashes or hangs; that of a command where it fails; 3 when this machine
-    cannot do what was asked.
+    Exit code 1 if a candidate is wrong, crashes or hangs; 3 if this machine cannot measure it; the command's own
+    if the command fails.
     """
     shared.one_form(as_json, reader)
     ctx = click.get_current_context()
@@ -115,7 +115,7 @@ def profile_(
 
 
 def _request(ctx: click.Context, sample: Path | None, options: dict[str, Any]) -> Request:
-    """The request of the options. Raises ProfkitError for one that cannot apply."""
+    """Build the Request from the options. Raises ProfkitError if one cannot apply."""
     given = shared.written(ctx)
     limit = options["limit"]
     if sample is None:
@@ -128,7 +128,7 @@ def _request(ctx: click.Context, sample: Path | None, options: dict[str, Any]) -
 
 
 def _targets(sample: Path | None, argv: Sequence[str] | None, streams: tuple[int, int]) -> Sequence[Path | Program]:
-    """What the command line names. Raises click.UsageError."""
+    """Targets on the command line. Raises click.UsageError."""
     if argv is not None:
         if sample is not None:
             raise click.UsageError(f"name either the sample {sample} or a command after --, not both")
@@ -146,7 +146,7 @@ def _targets(sample: Path | None, argv: Sequence[str] | None, streams: tuple[int
 
 
 def _one(target: Path | Program, request: Request, form: str, quiet: bool) -> int:
-    """Profile one target and print its report. form: json, agent, or "" for people."""
+    """Profile one target and print its report. form: json, agent, or "" for text."""
     from profkit.api import profile
     from profkit.report.derived import write
 
@@ -180,11 +180,11 @@ def _one(target: Path | Program, request: Request, form: str, quiet: bool) -> in
 
 
 _Done = tuple[str, "Run | None", str, str, int]
-"""A sample's name and run; what cost it the run or a part, the fix, and the exit code."""
+"""Name and run of a sample; the error, its fix, and the exit code."""
 
 
 def _all(each: Generator[_Done, None, None], form: str) -> int:
-    """Print every sample as it is done, then the whole; name failures and go on."""
+    """Print each sample when done, then all of them; report failures and continue."""
     runs, codes = list["Run"](), [0]
     with closing(each) as done:
         for name, run, what, fix, code in done:
@@ -226,7 +226,7 @@ def _in_turn(targets: Sequence[Path | Program], request: Request, quiet: bool) -
 def _campaign(
     sample: Path | None, targets: Sequence[Path | Program], request: Request, runners: Runners
 ) -> Generator[_Done, None, None]:
-    """Every sample as an item of a campaign."""
+    """Measure the samples as a campaign."""
     from profkit.api import open_run
     from profkit.campaign.stages import of_folder
 
@@ -239,7 +239,7 @@ def _campaign(
 
 
 def document(run: Study) -> dict[str, Any]:
-    """run.json and metrics.json in one document; `exit_code`: the program's own or null."""
+    """run.json and metrics.json in one document; `exit_code`: the program's or null."""
     from profkit.report import derived  # pandas
 
     return {
@@ -251,7 +251,7 @@ def document(run: Study) -> dict[str, Any]:
 
 
 def exit_code(run: Study) -> int:
-    """Exit code: a program's own; of a sample 0 if all implementations are right and sound."""
+    """Exit code: a program's own; of a sample 0 if all implementations are correct and sound."""
     if run.manifest.program:
         code = run.manifest.exit_code or 0
         return as_shells_do(code) if code else int(run.manifest.status != "done")
@@ -268,8 +268,8 @@ def exit_code(run: Study) -> int:
 def watch_(folder: Path, server: bool, quiet: bool, **options: Any) -> int:
     """Measure the sample in FOLDER, and again at each save, until Ctrl-C (exit code 130).
 
-    Each time it prints the first line, the change since the last save ("1.76x -> 1.92x") and what became worse. After a
-    save that does not load it goes on watching. Counters are left to `profkit profile`.
+    It prints the first line, the change since the last save ("1.76x -> 1.92x") and what became worse. A save that
+    fails to load does not end it. It collects no counters; `profkit profile` does.
 
     \b
     profkit watch S1/ICVXKH --device cpu
@@ -280,7 +280,7 @@ def watch_(folder: Path, server: bool, quiet: bool, **options: Any) -> int:
 
 
 class _Watch:
-    """The measurements of one folder; `_last`: the latest that gave an answer."""
+    """Measurements of one folder; `_last`: the latest with an answer."""
 
     def __init__(self, folder: Path, request: Request, now: Progress) -> None:
         self._folder, self._request, self._now = folder, request, now
@@ -288,7 +288,7 @@ class _Watch:
         self._last: Study | None = None
 
     def run(self) -> int:
-        """Never returns but by an exception."""
+        """Measure at each save until an exception."""
         try:
             while True:
                 self._measure()
@@ -318,12 +318,12 @@ class _Watch:
                 self._last = answer.study
 
     def _step(self, text: str) -> None:
-        """Progress on one line, but for a build, which may take a minute."""
+        """Progress on one line; a build, which may take a minute, gets its own."""
         (self._now if text.startswith("building") else self._now.within)(text)
 
     @contextmanager
     def _until_saved(self) -> Iterator[None]:
-        """Interrupt the block, as Ctrl-C does, once a file is saved."""
+        """Interrupt the block, like Ctrl-C, when a file is saved."""
         saved, over, lock = threading.Event(), threading.Event(), threading.Lock()
 
         def look() -> None:
@@ -355,7 +355,7 @@ class _Watch:
         self._now(f"saved: {', '.join(sorted({path.name for path, _ in files.items() ^ self._seen.items()}))}")
 
     def _files(self) -> Files:
-        """Time and size of what lies in the folder; not what is hidden, made of it, or a run."""
+        """Modification time and size of the folder's files, without hidden, generated and run files."""
         runs, found = self._request.runs.resolve(), {}
         place = self._folder if self._folder.is_dir() else self._folder.parent
         for path in sorted(place.rglob("*")):

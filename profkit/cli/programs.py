@@ -1,4 +1,4 @@
-"""profkit ledger, tasks and verify: what a program's operations take and can win."""
+"""profkit ledger, tasks and verify: time and possible gain of a program's operations."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _SOURCE = click.argument("source", type=click.Path(path_type=Path, exists=True),
 @shared.json_
 @shared.force
 def ledger_(source: Path, output: Path | None, as_json: bool, force: bool) -> int:
-    """List each operation at each shape: time, lower bound, what to do, what that wins.
+    """List a program's operations by shape: time, lower bound, advice, possible gain.
 
     \b
     profkit ledger trace.json.gz               a trace of torch.profiler, with record_shapes=True
     profkit ledger profkit-runs/train          a run of a program: profkit profile -- python train.py
     profkit ledger trace.json.gz -o ledger.html
 
-    Lower bounds are of that call's own bytes and FLOP, under this device's measured ceilings where they are kept
-    (profkit ceilings), else the datasheet's. Wins are replayed: where the host is late, a faster kernel wins nothing.
+    Lower bounds follow from the call's compulsory bytes and FLOP, and from this device's measured ceilings
+    (profkit ceilings) or else its datasheet. Gains are replayed: a faster kernel gains nothing if the host is late.
     """
     from profkit.report import ledger as report
     from profkit.study.ledger import open_ledger
@@ -48,12 +48,12 @@ def ledger_(source: Path, output: Path | None, as_json: bool, force: bool) -> in
 
 @click.command("tasks")
 @_SOURCE
-@shared.output("A folder each, below it.", required=True, metavar="DIR")
+@shared.output("Parent of the sample folders.", required=True, metavar="DIR")
 @click.option(
     "--most", type=click.IntRange(1), default=8, show_default=True, metavar="N", help="The N hottest operations."
 )
 def tasks_(source: Path, output: Path, most: int) -> int:
-    """Write a sample folder of each hot operation: reference, shapes with shares, candidate.
+    """Write a sample folder per hot operation: reference, candidate, shapes with their shares.
 
     \b
     profkit tasks trace.json.gz -o tasks
@@ -81,25 +81,27 @@ def tasks_(source: Path, output: Path, most: int) -> int:
     help="A candidate of a task's folder (.py), or a patch for `git apply`.",
 )
 @click.option(
-    "--row", default="", metavar="NAME", help="Of a patch: the row that it is for, or idle, instead of the best one."
+    "--row", default="", metavar="NAME", help="For a patch: the ledger's row it changes, or idle; default: the best."
 )
-@click.option("--seconds", "timed", default="", metavar="PATTERN", help="Time what stdout says: 'step took (.*) ms'.")
-@click.option("--same", default="", metavar="FILE", help="Compare a file that it writes instead of stdout.")
+@click.option(
+    "--seconds", "timed", default="", metavar="PATTERN", help="Time by a pattern in stdout: 'step took (.*) ms'."
+)
+@click.option("--same", default="", metavar="FILE", help="Compare this output file instead of stdout.")
 @click.option("--pairs", type=click.IntRange(3), default=5, show_default=True, metavar="N")
 @shared.json_
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def verify_(
     ledger: Path, change: Path, row: str, timed: str, same: str, pairs: int, as_json: bool, argv: tuple[str, ...]
 ) -> int:
-    """Run COMMAND in turns with and without a change: won, predicted, and do outputs agree.
+    """Run COMMAND alternately with and without a change; compare gain, prediction and outputs.
 
     \b
     profkit verify ledger.json --with tasks/01-mm/candidate.py -- python serve.py
     profkit verify ledger.json --with fused.diff --row gelu --seconds 'step (.*) ms' -- python train.py
 
-    LEDGER is a run, a trace, or what `profkit ledger -o ledger.json` wrote. A patch is tried in a temporary copy of this
-    folder; a candidate is compared with the operation itself, called from Python as well. Without --seconds the whole
-    process is timed, start-up included. Exit code 1 where the outputs differ.
+    LEDGER is a run, a trace, or the file of `profkit ledger -o ledger.json`. A patch is applied to a temporary copy of this
+    folder; a candidate is compared with the operation called from Python. Without --seconds the whole
+    process is timed, with start-up. Exit code 1 if the outputs differ.
     """
     from profkit.record.verify import verify
     from profkit.report.ledger import document, predicting

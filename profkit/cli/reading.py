@@ -1,4 +1,4 @@
-"""profkit import, explain, roofline and report: what a run holds, read and written up."""
+"""profkit import, explain, roofline and report: read runs and report on them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINES = "record them: profkit profile SAMPLE --lines"
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, type=shared.PATH, metavar="FILE...")
 @shared.output("The run directory to make.", metavar="RUN")
-@click.option("--device", default="", metavar="NAME", help="The GPU, where the exports do not name it.")
+@click.option("--device", default="", metavar="NAME", help="The GPU, if the exports do not name it.")
 @shared.json_
 @shared.quiet
 def import_(
@@ -41,8 +41,8 @@ def import_(
     profkit import their.csv more.csv report.ncu-rep trace.sqlite -o RUN
     profkit import profile.json layers.json times.json
 
-    Formats are found by content; the files are copied as they are. A file that cannot be read is named, the
-    others are imported, and the exit code is 2.
+    Formats are detected by content; the files are copied unchanged. If a file cannot be read, the others are
+    imported, and the exit code is 2.
     """
     from profkit.record.importing import import_files
     from profkit.report.derived import metrics, write
@@ -68,20 +68,20 @@ def import_(
 @click.command("explain")
 @click.argument("run", type=shared.PATH)
 @click.option("--kernel", default="", metavar="NAME", help="Only kernels whose name contains NAME.")
-@click.option("--lines", is_flag=True, help="The source lines that its kernels wait for.")
+@click.option("--lines", is_flag=True, help="Source lines where kernels stall.")
 @shared.lang("Language of the text.")
 @shared.json_
 @shared.reader
 def explain_(run: Path, kernel: str, lines: bool, lang: str, as_json: bool, reader: str | None) -> int:
-    """Findings about the newest run at RUN or below, ranked by the time each could win at most.
+    """List findings about the newest run at or below RUN, ranked by the most time each could save.
 
     \b
     profkit explain profkit-runs/ICVXKH
     profkit explain profkit-runs/ICVXKH --kernel relu --json
     profkit explain profkit-runs/ICVXKH --lines
 
-    A bound is the time now less what the roofline still demands after the fix. Rules without their counters
-    say so; `profkit profile SAMPLE --deep` collects them.
+    That time is an upper bound: time now minus roofline time after the fix. Rules that lack counters
+    are listed; `profkit profile SAMPLE --deep` collects them.
     """
     shared.one_form(as_json, reader)
     from profkit.study.study import open_study  # pandas stays out of start-up
@@ -119,9 +119,9 @@ def explain_(run: Path, kernel: str, lines: bool, lang: str, as_json: bool, read
     default="dram",
     show_default=True,
     callback=lambda _context, _option, text: shared.words_of(text, ("dram", "l2", "l1"), "levels"),
-    help="Memory levels, a point of every kernel each: dram,l2,l1.",
+    help="Memory levels, one point per kernel and level: dram,l2,l1.",
 )
-@click.option("--top", default=12, show_default=True, type=click.IntRange(1), help="How many kernels, by time.")
+@click.option("--top", default=12, show_default=True, type=click.IntRange(1), help="Number of kernels, the longest.")
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
 @shared.force
 def roofline_(runs: tuple[Path, ...], output: Path, force: bool, **options: Any) -> int:
@@ -150,7 +150,7 @@ def roofline_(runs: tuple[Path, ...], output: Path, force: bool, **options: Any)
 @click.command("report")
 @click.argument("runs", nargs=-1, metavar="RUN [MORE]...")
 @shared.output("Write here (.md, .html or .json); - is stdout.")
-@click.option("--for", "reader", type=click.Choice(list(DIALECTS)), help="Write it up for this reader.")
+@click.option("--for", "reader", type=click.Choice(list(DIALECTS)), help="Form of the report.")
 @shared.lang("Language of the write-up.")
 @shared.force
 @shared.json_
@@ -166,9 +166,9 @@ def report_(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Make metrics.json, kernels.csv, the roofline, the waterfall and report.md of RUN again.
+    """Write metrics.json, kernels.csv, roofline, waterfall and report.md of RUN again.
 
-    RUN is a run directory, or a folder above: the newest run below it is taken. Needs no GPU.
+    RUN is a run directory, or a folder, whose newest run is taken. Needs no GPU.
 
     \b
     profkit report RUN -o report.html                     one page: answer, waterfall, findings, roofline
@@ -177,7 +177,7 @@ def report_(
     profkit report RUN --for tensorrt --lang zh           the hackathon's write-up
     """
     if as_json and reader:
-        raise click.UsageError("--json is the metrics; it does not go with --for")
+        raise click.UsageError("--json writes the metrics; give it without --for")
     named = [one.name for one in DIALECTS.values() if output is not None and output.name.endswith(one.endings)]
     dialect = DIALECTS.get(reader or ("" if as_json else next(iter(named), "")))
     own = _own(context, dialect, options)
@@ -196,7 +196,7 @@ _TEXT = (".md", ".markdown", ".txt")
 
 
 def _own(context: click.Context, dialect: Dialect | None, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of this dialect. Raises UsageError for one that was given and is another's."""
+    """Options of this dialect. Raises UsageError for an option of another dialect."""
     names = {str(option.name) for option in dialect.options} if dialect is not None else set()
     for one in DIALECTS.values():
         for option in one.options:
@@ -227,7 +227,7 @@ def _again(run: str, output: Path | None, force: bool, as_json: bool, lang: str)
 
 
 def _deliver(written: Written, output: Path | None, force: bool) -> int:
-    """Text to stdout, or to the output with its pictures beside it."""
+    """Write text to stdout, or to the output with its pictures beside it."""
     if output is None and written.home is not None:
         # A derived file of the run, like report.md: it can be made again.
         output, force = written.home, True

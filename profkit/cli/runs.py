@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from profkit.campaign.index import Row
 
 _VERDICT = 48
-"""Characters of a verdict on a terminal; in a pipe it stands whole."""
+"""Most characters of a verdict on a terminal; a pipe gets all."""
 _device = click.option(
-    "--device", default="", metavar="NAME", help="Only runs of devices whose name holds this, as in h200."
+    "--device", default="", metavar="NAME", help="Only devices whose name contains this, as in h200."
 )
 _Damaged = Sequence[tuple[str, str]]
 
@@ -59,12 +59,12 @@ def _demand(runs: Path) -> None:
     type=click.Choice(["created", "time", "lower_bound", "share", "speedup"]),
     default="created",
     show_default=True,
-    help="The newest, the shortest, the nearest to its lower bound or to what is attainable, or the fastest first.",
+    help="First: the newest, the shortest time, the nearest to its lower bound or ceiling, or the largest speed-up.",
 )
-@click.option("--top", default=50, show_default=True, type=click.IntRange(0), help="How many rows; 0 for all.")
+@click.option("--top", default=50, show_default=True, type=click.IntRange(0), help="Number of rows; 0 for all.")
 @shared.json_
 def list_(folder: Path, runs: Path, top: int, as_json: bool, **wanted: Any) -> int:
-    """List samples in FOLDER (default S1), runs in profkit-runs, and what is running.
+    """List samples in FOLDER (default S1), runs in profkit-runs, and unfinished campaigns.
 
     \b
     profkit list --sort speedup --device h200 --since 2026-11-01
@@ -123,7 +123,7 @@ def _samples(folder: Path) -> list[dict[str, Any]]:
 
 
 def _table(runs: Path, rows: Sequence[Row]) -> str:
-    """The rows as a table; on a terminal the verdicts are cut to leave room for the rest."""
+    """The rows as a table; a terminal gets shortened verdicts."""
     most = UNLIMITED if room() >= UNLIMITED else _VERDICT
     columns = [
         Column("run", [str(runs / row.path) for row in rows]),
@@ -138,7 +138,7 @@ def _table(runs: Path, rows: Sequence[Row]) -> str:
 
 
 def _verdict(row: Row) -> str:
-    """The verdict, else what became of the run."""
+    """Verdict, else state of the run."""
     if row.status != "done" and row.word in ("", "skipped"):
         return row.status
     said = (row.line if row.line.startswith(row.word) else f"{row.word}: {row.line}") or row.status
@@ -153,13 +153,13 @@ def _verdict(row: Row) -> str:
 @_device
 @shared.json_
 def history_(sample: str, runs: Path, since: str, device: str, as_json: bool) -> int:
-    """Find where the time of SAMPLE (default: all) changed its level, and what else changed.
+    """Find change points in the time of SAMPLE (default: all), and what else changed there.
 
     \b
     profkit history ICVXKH
     profkit history --since 2026-11-01
 
-    Change points are found by e-divisive; changes below 1% are not said. A slower time is a suspicion: measure the
+    The method is e-divisive; changes below 1% are left out. A slower time may be noise: measure the
     sample again.
     """
     from profkit.campaign.history import histories  # numpy
@@ -193,7 +193,7 @@ def _document(one: Series) -> dict[str, Any]:
 
 
 def _history(found: Sequence[Series], whole: bool) -> Iterator[str]:
-    """All series of one sample by device, or of several samples those with a change."""
+    """Series of one sample by device; of several samples only series with a change."""
     for one in found:
         if whole or one.changes:
             yield from _series(one)
@@ -235,9 +235,7 @@ def _change(change: Change) -> Iterator[str]:
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR")
 @shared.output("The folder to write.", Path("site"))
 @shared.runs
-@click.option(
-    "--pages", default=20, show_default=True, type=click.IntRange(0), help="How many runs' pages to make this time."
-)
+@click.option("--pages", default=20, show_default=True, type=click.IntRange(0), help="Pages of runs to make this time.")
 @shared.json_
 def site_(folder: Path, output: Path, runs: Path, pages: int, as_json: bool) -> int:
     """Write a site for DIR (runs or a season): leaderboard, fast_p and the runs' pages.
@@ -246,8 +244,8 @@ def site_(folder: Path, output: Path, runs: Path, pages: int, as_json: bool) -> 
     profkit site profkit-runs -o site/
     profkit site S1 --runs profkit-runs -o site/      ranked by the contest's rules as well
 
-    Open site/index.html from disk; it asks nothing of a network. The pages of the best runs are made first; the same
-    command again brings the site up to date and makes further ones.
+    Open site/index.html from disk; it needs no network. Pages of the best runs are made first; repeat the
+    command to update the site and make more pages.
     """
     from profkit.campaign.site import build  # pandas
 

@@ -1,6 +1,6 @@
-"""Terminal output while a verb works: colour, progress, early answers.
+"""Terminal output during a command: colour, progress, early answers.
 
-Progress is a line a step in a pipe, one live line on a terminal with a clock and a bar.
+Progress is one line per step in a pipe, and one live line with clock and bar on a terminal.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 LONG = 1.0
-"""Seconds from which a finished step stays on the terminal, with its time."""
+"""Seconds from which a finished step stays on the terminal with its time."""
 _BAR = 12
 _OF = re.compile(r"\[(\d+)/(\d+)\] ")
 
 
 def settle(context: click.Context) -> None:
-    """Colour by NO_COLOR, FORCE_COLOR and TERM; else where a terminal is."""
+    """Colour by NO_COLOR, FORCE_COLOR and TERM; else if stdout is a terminal."""
     if os.environ.get("NO_COLOR"):
         context.color = False
     elif context.color is None and os.environ.get("FORCE_COLOR"):
@@ -41,14 +41,14 @@ def settle(context: click.Context) -> None:
 
 
 def show(text: str, **how: Any) -> None:
-    """click.echo, prose folded to the width of a terminal; tables fit it already."""
+    """Print with prose folded to the terminal's width."""
     click.echo(on_screen(text), **how)
 
 
 class Progress:
-    """A line per step on standard error, or nothing. Call it with the step that begins.
+    """One line per step on stderr, or nothing. Call it with the step that begins.
 
-    `[3/12] name` is one of several items; what follows are its steps.
+    `[3/12] name` starts one of several items; the following steps belong to it.
     """
 
     def __init__(self, quiet: bool = False) -> None:
@@ -59,21 +59,21 @@ class Progress:
             click.echo(harmless.lines(text if _OF.match(text) else f"  {text}"), err=True)
 
     def within(self, text: str) -> None:
-        """A progress step of one of several items."""
+        """Progress of a step inside an item."""
 
     def line(self, text: str) -> None:
-        """A harmless line that stays; on a terminal its words before ": " are then the step."""
+        """Print a line that stays; on a terminal its text before ": " becomes the current step."""
         if not self._quiet:
             click.echo(text, err=True)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Nothing is drawn inside: what is printed there stays as it is."""
+        """Pause the live line, so that text can be printed."""
         yield
 
 
 class Drawn(Progress):
-    """Progress as one live line on a terminal."""
+    """Progress as a live line on a terminal."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -128,7 +128,7 @@ class Drawn(Progress):
 
 @contextmanager
 def progress(quiet: bool, *, plain: bool = False) -> Iterator[Progress]:
-    """Progress that suits standard error; plain: lines alone, nothing is drawn."""
+    """Progress that suits stderr; plain: lines only."""
     context = click.get_current_context(silent=True)
     coloured = context is None or context.color is not False
     if quiet or plain or not (coloured and sys.stderr.isatty()):
@@ -141,10 +141,10 @@ def progress(quiet: bool, *, plain: bool = False) -> Iterator[Progress]:
 
 
 class Answer:
-    """Show each candidate's first line, again when it changes; `told`: the lines by name.
+    """Print each candidate's first line, and again when it changes; `told`: lines by name.
 
-    `people`: print them to stdout, before the report; else they are progress on stderr, for a document follows on stdout.
-    `before`: a run to tell the change against. `study`: what was shown last.
+    `people`: print to stdout, before the report; else to stderr, as stdout gets a document. `before`: earlier run to
+    compare with. `study`: the last one shown.
     """
 
     def __init__(self, now: Progress, *, people: bool, before: Study | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Runs in a row: implementations as an optimisation ladder, programs by their steady step."""
+"""Compare runs: implementations as an optimisation ladder, programs by their steady step."""
 
 from __future__ import annotations
 
@@ -46,15 +46,14 @@ if TYPE_CHECKING:
 
 COLOURS = {"faster": "green", "slower": "red", "inconclusive": "yellow"}
 MOST_PIECES, LEAST = 14, 5e-4
-"""Kernels, copies and fills whose change a table names, and the share of the longer step from which it does; the rest are one
-line."""
+"""Rows of the table of changed kernels, copies and fills, and the share of the longer step needed for a row."""
 _ENDINGS = {STEPS: "_step", PASSAGES: "_passage", RECORD: "_all"}
 _UNITS = dict.fromkeys(("bytes", "dram_bytes", "l2_bytes", "l1_bytes", "shared_memory"), "B") | {"flops": "FLOP"}
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """An implementation of a run, `RUN` or `RUN:impl`; "": a CPU's whole program."""
+    """An implementation of a run, `RUN` or `RUN:impl`; `impl` is "" for a whole program on a CPU."""
 
     study: Study
     impl: str
@@ -71,7 +70,7 @@ class Chosen:
 
 @dataclass(frozen=True, repr=False)
 class Compared:
-    """Compared runs: implementations as a ladder, or programs by their steady step."""
+    """Runs compared as a ladder of implementations or as programs."""
 
     studies: tuple[Study, ...]
     ladder: Ladder | Programs
@@ -88,7 +87,7 @@ class Compared:
 
     @property
     def caveats(self) -> list[caveats.Said]:
-        """Caveats of the comparison, then of each run: common ones once, others with its name."""
+        """Caveats of the comparison, caveats common to all runs, then each run's other ones."""
         steps = [(one.study, one.impl) for one in self.chosen] or [(study, "") for study in self.studies]
         own, labels = [caveats.concerning(*step) for step in steps], [rung.label for rung in self.ladder.rungs]
         shared = [one for one in own[0] if all(one in mine for mine in own)]
@@ -131,7 +130,7 @@ class Compared:
         return list(self.ladder.regressions(limit))
 
     def gate(self, limit: float | None) -> tuple[str, str]:
-        """(outcome of the gate, its mood), "" where none was asked for. Raises ProfkitError."""
+        """Outcome of the gate and its mood; two empty strings without a limit. Raises ProfkitError."""
         if limit is None:
             return "", ""
         slower, unsure = self.slower(limit), self.ladder.inconclusive(limit)
@@ -144,14 +143,14 @@ class Compared:
 
 
 def choose(names: Sequence[str | Study]) -> list[Chosen]:
-    """Runs and implementations named on the command line, or open; each run is read once."""
+    """Open the runs named on the command line; each run is read once."""
     return [chosen_of(*one) for one in named_runs(names)]
 
 
 def named_runs(names: Sequence[str | Study]) -> list[tuple[Study, str]]:
-    """(run, implementation or "") of each word, RUN:IMPL split at the last colon behind a path.
+    """Split each word RUN:IMPL into (run, implementation or "").
 
-    Words of one run share it.
+    The last colon behind a path splits; words with the same run share one Study.
     """
     opened: dict[Path, Study] = {}
     pairs = list[tuple["Study", str]]()
@@ -167,9 +166,9 @@ def named_runs(names: Sequence[str | Study]) -> list[tuple[Study, str]]:
 
 
 def chosen_of(study: Study, impl: str = "") -> Chosen:
-    """An implementation of a run: its fastest correct candidate by default, or a whole program.
+    """Choose an implementation of a run: by default its fastest correct candidate.
 
-    Without the whole's time it is the part that took most. Raises ProfkitError.
+    A program's default is its whole time, else its longest part. Raises ProfkitError.
     """
     if not impl and study.of_operators and study.wall > 0:
         return Chosen(study, "")
@@ -188,7 +187,7 @@ def chosen_of(study: Study, impl: str = "") -> Chosen:
 
 
 def told_apart(studies: Sequence[Study], short: Sequence[str]) -> list[str]:
-    """The shortest labels that differ: each name, else with its run's or its place in the row."""
+    """Make labels unique: add the run's name, "before" and "after", or the position."""
     if len(set(short)) == len(short):
         return list(short)
     own = [study.path.name for study in studies]
@@ -198,7 +197,7 @@ def told_apart(studies: Sequence[Study], short: Sequence[str]) -> list[str]:
 
 
 def compared(named: Sequence[tuple[Study, str]]) -> Compared:
-    """Compare runs, each with an implementation or "". Raises ProfkitError."""
+    """Compare runs; each pair is (run, implementation or ""). Raises ProfkitError."""
     stepwise = [study.stepwise for study, _ in named]
     if not any(stepwise):
         chosen = tuple(chosen_of(*one) for one in named)
@@ -230,7 +229,7 @@ def _machine(manifest: Manifest) -> dict[str, Any]:
 
 
 def _step(chosen: Chosen, label: str) -> Step:
-    """One implementation as analyzers.compare wants it."""
+    """One implementation as input of analyzers.compare."""
     study, manifest, row, kernels = chosen.study, chosen.study.manifest, chosen.row, chosen.study.kernels
     # Facts of one kernel (registers, occupancy) are compared only where there is one: the longest. Operators have none.
     own_kernels = len(kernels) and not study.of_operators
@@ -271,7 +270,7 @@ def _taken(study: Study, label: str) -> Rung:
 
 
 def ladder_table(ladder: Ladder, chosen: Sequence[Chosen], correct: Sequence[str] = ()) -> Table:
-    """One row a step, one unit for the times; cells on answers and on the nearest ceilings."""
+    """One row per step; all times in one unit."""
     rungs = ladder.rungs
     same = say("c_same_file") if all(one.study.manifest.impls for one in chosen) else units.MISSING
     first, *others = [", ".join(rung.changed) for rung in rungs]
@@ -317,7 +316,7 @@ def moved(one: Moved) -> str:
 
 
 def lead(found: Programs) -> str:
-    """Speed-up of the last program over the first, with its interval."""
+    """Sentence with the speed-up of the last program over the first and its interval."""
     first, last, since = found.rungs[0], found.rungs[-1], found.rungs[-1].since
     times = {"before": units.text(first.time, "s"), "after": units.text(last.time, "s")}
     names = {"first": first.label, "last": last.label}
@@ -330,7 +329,7 @@ def lead(found: Programs) -> str:
 
 
 def per(found: Programs, key: str, **values: str) -> str:
-    """Words of `key` for a step, a passage or a record."""
+    """The message `key` for a step, a passage or a whole record."""
     windows = {one.window for one in found.rungs}
     return say(key + _ENDINGS[windows.pop() if len(windows) == 1 else RECORD], **values)
 
@@ -342,7 +341,7 @@ def _window(one: Rung) -> str:
 
 
 def sides_table(found: Programs) -> Table:
-    """One row a program: window, time of a step, GPU work, launches, speed-up."""
+    """One row per program: window, step time, GPU work, launches, speed-up."""
     taken = found.rungs
     rows = [{"time": one.budget.step, "share": one.budget.busy / one.budget.step} for one in taken]
     since = [ratio_text(one.since.value, one.since) for one in found.rungs]
@@ -362,9 +361,9 @@ def sides_table(found: Programs) -> Table:
 
 
 def slices_table(found: Programs) -> Table:
-    """A row a part of a step, a column a program, and what the last has more than the first.
+    """One row per part of a step, one column per program, and the change from first to last.
 
-    Parts: the step, GPU work and idle time, the latter two each with its own parts.
+    Parts: the step, GPU work and idle time; the last two are split further.
     """
     taken = found.rungs
     told = [(per(found, "st_whole"), [one.budget.step for one in taken])]
@@ -387,7 +386,7 @@ def _change(seconds: float) -> str:
 
 
 def pieces_table(found: Programs, at: int) -> Table:
-    """Kernels, copies and fills against the program before, the largest change first."""
+    """Kernels, copies and fills compared with the previous program, largest change first."""
     before, after = found.rungs[at - 1], found.rungs[at]
     least = LEAST * max(before.time, after.time)
     large = [one for one in after.pieces if abs(one.gained) >= least or one.word in (APPEARED, GONE)][:MOST_PIECES]

@@ -1,4 +1,4 @@
-"""Derived files of a run directory, written from a Study without a GPU."""
+"""Write the derived files of a run directory from a Study; needs no GPU."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def write(study: Study, *, pictures: bool = True, lang: str = "en") -> list[Path]:
-    """Write metrics, kernels, pictures, and report.md in this language; return the paths.
+    """Write metrics, kernels, pictures and report.md in the current language; return the paths.
 
-    Raises ProfkitError where files that they were made of are gone.
+    Raises ProfkitError where source files of the run are gone.
     """
     if (gone := study.run.gone) and (study.path / "metrics.json").exists():
         raise ProfkitError(
@@ -51,7 +51,7 @@ def metrics(study: Study) -> str:
 
 
 def document(study: Study) -> dict[str, Any]:
-    """The analysis with the verdict on each candidate."""
+    """The analysis, with the verdict on each candidate, as a dict."""
     more: dict[str, Any] = {"shapes": to_dict(study.shapes)} if study.shapes else {}
     if study.passes:
         told = {name: one.to_dict() for name, one in study.passes}

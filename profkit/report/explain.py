@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 SHOWN = 6
-"""Findings of an implementation that a terminal shows; JSON and the page hold all."""
+"""Findings per implementation on a terminal; JSON and the page hold all."""
 SHOWN_LINES = 5
-"""Source lines of a kernel that are told."""
+"""Source lines shown per kernel."""
 
 _SHARES = ("_fraction", "_share")
 _TIMES = ("time/kernels",)
-"""Pieces of evidence that are seconds."""
+"""Evidence in seconds."""
 
 _COMMAND = re.compile(r"profkit profile SAMPLE(?: --(?:ncu|deep))*( --lines)?")
 
 MINOR = 0.01
-"""Share of the call below which a finding is counted, not shown; of its stalls, for a source line."""
+"""Findings below this share of the call are counted, not shown; source lines below this share of the stalls."""
 
 
 def document(study: Study, findings: Iterable[Finding]) -> dict[str, object]:
@@ -51,7 +51,7 @@ def document(study: Study, findings: Iterable[Finding]) -> dict[str, object]:
 
 
 def text(study: Study, findings: Sequence[Finding]) -> str:
-    """Findings for the terminal: of a whole program, then of the parts by rank."""
+    """Findings for the terminal: a whole program's first, then each part's by rank."""
     parts = [title(study)]
     if study.of_operators:
         return "\n".join([*parts, "", say("op_no_bounds")])
@@ -73,7 +73,7 @@ def text(study: Study, findings: Sequence[Finding]) -> str:
 
 
 def unexplained(findings: Sequence[Finding]) -> str:
-    """Line that no rule found a reason, and how many lacked their counters."""
+    """Sentence that no rule found a reason, with the number of rules without counters."""
     blind = len({one.rule for one in findings if one.severity == COLLECT})
     if not blind:
         return say("p_no_reason")
@@ -82,24 +82,24 @@ def unexplained(findings: Sequence[Finding]) -> str:
 
 
 def unchecked(findings: Iterable[Finding], study: Study) -> tuple[list[str], str]:
-    """Rules without their counters, and the command that collects them; "" for none."""
+    """Rules that lack counters, and the command that collects them; "" for none."""
     missing = [one for one in findings if one.severity == COLLECT]
     return list(dict.fromkeys(one.rule for one in missing)), runnable(missing[0].next_step, study) if missing else ""
 
 
 def _whole(one: Finding) -> bool:
-    """Whether it is about a program, not about a part of it."""
+    """Whether the finding is about the whole program."""
     return one.rule in RULES and RULES[one.rule].level == PROGRAM
 
 
 def in_order(study: Study) -> list[str]:
-    """The parts that were measured, as they are ranked."""
+    """Names of the measured parts, in rank order."""
     at = {part.name: place for place, part in enumerate(study.ranked)}
     return sorted((str(name) for name in study.analysis.impls["impl"]), key=lambda name: at.get(name, len(at)))
 
 
 def headline(study: Study, impl: str) -> str:
-    """Time, lower bound and what binds an implementation."""
+    """Time, lower bound and bottleneck of an implementation."""
     row = study.analysis.impl(impl)
     if study.stepwise and not study.filtered:
         time = study.in_ranges.get(impl, (0.0, 0.0))[0]
@@ -118,7 +118,7 @@ def headline(study: Study, impl: str) -> str:
 
 
 def worded(one: Finding, study: Study) -> tuple[str, str, str]:
-    """Title, next step and expectation of a finding, filled in."""
+    """Title, next step and expectation of a finding, with values filled in."""
     known = one.params
     if language() == "zh":
         known = {key: text if key in ("library", "found") else translated(named(text)) for key, text in known.items()}
@@ -155,7 +155,7 @@ def _finding(study: Study, number: int, one: Finding) -> list[str]:
 
 
 def runnable(text: str, study: Study) -> str:
-    """Next step with a command that can be pasted: this sample's path or program."""
+    """Next step as a command to paste, with the path of the sample or the program."""
     manifest = study.manifest
     if manifest.sample.path:
         return text.replace("profkit profile SAMPLE", f"profkit profile {shlex.quote(manifest.sample.path)}")
@@ -166,7 +166,7 @@ def runnable(text: str, study: Study) -> str:
 
 
 def gain(one: Finding) -> str:
-    """ "up to 58% (78.9 us)", or what kind of finding it is."""
+    """Gain as "up to 58% (78.9 us)", or the kind of finding."""
     if one.severity in (HINT, COLLECT):
         return say("hint" if one.severity == HINT else "not_checked")
     of = {"all": "up_to_record", "range": "up_to_passage"}.get(one.params.get("found", ""), "up_to_step")
@@ -204,13 +204,13 @@ def proof(one: Proof) -> str:
 
 
 def by_kernel(lines: Sequence[Line], kernel: str = "") -> list[tuple[str, str, list[Line]]]:
-    """(part, kernel, lines), the longest excess first; `kernel`: a part of its name."""
+    """(part, kernel, lines), the longest excess first; `kernel` filters by a part of the name."""
     kept = [one for one in lines if kernel in one.kernel]
     return [(*key, list(found)) for key, found in groupby(kept, key=lambda one: (one.impl, one.kernel))]
 
 
 def lines_text(lines: Sequence[Line], kernel: str = "") -> str:
-    """For a terminal: each kernel and its hottest lines; "" without any."""
+    """Each kernel and its hottest lines for a terminal; "" if none."""
     told = []
     for impl, name, found in by_kernel(lines, kernel):
         told += ["", impl + say("colon") + short_name(name) if impl else short_name(name)]
@@ -231,5 +231,5 @@ def sentence(one: Line) -> str:
 
 
 def shown_of(found: Sequence[Line]) -> list[Line]:
-    """Lines of a kernel that are shown."""
+    """Source lines of a kernel to show."""
     return [one for one in found if one.share >= MINOR][:SHOWN_LINES]

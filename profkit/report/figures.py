@@ -35,13 +35,13 @@ TOP_KERNELS = 12
 
 
 def draw(study: Study, *, theme: str = "light") -> Figure:
-    """The roofline of a run as a matplotlib Figure; `theme` is light or dark."""
+    """Draw the roofline of a run as a matplotlib Figure; `theme` is light or dark."""
     figure: Figure = plot.draw(scene_of(study, theme))
     return figure
 
 
 def steps_of(study: Study) -> tuple[list[Step], str, str] | None:
-    """Waterfall of the best implementation, a step or the longest range, titles included."""
+    """Waterfall, title and subtitle of the best implementation, a step or the longest range."""
     whole = waterfall.shown(study)
     if whole is None:
         return None
@@ -55,12 +55,12 @@ def steps_of(study: Study) -> tuple[list[Step], str, str] | None:
 
 
 def png(scene: Scene) -> bytes:
-    """A scene as the bytes of a picture."""
+    """Render a scene as PNG bytes."""
     return plot.image(plot.draw(scene), Path("figure.png"))
 
 
 def scene_of(study: Study, theme: str = "light") -> Scene:
-    """Roofline of one run: implementations, their kernels and speed-ups; of ranges the kernels."""
+    """Roofline of one run: implementations, kernels and speed-ups; a program's kernels only."""
     with speaking(spoken()):
         return _scene(study, theme) if study.manifest.impls else kernels_scene([study], theme=theme)
 
@@ -93,13 +93,13 @@ def _scene(study: Study, theme: str) -> Scene:
 
 
 def order_of(study: Study) -> tuple[str, ...]:
-    """The parts of a run in the order in which they get their colours, in pictures and pages."""
+    """Parts of a run in colour order, the same in pictures and pages."""
     names = dict.fromkeys([*(part.name for part in study.parts), *map(str, study.metrics["impl"])])
     return tuple(name or "kernels" for name in names)
 
 
 def _whole(row: Mapping[str, Any], study: Study) -> Point | None:
-    """One implementation: work of one call over the time of one call."""
+    """Point of one implementation: work of one call over its time."""
     name, kernels = str(row["impl"]), study.kernels
     count = int((kernels["impl"] == name).sum()) if len(kernels) else 0
     if not (math.isfinite(number(row, "achieved_flops")) or math.isfinite(number(row, "dram_bandwidth"))):
@@ -123,7 +123,7 @@ def _call(row: Mapping[str, Any], label: str, impl: str) -> Point:
 
 
 def _kernel_points(study: Study) -> list[Point]:
-    """Longest kernels of the best implementation and the reference, where they launch several."""
+    """Longest kernels of the best implementation and the reference, if they launch several."""
     kernels = study.kernels
     if not len(kernels):
         return []
@@ -150,12 +150,12 @@ def _point(row: Mapping[Any, Any], level: str, name: str) -> Point:
 
 
 def _ratio(told: str, word: str) -> str:
-    """The text of a speed-up, marked where inconclusive."""
+    """Text of a speed-up, marked if inconclusive."""
     return f"{told} {say('c_inconclusive')}" if word == "inconclusive" else told
 
 
 def _lower_bounds(study: Study) -> tuple[LowerBoundPoint, ...]:
-    """The algorithm at its compulsory traffic, from the work that sets the lower bound."""
+    """Points of the algorithm at its compulsory traffic."""
     for work in study.analysis.works[:1]:
         if math.isfinite(work.intensity) and work.intensity > 0 and work.flops:
             return (LowerBoundPoint(work.intensity, max(work.flops, key=lambda name: work.flops[name])),)
@@ -163,7 +163,7 @@ def _lower_bounds(study: Study) -> tuple[LowerBoundPoint, ...]:
 
 
 def _title(studies: Sequence[Study]) -> str:
-    """What was measured: the task of one sample, else the names."""
+    """Title: the task of one sample, else the names."""
     names, task = list(dict.fromkeys(map(answer.ran, studies))), studies[0].manifest.sample.task
     return names[0] + say("colon") + task if len(names) == 1 and task else ", ".join(names)
 
@@ -185,7 +185,7 @@ def _devices(studies: Iterable[Study]) -> list[str]:
 
 
 def _caption(study: Study) -> tuple[str, ...]:
-    """Caption: the least a picture must say; the run has the full method."""
+    """Caption: the method in short."""
     counters = study.manifest.counters
     if counters.state != "collected":
         return (method.counters_line(study),)
@@ -232,7 +232,7 @@ def ladder_scene(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light")
 
 
 def ladder_order(chosen: Sequence[Chosen], ladder: Ladder) -> tuple[str, ...]:
-    """Steps in the order of their colours; of one run as its own pictures have them."""
+    """Steps in colour order; steps of one run have the colours of that run's pictures."""
     labels = [rung.label for rung in ladder.rungs]
     own = [part.name for part in chosen[0].study.parts]
     return tuple(own if set(labels) <= set(own) and len({one.study.path for one in chosen}) == 1 else labels)
@@ -251,8 +251,8 @@ def kernels_scene(
 ) -> Scene:
     """The `top` longest kernels of the runs under the ceilings of their device.
 
-    levels: memory ceilings, a point each. references: the kernels of the references, too. Raises ProfkitError where
-    devices differ or nothing is left to draw.
+    levels: memory levels, one point each. references: include the references' kernels. Raises ProfkitError if devices
+    differ or nothing can be drawn.
     """
     if not studies:
         raise ProfkitError("no runs to draw", fix="name run directories")
@@ -295,7 +295,7 @@ def kernels_scene(
 
 
 def _labelled(study: Study, label: str, references: bool) -> pd.DataFrame:
-    """Kernels of a run, else its calls, with its label before their implementation or range."""
+    """Kernels of a run, else its calls, with the run's label before implementation or range."""
     kernels = study.kernels
     placed = [name for name in ("achieved_flops", "dram_bandwidth") if name in kernels and kernels[name].notna().any()]
     if study.manifest.impls and not placed:
@@ -311,6 +311,6 @@ def _labelled(study: Study, label: str, references: bool) -> pd.DataFrame:
 
 
 def gate_scene(studies: Sequence[Study]) -> Scene:
-    """Longest kernels of the candidates of many runs, of the first one's device."""
+    """Longest kernels of the candidates of many runs, on the first run's device."""
     first = _devices(studies)[:1]
     return kernels_scene([study for study in studies if _devices([study]) == first], references=False)

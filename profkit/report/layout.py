@@ -1,4 +1,4 @@
-"""Tables: which columns they have, as a pipe table, and for a terminal of a certain width."""
+"""Tables: choice of columns, Markdown tables, terminal tables that fit the width."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from profkit.rundir import harmless
 from roofline import units
 
 UNLIMITED = 10_000
-"""The width of what is no terminal: a file or a pipe holds every column."""
+"""Width of a file or pipe: no column is dropped."""
 
 NARROWEST = 16
-"""Characters of a name, or of the words at the end of a row, that a narrow terminal keeps at least."""
+"""Fewest characters of a name or of the last column on a narrow terminal."""
 
 _BY_FLOP = ("achieved_flops", "intensity")
-"""Figures that are lower bounds where the FLOP are."""
+"""Figures that are lower bounds if FLOP is a lower bound."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """Cells under a head. `rank`: 0 stays, the highest leaves first where the room is short."""
+    """Cells under a head. Columns of the highest `rank` are dropped first; rank 0 stays."""
 
     head: str
     cells: Sequence[str]
@@ -35,13 +35,13 @@ class Column:
 
     @property
     def empty(self) -> bool:
-        """Whether it says nothing: no cell has a value, or all are zero."""
+        """Whether no cell has a value other than zero."""
         return all(cell in (units.MISSING, "", "0", "unknown", "未知") for cell in self.cells)
 
 
 @dataclass(frozen=True)
 class Table:
-    """Headers and cells as text; `ranks` as in Column, all 0 where there are none."""
+    """Header and cells as text; `ranks` as in Column, empty for all 0."""
 
     head: list[str]
     rows: list[list[str]]
@@ -49,14 +49,14 @@ class Table:
 
     @classmethod
     def of(cls, columns: Sequence[Column]) -> Table:
-        """Table of the first column and the other columns with any content."""
+        """Table of the first column and all other columns with content."""
         kept = [one for index, one in enumerate(columns) if not index or not one.empty]
         rows = [list(cells) for cells in zip(*(one.cells for one in kept), strict=True)]
         return cls([one.head for one in kept], rows, tuple(one.rank for one in kept))
 
 
 def column(head: str, rows: Sequence[Mapping[Any, Any]], name: str, unit: str, rank: int = 0) -> Column:
-    """Values `name` of rows in one unit, which stands in the head; "" and "%" have none."""
+    """Values `name` of all rows in one unit, named in the head; "" and "%" have no unit."""
     values = [number(row, name) for row in rows]
     label, cells = "", [units.percent(value) if unit else units.digits(value) for value in values]
     if unit not in ("", "%"):
@@ -69,7 +69,7 @@ def column(head: str, rows: Sequence[Mapping[Any, Any]], name: str, unit: str, r
 
 
 def pipe_table(table: Table, words: Sequence[int] | None = None) -> str:
-    """GitHub table with escaped pipes; columns of `words` (default: ends) stand left."""
+    """GitHub table with escaped pipes; columns in `words` (default: first and last) align left."""
     cells = [[_PIPE.sub(r"\1\1\\|", str(cell)) for cell in row] for row in table.rows]
     left = (0, len(table.head) - 1) if words is None else words
     rule = ["---" if index in left else "---:" for index in range(len(table.head))]
@@ -77,14 +77,14 @@ def pipe_table(table: Table, words: Sequence[int] | None = None) -> str:
 
 
 def room() -> int:
-    """Columns of the terminal; UNLIMITED where the output is a pipe or a file."""
+    """Terminal width in columns; UNLIMITED for a pipe or file."""
     return shutil.get_terminal_size((UNLIMITED, 24)).columns
 
 
 def terminal_table(table: Table, width: int = 0, tones: Sequence[str | None] = ()) -> str:
-    """Align a table to `width` (0: the terminal's); columns leave by rank, then cells shrink.
+    """Align a table to `width` (0: the terminal's); drop columns by rank, then shorten cells.
 
-    `tones`: a colour for the name of each row. Control characters of foreign text are removed.
+    `tones`: colour of each row's name. Control characters in foreign text are removed.
     """
     wide = max(width or room(), 1)
     clean = [[harmless.line(cell) for cell in row] for row in [table.head, *table.rows]]
@@ -111,7 +111,7 @@ def terminal_table(table: Table, width: int = 0, tones: Sequence[str | None] = (
 
 
 def folded(text: str, width: int = 0, indent: str = "") -> str:
-    """Wrap a line between words at `width` (0: the terminal's); a pipe keeps one line."""
+    """Wrap a line at words to `width` (0: the terminal's); a pipe keeps one line."""
     wide = width or room()
     lines, line = [], ""
     for word in re.findall(r"\s*\S+", text):
@@ -137,7 +137,7 @@ def _width(sizes: Sequence[int], shown: Sequence[int]) -> int:
 
 
 def _line(row: Sequence[str], shown: Sequence[int], sizes: Sequence[int]) -> str:
-    """The first and the last column stand left, numbers right."""
+    """Align the first and last column left, numbers right."""
     cells = []
     for index in shown:
         cell = row[index] if cell_len(row[index]) <= sizes[index] else cut(row[index], sizes[index])
@@ -147,12 +147,12 @@ def _line(row: Sequence[str], shown: Sequence[int], sizes: Sequence[int]) -> str
 
 
 def cut(name: str, limit: int) -> str:
-    """At most `limit` characters of a name, its end left out."""
+    """Cut a name at its end to `limit` characters."""
     return name if len(name) <= limit else name[: max(limit - 3, 0)] + "..."[:limit]
 
 
 def code(name: str) -> str:
-    """A name as a code span of Markdown: backticks in it would end the span."""
+    """Name as a Markdown code span; handles backticks inside."""
     return "`" + name.replace("`", "'") + "`"
 
 
@@ -164,16 +164,16 @@ _PICTURE = re.compile(
     r'</?picture>| *<source media="\(prefers-color-scheme: dark\)" srcset="[\w.-]+">'
     r'| *<img alt="[^"<>]*" src="[\w.-]+" width="800">'
 )
-"""The lines of a picture of ours, of a file beside the document."""
+"""Lines of profkit's own pictures beside the document."""
 _LINK = re.compile(r"\]\((?!(?!//)[\w./%-]+\))")
 _ADDRESS = re.compile(r"\b(https?:|ftp:|www)(?=//|\.)", re.I)
-"""What GitHub makes a link of, without any markup."""
+"""Text that GitHub turns into links without markup."""
 _CALL = re.compile(r"@(?=[\w.])|(?<!&)#(?=\d)|\bGH-(?=\d)", re.I)
-"""What calls a person or a team, or is told below an issue. Escaping does not help: hosts look at the text that is shown."""
+"""Mentions (@name) and issue references (#1). Escaping fails: hosts parse the rendered text."""
 _NOTHING = "&#8203;"
-"""A space of no width, which ends a name before it began."""
+"""Zero-width space; breaks a mention."""
 _OPENING = re.compile(r"(?=#{1,6}(?:\s|$)|[>|\[=]|```|~~~|[-+*](?:\s|$)|(?:[-*_]\s*){3})|\d{1,9}(?=[.)](?:\s|$))")
-"""Where a backslash goes so that the beginning of a paragraph or list item is a word, not a heading, list, table or fence."""
+"""Paragraph or list-item starts that need a backslash: heading, list, table, fence."""
 
 
 def without_markup(text: str) -> str:
@@ -194,7 +194,7 @@ def _plain(line: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Text with its code spans kept; a backtick without a partner is escaped."""
+    """Text with its code spans kept; an unpaired backtick is escaped."""
     parts, at = [], 0
     for begin, end, paired in _ticks(text):
         parts += [_unlinked(text[at:begin]), text[begin:end] if paired else "\\`" * (end - begin)]
@@ -203,7 +203,7 @@ def _inline(text: str) -> str:
 
 
 def _ticks(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Spans of code by CommonMark's rule; False: a run of backticks that ends nowhere."""
+    """Code spans by CommonMark's rule; False: a run of backticks without an end."""
     at = 0
     while found := _TICKS.search(text, at):
         at = found.end()
@@ -219,7 +219,7 @@ def _unlinked(text: str) -> str:
 
 
 def words(text: str) -> str:
-    """Escape what would begin a Markdown block at the start of foreign text."""
+    """Escape Markdown block syntax at the start of foreign text."""
     text = text.lstrip()
     at = _OPENING.match(text)
     return f"{text[: at.end()]}\\{text[at.end() :]}" if at else text

@@ -1,4 +1,4 @@
-"""A program's ledger on a terminal and as a page; predicted and measured gains."""
+"""A program's ledger for the terminal and as a page; predicted and measured gains."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from profkit.report.sections.caveats import Said
 from roofline import units
 
 SHOWN = 24
-"""Rows on a terminal; a page has MOST."""
+"""Rows on a terminal; MOST on a page."""
 MOST = 200
 PAINTS = {"operations": "work", "kernels": "kernels", "copies": "excess", "fills": "lower_bound", "idle": "gaps"}
 
 
 def text(found: Ledger) -> str:
-    """What a terminal shows."""
+    """Ledger for the terminal."""
     lines = [*_head(found), "", terminal_table(table(found, SHOWN)).rstrip(), ""]
     lines += [say("c_caveat") + Said.of(one).with_fix() for one in found.caveats]
     return "\n".join(lines).rstrip()
 
 
 def page(found: Ledger, source: Path) -> str:
-    """The page, in both languages."""
+    """Ledger as an HTML page in both languages."""
 
     def make() -> dict[str, Any]:
         lead, _, *notes = _head(found)  # the bar shows the parts
@@ -59,7 +59,7 @@ def page(found: Ledger, source: Path) -> str:
 
 
 def _head(found: Ledger) -> list[str]:
-    """Sentences above the table: the step, its parts, the largest win, the ceilings."""
+    """Sentences above the table: step, parts, largest win, ceilings."""
     share = {kind: units.percent(seconds / found.step) for kind, seconds in found.accounts.items()}
     parts = [say("lg_part", what=say(f"lg_{kind}"), share=told) for kind, told in share.items() if told != "0%"]
     where = {"step": units.text(found.step, "s"), "device": found.device or named("unknown")}
@@ -97,7 +97,7 @@ def _wins(wins: tuple[float, float], step: float) -> str:
 
 
 def table(found: Ledger, most: int) -> Table:
-    """The first rows, and the rest as one so that the shares add up; the idle time is the last."""
+    """The first rows, the rest as one row, and idle time last; shares add up."""
     heads = [("operation", 0), ("calls", 2), ("share", 0), ("each", 1), ("bound", 1), ("by", 3), ("reached", 2)]
     rows = [
         (
@@ -131,7 +131,7 @@ Rows = Sequence[Mapping[str, Any]]
 def predicting(
     source: Path, opened: Callable[[Path], Ledger], change: Path, name: str
 ) -> tuple[Mapping[str, Any], Rows]:
-    """(data of a ledger, rows that a change is for). Raises ProfkitError if none can win."""
+    """(data of a ledger, rows that the change concerns). Raises ProfkitError if no row can win."""
     written = source.suffix == ".json" and SCHEMA in source.read_text("utf-8")[:99]
     told = json.loads(source.read_text("utf-8")) if written else json.loads(opened(source).data)
     idle = {"name": "idle", "shapes": "", "op": "", "advice": LATE, "wins": [0.0, told["queued"]]}

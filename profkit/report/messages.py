@@ -1,6 +1,6 @@
-"""Message catalogue in English and Chinese (messages.toml), and the language in force.
+"""Message catalogue in English and Chinese (messages.toml), and the current language.
 
-`speaking("zh")` sets the language of a block. Messages are looked up by id; sentences of the houses below by template.
+`speaking("zh")` sets the language of a block. Messages are found by id, sentences of other packages by template.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from roofline.wording import has_chinese
 LANGUAGES = ("en", "zh")
 _LANGUAGE = ContextVar("language", default="en")
 _SHARES = 3
-"""Of what binds a call, the largest shares, that are named."""
+"""Largest shares to name in a mixed bottleneck."""
 _T = TypeVar("_T")
 
 
 class Catalogue(msgspec.Struct, forbid_unknown_fields=True):
-    """Messages by id in both languages, and Chinese of words and templates."""
+    """Messages by id in both languages; Chinese words and templates."""
 
     say: dict[str, tuple[str, str]]
     names: dict[str, str]
@@ -39,7 +39,7 @@ class Catalogue(msgspec.Struct, forbid_unknown_fields=True):
 
 @cache
 def catalogue() -> Catalogue:
-    """Everything that is said."""
+    """Load messages.toml."""
     return msgspec.toml.decode((files("profkit.report") / "messages.toml").read_bytes(), type=Catalogue)
 
 
@@ -47,13 +47,13 @@ def catalogue() -> Catalogue:
 
 
 def language() -> str:
-    """The language in force, en or zh."""
+    """The current language, en or zh."""
     return _LANGUAGE.get()
 
 
 @contextmanager
 def speaking(lang: str) -> Iterator[None]:
-    """Everything said inside the block is said in `lang`; what a generator says after it is not."""
+    """Set the language inside the block; a generator must be consumed inside it."""
     token = _LANGUAGE.set(lang)
     try:
         yield
@@ -62,12 +62,12 @@ def speaking(lang: str) -> Iterator[None]:
 
 
 def spoken() -> str:
-    """The language in force if this machine can draw it, else English: pictures need a font."""
+    """The current language if this machine has a font for it, else English; for pictures."""
     return language() if has_chinese() else "en"
 
 
 def in_each(make: Callable[[], _T]) -> tuple[_T, _T]:
-    """What `make` returns in English and in Chinese."""
+    """Results of `make` in English and in Chinese."""
     with speaking("en"):
         english = make()
     with speaking("zh"):
@@ -75,7 +75,7 @@ def in_each(make: Callable[[], _T]) -> tuple[_T, _T]:
 
 
 def of_pair(pair: Sequence[str]) -> str:
-    """Of (English, Chinese) the one in force."""
+    """Select from (English, Chinese) by the current language."""
     return pair[LANGUAGES.index(language())]
 
 
@@ -83,7 +83,7 @@ def of_pair(pair: Sequence[str]) -> str:
 
 
 def say(key: str, **values: str) -> str:
-    """A message; raises KeyError for an unknown one: messages are the programme's, not a user's."""
+    """A message by id; raises KeyError for an unknown id."""
     said = of_pair(catalogue().say[key]).format(**values)
     return spaced(said) if language() == "zh" else said
 
@@ -92,28 +92,28 @@ _JOINT = re.compile(r"(?<=[\u3400-\u9fff])(?=[A-Za-z0-9`<>±])|(?<=[A-Za-z0-9`%]
 
 
 def spaced(text: str) -> str:
-    """Chinese with a space where it meets Latin letters and digits."""
+    """Chinese with spaces between it and Latin letters or digits."""
     return _JOINT.sub(" ", text)
 
 
 def named(word: str) -> str:
-    """A word of the data (what binds, a state of the cache, a counter)."""
+    """Translate a word of the data: a bottleneck, a cache state, a counter."""
     return catalogue().names.get(word, word) if language() == "zh" else word
 
 
 def of_figures() -> Mapping[str, str]:
-    """Sentences of a roofline in the language in force, by the English ones."""
+    """Sentences of a roofline by their English, in the current language."""
     return catalogue().figures if language() == "zh" else {}
 
 
 def bound_word(row: Mapping[Any, Any]) -> str:
-    """The word for what binds: full issue slots are not latency, as nothing waits."""
+    """Word for the bottleneck; full issue slots are named, not called latency."""
     word = str(row.get("bound_by", ""))
     return say("bound_issue") if word == "latency" and row.get("cause") == "issue" else named(word)
 
 
 def bound(row: Mapping[Any, Any]) -> str:
-    """What binds a call or kernel, or its largest shares where mixed; "" if unknown."""
+    """Bottleneck of a call or kernel, or its largest shares if mixed; "" if unknown."""
     word = str(row.get("bound_by", ""))
     if word != "mixed":
         return "" if word in ("unknown", "nan") else bound_word(row)
@@ -124,13 +124,13 @@ def bound(row: Mapping[Any, Any]) -> str:
 
 
 def bound_why(row: Mapping[Any, Any]) -> str:
-    """What binds a call or kernel; of waiting its cause as well."""
+    """Bottleneck of a call or kernel; for latency also the cause."""
     why = CAUSES.get(str(row.get("cause", "")))
     return bound(row) if why in (None, CAUSES["issue"]) else say("bound_why", bound=bound(row), why=of_pair(why))
 
 
 def of_roof(row: Mapping[Any, Any]) -> str:
-    """Share of the ceiling that binds, or with the nearest ceiling's name; a dash if unknown."""
+    """Share of the binding ceiling, or of the nearest ceiling with its name; a dash if unknown."""
     share, roof = units.percent(number(row, "roof_share")), str(row.get("roof", ""))
     if share == units.MISSING or roof == str(row.get("bound_by", "")):
         return share
@@ -141,30 +141,30 @@ def of_roof(row: Mapping[Any, Any]) -> str:
 
 _PLACE = re.compile(r"\{(\w+)\}")
 _NUMBERS = frozenset(("n", "k", "s", "us", "x", "y", "z", "share", "count", "ratio", "change", "rounds", "runs"))
-"""Places that only a number fills."""
+"""Placeholders for numbers only."""
 _NUMBER = r"[-+]?[\d.,]+(?:e[-+]?\d+)?%?|nan|inf"
 _FILLED = {"name": r"\S+", "rest": ".*", "answer": r"(?:output|input|state)\S*", "kinds": r"\d+ .+"}
 _FILLED |= dict.fromkeys(_NUMBERS, _NUMBER)
-"""What may fill a place; any other one anything."""
+"""Pattern of a placeholder; others match anything."""
 _LISTS = frozenset(("list", "kinds"))
-"""Places of names with commas between them."""
+"""Placeholders of comma-separated lists."""
 _LEAST = 4
-"""Letters beside its places by which a template is known whatever fills them."""
+"""Literal letters from which a match of a template is certain."""
 
 
 def translated(text: str) -> str:
-    """A sentence of another house in the language in force."""
+    """Translate a sentence of another package to the current language."""
     return in_chinese(text) if language() == "zh" else text
 
 
 def judged(one: Verdict | Condition) -> str:
-    """A verdict or a condition of one as a sentence in the language in force."""
+    """Translate a verdict or its condition to the current language."""
     return one.text(language(), translated)
 
 
 @cache
 def in_chinese(said: str) -> str:
-    """Chinese of a known sentence; others, like a tool's own message, as they are."""
+    """Chinese of a known sentence; unknown ones, like a tool's message, unchanged."""
     found = _known(said)
     if found is not None:
         return found
@@ -177,7 +177,7 @@ def in_chinese(said: str) -> str:
 
 @cache
 def _patterns() -> list[tuple[re.Pattern[str], str, bool]]:
-    """(pattern, Chinese, needs no arguments) of templates, most literal text first."""
+    """(pattern, Chinese, whether a match is certain) of templates, most literal text first."""
     placed = [one for one in catalogue().sentences.items() if _PLACE.search(one[0])]
     placed.sort(key=lambda one: -len(_PLACE.sub("", one[0])))
     made = []

@@ -22,7 +22,7 @@ _OPERATION = (
     r"\b(Mean|Norm|Welford|Min|Max|ArgMin|ArgMax|Std)(?:NanPropagate)?Ops\b",
     r"\b(sum|prod|and|or|xor)_functor\b",
 )
-"""What an elementwise or reducing kernel of ATen computes stands in its template arguments."""
+"""ATen's elementwise and reduction kernels name their operation in a template argument."""
 
 
 _INPUTS = (
@@ -105,11 +105,11 @@ _KNOWN = [
         (r"^triton_(?:poi|per|red|tem)_fused_(?P<what>\w+?)_\d+$", "{what} (Triton)"),
     )
 ]
-"""Kernels of known libraries and what they compute: the first pattern that is found tells."""
+"""Patterns of library kernels and the operation they compute; the first match counts."""
 
 
 def _said(found: re.Match[str], said: str) -> str:
-    """Fill the words with what the pattern found; `kind`: the library's spelling of its type."""
+    """Fill a name with the pattern's matches; `kind`: the library's spelling of its type."""
     parts = {name: text for name, text in found.groupdict().items() if text}
     kind = parts.get("kind", "")
     named = next((name for mark, name in _INPUTS if mark in kind), _LETTERS.get(kind[:1], kind))
@@ -151,7 +151,7 @@ def _bare(kernel: str) -> str:
 
 
 def short_names(kernels: Iterable[str], limit: int = LIMIT) -> Mapping[str, str]:
-    """Short names of the kernels of one table, numbered where two read the same."""
+    """Short names of the kernels of one table; equal names are numbered."""
     found: dict[str, str] = {}
     seen: dict[str, int] = {}
     for kernel in dict.fromkeys(kernels):
@@ -162,7 +162,7 @@ def short_names(kernels: Iterable[str], limit: int = LIMIT) -> Mapping[str, str]
 
 
 def names_of(rows: Sequence[Mapping[Any, Any]]) -> list[str]:
-    """Short names of rows of kernels, numbered within their implementation as on its page."""
+    """Short names of kernel rows, numbered per implementation as on its page."""
     own: dict[str, list[str]] = {}
     for row in rows:
         own.setdefault(str(row["impl"]), []).append(str(row["kernel"]))

@@ -1,4 +1,4 @@
-"""What the clocks said of a kernel: a table, and a figure of stacked bars."""
+"""Times of a kernel by several clocks: a table and a figure of stacked bars."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ saves more than that. rest: unexplained."""
 
 
 def clocks(document: Mapping[str, Any]) -> str:
-    """What the clocks said of each kernel: a table in microseconds, and what its columns mean."""
+    """Times of each kernel by each clock, in microseconds, and the meaning of the columns."""
     lines = [_machine(document)]
     for kernel in document["kernels"]:
         rows = kernel["rows"]
@@ -35,7 +35,7 @@ def clocks(document: Mapping[str, Any]) -> str:
 
 
 def figure(document: Mapping[str, Any]) -> Any:
-    """Clocks of the first kernel as bars over the device's time with a cold cache."""
+    """Times of the first kernel by each clock, as bars over the cold-cache device time."""
     kernel = document["kernels"][0]
     shared = number(kernel["rows"][0], "time")
     bars = []

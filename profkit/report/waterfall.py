@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 MOST = 8
-"""Kernels of one kind that a waterfall names; the rest are one block."""
+"""Kernels of one kind shown by name; the rest are one block."""
 LEAST = 0.005
-"""Share of a program's step from which a kernel has a block of its own."""
+"""Smallest share of a program's step for a block of its own."""
 ROUNDING = 1e-6
-"""Share of the time below which a slice is what adding up in floating point leaves, and no block."""
+"""Slices below this share of the time are floating-point rounding and get no block."""
 _LAUNCHING = ("launch-bound", "launch-gaps", "host-bound")
 _WIDE = 48
-"""Characters of a kernel's name."""
+"""Most characters of a kernel's name."""
 WINDOWS = {"all": "the whole record", "range": "a passage", "repeating": "a step", "after": "a step"}
-"""What a program's window is made of -> how it is called."""
+"""Kind of a program's window -> its name in text."""
 _PAINTED = {"computing": WORK, "communicating": KERNELS, "copying": EXCESS} | {cause: cause for cause in IDLE}
-"""Slices of a program's wall time are drawn as the kind of a call's time that is nearest, idle time by its cause."""
+"""Colour of a program's slice, by the nearest kind of a call's time; idle time by cause."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A step `seconds` long from `top` [s]; `kernels`: how many it stands for.
+    """A block `seconds` long from `top` [s]; `kernels`: number of kernels in it.
 
     `own`: the lower bound of the implementation's own precision, below the task's.
     """
@@ -58,16 +58,16 @@ class Block:
 
     @property
     def paint(self) -> str:
-        """The kind as which it is drawn."""
+        """Kind that decides the colour."""
         return _PAINTED.get(self.kind, self.kind)
 
     @property
     def of_step(self) -> bool:
-        """Whether it is a part of a program's step, and not of a call."""
+        """Whether the block is part of a program's step, not of a call."""
         return self.kind in _PAINTED
 
     def label(self) -> str:
-        """The kernel it is of, or what kind of time it is."""
+        """Name of the kernel or of the kind of time."""
         if self.of_step and not self.kernels:
             return say(f"wall_{'idle' if self.kind == 'unknown' else self.kind}")
         if self.kernels > 1:
@@ -77,7 +77,7 @@ class Block:
         return self.short or say(f"fall_{self.kind}")
 
     def why(self) -> str:
-        """Kind of time of its kernel and what binds it; "" for what the label says."""
+        """Kind of time and bottleneck of the kernel; "" if the label says it."""
         if self.kind in IDLE and self.kind != "unknown":
             return say("wall_idle")
         if not self.kernels:
@@ -115,13 +115,13 @@ def blocks(study: Study, impl: str, findings: Sequence[Finding] = ()) -> list[Bl
 
 
 def _stacked(found: Sequence[Block], top: float) -> list[Block]:
-    """Each block below the one before, the first at the top [s]."""
+    """Stack blocks downwards from the top [s]."""
     ends = accumulate((one.seconds for one in found), lambda end, seconds: end - seconds, initial=top)
     return [replace(one, top=end) for one, end in zip(found, ends, strict=False)]
 
 
 def _steps(fall: Waterfall) -> Iterator[tuple[Slice, int]]:
-    """(a slice, of how many kernels) from the top; the shortest kernels of a kind as one."""
+    """(slice, number of kernels) from the top; the shortest kernels of a kind are one slice."""
     ranked = sorted((one for one in fall.slices if one.seconds > ROUNDING * fall.time), key=lambda one: -one.seconds)
     for kind in reversed(SLICE_KINDS):
         mine = [one for one in ranked if one.kind == kind]
@@ -134,7 +134,7 @@ def _steps(fall: Waterfall) -> Iterator[tuple[Slice, int]]:
 
 
 def _finding(one: Slice, findings: Iterable[Finding]) -> Finding | None:
-    """First finding about the slice's kernel, or of the whole call; of gaps about launching."""
+    """First finding about the slice's kernel or the whole call; for gaps, one about launches."""
     if one.kind == LOWER_BOUND:
         return None
     whole = [finding for finding in findings if finding.kernel == one.kernel]
@@ -146,7 +146,7 @@ def _finding(one: Slice, findings: Iterable[Finding]) -> Finding | None:
 def wall_blocks(budget: Budget, whole: str, findings: Iterable[Finding] = (), *, most: int = MOST) -> list[Block]:
     """Blocks of a program's step: idle by cause, copies, communication, `most` kernels by name.
 
-    `whole`: the name that findings of this process and device carry; most=0: kernels as one block.
+    `whole`: the `impl` of findings about this process and device; most=0: kernels as one block.
     """
     told = list(findings)
     mine = {one.evidence[0].counter: one for one in told if one.impl == whole and one.evidence}
@@ -161,7 +161,7 @@ def wall_blocks(budget: Budget, whole: str, findings: Iterable[Finding] = (), *,
 
 
 def _computing(budget: Budget, most: int) -> list[tuple[str, float, int]]:
-    """(kernel, seconds per step, 1) of the longest, ("", seconds, count) of the others."""
+    """(kernel, seconds per step, 1) for the longest, ("", seconds, count) for the others."""
     if not budget.computing > 0:
         return []
     own: dict[str, float] = {}
@@ -180,7 +180,7 @@ def _computing(budget: Budget, most: int) -> list[tuple[str, float, int]]:
 
 @dataclass(frozen=True)
 class Whole:
-    """Where the `time` [s] of what a report shows first goes; `line` says it in a sentence."""
+    """Waterfall of a report's main part, `time` [s] in all; `line` says it in a sentence."""
 
     name: str
     head: str
@@ -190,7 +190,7 @@ class Whole:
 
 
 def shown(study: Study, findings: Sequence[Finding] = (), *, most: int = MOST) -> Whole | None:
-    """The program's step, best implementation or longest range; None if nothing was timed."""
+    """Waterfall of the step, best implementation or longest range; None if nothing was timed."""
     if study.first_step is not None:
         name, one = study.first_step
         mine = wall_blocks(one, name or WHOLE, findings, most=most)
@@ -206,7 +206,7 @@ def shown(study: Study, findings: Sequence[Finding] = (), *, most: int = MOST) -
 
 
 def table(mine: Sequence[Block], head: str, whole: float) -> Table:
-    """Blocks as rows below the whole [s]."""
+    """Blocks as rows below the total [s]."""
     unit, times = units.column([whole, *(one.seconds for one in mine)], "s")
     won = [units.text(one.finding.upper_bound, "s") if one.finding is not None else "" for one in mine]
     return Table.of(
@@ -231,7 +231,7 @@ def lower_bound_line(study: Study, impl: str) -> str:
 
 
 def apart(time: float, lower_bound: float) -> list[str]:
-    """The two [s] with three digits, or four where their difference would be off by 1 %."""
+    """Both times [s] with three digits; with four if rounding moves the difference by over 1 %."""
     both = (time, lower_bound)
     rounded = [float(f"{one:.3g}") for one in both]
     far = abs(rounded[0] - rounded[1] - (time - lower_bound)) > 0.01 * abs(time - lower_bound)

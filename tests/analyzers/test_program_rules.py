@@ -117,7 +117,7 @@ def test_a_bound_is_of_the_step_that_nobody_records():
     assert (away.recorded, away.upper_bound, away.win) == pytest.approx((0.3, 0.03, 0.03))
     assert "idle for 30.0% of a step" in away.title
     assert gain(away) == ("up to 30.0% of a step's wall time as recorded (30.0 ms)")
-    assert gain(told["gpu-idle"]) == "up to 60.0% of a step's wall time (60.0 ms: 50.0 ms there and what it delays)"
+    assert gain(told["gpu-idle"]) == "up to 60.0% of a step's wall time (60.0 ms: 50.0 ms there, with what it delays)"
     assert replace(budget, stream=0.7).least == pytest.approx(0.07), (
         "a step is no shorter than its busiest stream works"
     )
@@ -186,7 +186,7 @@ def test_the_time_that_stands_there_is_told_beside_a_bound_above_it():
     """Said before: up to 75 % of the record, the GPU only copies for 5 % of it."""
     behind = {"engaged": {"copying": 0.5}, "stream": 0.4}
     (one,) = found(replace(QUIET, computing=0.9, copying=0.1, **behind))
-    assert gain(one).startswith("up to 50.0% of a step's wall time (50.0 ms: 10.0 ms there and what it delays)")
+    assert gain(one).startswith("up to 50.0% of a step's wall time (50.0 ms: 10.0 ms there, with what it delays)")
     (near,) = found(replace(QUIET, computing=0.9, copying=0.1))
     assert gain(near).startswith("up to 10.0%")
 

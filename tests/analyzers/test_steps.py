@@ -148,7 +148,7 @@ def test_windows_that_are_not_alike_have_no_speed_up():
     assert found.apart == ("window",)
     assert np.isnan(found.rungs[1].since.value)
     assert found.rungs[1].pieces == ()
-    assert found.caveats[0].how_much == "a: 11 steps; b: the whole record, in which nothing repeats"
+    assert found.caveats[0].how_much == "a: 11 steps; b: the whole record, without repeating steps"
     assert found.to_dict()["steps"][1]["total"]["ratio"] is None
     same = compare_steps([record, replace(record, label="c")])
     assert (same.apart, same.rungs[1].since.value, same.rungs[1].verdict) == ((), 1.0, "inconclusive")

@@ -150,9 +150,9 @@ def test_json_has_both_sides_and_the_work(said):
 def test_windows_that_are_not_alike_are_told_and_give_no_speed_up(said):
     code, text = said("compare", "gpt", "cut")
     assert code == 0
-    assert "no speed-up is said" in text.out.splitlines()[0]
+    assert "no speed-up is given" in text.out.splitlines()[0]
     assert "steady state, 5 steps" in text.out
-    assert "the whole record, in which nothing repeats" in text.out
+    assert "the whole record, without repeating steps" in text.out
 
 
 def test_what_does_not_compare_is_refused(said):

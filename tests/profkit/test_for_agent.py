@@ -68,7 +68,7 @@ def same_first_step(study, found):
     """What a script reads first is what the full report tells: finding, bound, lever, command."""
     verdict = study.verdicts.get(found["subject"])
     if verdict is not None and verdict.word == "void":
-        assert found["next"].startswith("mend the task first: void: ")
+        assert found["next"].startswith("fix the task first: void: ")
         assert found["at_lower_bound"] is None
     if not study.manifest.impls:
         return
@@ -158,7 +158,7 @@ def test_a_wrong_candidate_is_mended_first(tmp_path):
     run.manifest.impls.append(impl)
     found = checked(agent.document(run))
     assert found["subject"] == "cuda"
-    assert found["next"] == "make it right first: compile-error: no ;"
+    assert found["next"] == "make it correct first: compile-error: no ;"
     assert found["results"][0]["tail"].endswith("expected a ;\n")
 
 

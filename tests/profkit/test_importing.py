@@ -342,7 +342,7 @@ def test_a_program_of_copies_alone_is_told_by_its_copies(tmp_path, capsys):
     ops = [Op(1000 * n, 600, kind="memcpy" if n % 4 else "memset", bytes=4096) for n in range(1, 20)]
     timed = sqlite_export(tmp_path / "copies.sqlite", ops, [], Base())
     whole = answer.first_lines(Study(import_files([timed], tmp_path / "whole").run))
-    assert whole[0].endswith("memcpy alone 61.3%, GPU idle 38.7% (queued but not started 38.7%)")
+    assert whole[0].endswith("memcpy only 61.3%, GPU idle 38.7% (queued but not started 38.7%)")
     assert whole[1] == "the whole record: 15 memcpy, 4 memset; no kernel"
     assert invoke(["explain", str(tmp_path / "whole")]) == 0
     assert "hint: the GPU copies and fills for 61.3% of the record and runs no kernel" in capsys.readouterr().out

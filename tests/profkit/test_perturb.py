@@ -36,7 +36,7 @@ def test_the_run_says_what_it_concludes_and_what_it_rests_on(tmp_path):
     study.manifest.perturbed.append(Perturbed("cuda", seconds))
     study.manifest.work.append({"source": "declared", "flops": {"fp32": 1e8}, "bytes": 4e8})
     (line,) = method.inferred_lines(study)
-    assert line.startswith("cuda: by time alone bound by dram (91% of the dram ceiling, counting the task's work")
+    assert line.startswith("cuda: judged by time alone: bound by dram (91% of the dram ceiling, by the task's work")
     assert "half of the SMs: 1.09x as long" in line
     assert "一半 SM" in in_each(lambda: method.inferred_lines(study))[1][0]
 

@@ -159,7 +159,7 @@ def test_a_command_under_nsys_gives_a_timeline(with_nsys, runs, tmp_path):
     text = (run.path / "report.md").read_text()
     assert "## Timeline" in text
     assert "idle" in text
-    assert text.count("correctness: not checked (what a program computes is not compared with anything)") == 1
+    assert text.count("correctness: not checked (a program's results are not compared)") == 1
     assert "speedup" not in text
     assert not (run.path / "nsys.nsys-rep").exists()
 

@@ -95,7 +95,7 @@ def test_each_rank_has_its_budget_with_what_nccl_takes_and_hides(two):
     assert first.unknown == second.unknown == 0
     said = "\n".join(answer.wall_time(two))
     assert "rank 0 NVIDIA H200 (0): " in said
-    assert "communicating" in said
+    assert "communication only" in said
 
 
 def test_a_rank_writes_a_file_of_its_own_and_counts_from_the_common_moment(monkeypatch, tmp_path):

@@ -47,7 +47,7 @@ def test_the_page_holds_everything_and_no_address(tmp_path):
     assert [k["impl"] for k in data["kernels"]] == ["cuda", "reference", "reference"]
     assert data["kernels"][0]["kernel"] == EVIL
     for question in (
-        "Right?",
+        "Correct?",
         "Faster than the reference? How sure?",
         "Time now, how far to go?",
         "Bound by",
@@ -76,8 +76,8 @@ def test_the_first_block_answers_about_the_best_then_the_reference_then_the_othe
         "faster: 2.86x 95 % interval [2.86, 2.88], 48 samples",
         "161 us 1.34x the lower bound of 120 us",
         "dram 71.7% of its ceiling",
-        "no caveats on this result 1 minor (they do not affect the result)",
-        "Not looked for, counters missing: stalls, divergence, bank-conflicts, local-memory, atomics, issue-bound. Collect them: profkit profile S1/ICJTRP --deep",
+        "no caveats on this result 1 minor (no effect on the result)",
+        "Not checked, counters missing: stalls, divergence, bank-conflicts, local-memory, atomics, issue-bound. To collect them: profkit profile S1/ICJTRP --deep",
         "up to 25.4% (40.9 us) (transpose_kernel): DRAM-bound with headroom: at 72% of the DRAM ceiling, which plain copies come near",
     ):
         assert card in top
@@ -92,10 +92,10 @@ def test_a_share_is_of_the_roof_that_binds_and_no_plot_is_promised_where_there_i
     assert "of its ceiling 65.8% bound by l2" in top
     assert "of its ceiling 44.0% (l2) bound by latency" in top
     assert "in the plot" not in text
-    assert "None of these kernels computes" in text
+    assert "None of these kernels has FLOP" in text
     ladder = page(open_study(ROOT / "examples/transformer_ladder/runs/batch8"))
     assert "highlight it" in ladder
-    assert "None of these kernels computes" not in ladder
+    assert "None of these kernels has FLOP" not in ladder
 
 
 def test_what_is_not_right_says_so_first(tmp_path):

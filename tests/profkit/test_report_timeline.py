@@ -171,7 +171,7 @@ def test_ten_thousand_launches_are_drawn_zoomed_and_named(study, tmp_path):
                 seen.add(tab.js("document.querySelector('#line-tip b').textContent"))
         assert seen & {"mul_kernel", "softmax forward (ATen)", "bf16 GEMM 256x128 (cuBLAS)"}
         told = tab.js("document.getElementById('line-tip').textContent")
-        assert "launched 3.00 us before it begins (thread 9)grid 64 × 1 × 1, block 128 × 1 × 1range train_step#" in told
+        assert "launched 3.00 us before it starts (thread 9)grid 64 × 1 × 1, block 128 × 1 × 1range train_step#" in told
         tab.mouse(where[0] + where[2] / 2, where[1] + 18 + 14 + 7)
         assert tab.js("document.querySelector('#line-tip b').textContent").startswith("train_step#")
         # From the keyboard: the next launch, and nearer to it.

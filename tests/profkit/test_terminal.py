@@ -122,7 +122,7 @@ def test_what_a_candidate_refuses_stands_in_the_report_and_not_in_its_verdict(st
         "refuses inputs with gaps between the elements: RuntimeError: x must be contiguous"
     ]
     assert "gaps" not in answer.first_lines(study)[0]
-    said = "Notes, outside the drawn inputs: cuda: refuses inputs with gaps between the elements: RuntimeError"
+    said = "Notes, beyond the tested inputs: cuda: refuses inputs with gaps between the elements: RuntimeError"
     assert said in markdown.report(study)
     assert said in page(study)
 

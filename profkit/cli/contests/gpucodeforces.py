@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.argument("path", type=PATH)
 @click.option("--op", required=True, metavar="TEXT", help="The operation: softmax, gelu, swiglu.")
 @click.option("--shape", default="4096,8192", show_default=True, metavar="N,M", help="Shape of each input.")
-@click.option("--contestant", default="", metavar="NAME", help="Whose submission it is; goes into readme.md.")
+@click.option("--contestant", default="", metavar="NAME", help="The contestant, for readme.md.")
 def new_(path: Path, op: str, shape: str, contestant: str) -> int:
     """Make a sample folder PATH. A contest's is named after its issue, S1/IABCDE.
 
@@ -42,7 +42,7 @@ def new_(path: Path, op: str, shape: str, contestant: str) -> int:
     """
     sizes = tuple(int(size) for size in re.findall(r"\d+", shape))
     if not sizes or 0 in sizes:
-        raise click.UsageError(f"--shape {shape!r}: sizes above 0, with commas between")
+        raise click.UsageError(f"--shape {shape!r}: give positive sizes separated by commas")
     for file in create(path, op, sizes, contestant):
         click.echo(str(file))
     contest = f"profkit check {path}; " if ID.fullmatch(path.name) else ""
@@ -60,10 +60,10 @@ def check_(folder: Path, as_json: bool) -> int:
     profkit check S1/ICVXKH
 
     \b
-    F1..F5   what gets it rejected: files, definitions, the lines run_code.py prints
-    P1       a prompt that earns no bonus
+    F1..F5   reasons for rejection: files, definitions, the lines run_code.py prints
+    P1       the prompt earns no bonus
 
-    Exit code 1 when something would be rejected.
+    Exit code 1 if a submission would be rejected.
     """
     results = [check(one) for one in submissions(folder)]
     if as_json:
@@ -85,7 +85,7 @@ def check_(folder: Path, as_json: bool) -> int:
 
 
 def _checked(result: Checked) -> str:
-    """A line a defect with its fix below it; one line when there is none."""
+    """One line per defect with its fix; one line if there is none."""
     path = harmless.line(str(result.path))
     if not result.defects:
         return f"{path}: nothing found"
@@ -99,7 +99,7 @@ def _checked(result: Checked) -> str:
 
 @click.command("prompt")
 @click.argument("folder", type=PATH)
-@click.option("--run", "run_path", type=PATH, help="Evidence from this run; default: the newest of the sample.")
+@click.option("--run", "run_path", type=PATH, help="Take the evidence from this run; default: the sample's newest.")
 @click.option("--no-evidence", is_flag=True, help="Leave measurements out.")
 @shared.runs
 @shared.output("Default: FOLDER/prompt.txt; - is stdout.")
@@ -136,7 +136,7 @@ def score_(folder: Path, runs: Path, as_json: bool) -> int:
     \b
     profkit score S1 --json
 
-    A sample is accepted when its form is right and its newest run passed.
+    A sample is accepted if its form is right and its newest run passed.
     The contestant comes from a line `参赛者: NAME` in readme.md.
     """
     rows = score.ordered(score.score(one, _newest(runs / one.resolve().name)) for one in submissions(folder))

@@ -1,4 +1,4 @@
-"""profkit kernelbench: KernelBench's files, its wrapper's, and KernelBook."""
+"""profkit kernelbench: KernelBench, its wrapper's files, and KernelBook."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Verbs(click.Group):
-    """KernelBench's verbs; "analyse" is "analyze"."""
+    """Verbs of KernelBench; "analyse" means "analyze"."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return super().get_command(ctx, "analyze" if cmd_name == "analyse" else cmd_name)
@@ -50,7 +50,7 @@ def kernelbench_() -> None:
 
 
 def _numbers(_ctx: click.Context, _param: click.Parameter, text: str) -> list[int]:
-    """`1,3,5-8` as a list."""
+    """Parse `1,3,5-8` to a list of integers."""
     found: list[int] = []
     for part in filter(None, text.replace(" ", "").split(",")):
         first, _, last = part.partition("-")
@@ -73,14 +73,14 @@ _fenced = shared.of_request("trust", "allow", "memory", "sanitize")
 @click.argument("run_dir", type=PATH)
 @_level
 @_problem
-@option("--k", "ks", default="1", show_default=True, metavar="1,5", callback=_numbers, help="pass@k to write.")
+@option("--k", "ks", default="1", show_default=True, metavar="1,5", callback=_numbers, help="Values of k for pass@k.")
 @_fenced
 @_measuring
 @shared.campaign
 def eval_(checkout: Path, run_dir: Path, level: int, quiet: bool, **given: Any) -> int:
     """Evaluate the candidates of RUN_DIR on the problems of CHECKOUT into eval_results.json.
 
-    What is in it already stays. Exit code 1 when a candidate is wrong.
+    Existing results stay. Exit code 1 if a candidate is wrong.
     """
     ids, ks, jobs, dask = (given.pop(name) for name in ("ids", "ks", "jobs", "dask"))
     runners, failed = Runners.of(jobs, dask, quiet), list[str]()
@@ -102,7 +102,7 @@ def eval_(checkout: Path, run_dir: Path, level: int, quiet: bool, **given: Any) 
 
 
 def _campaign(name: str, runners: Runners, failed: list[str]) -> Runner:
-    """A runner of evaluation's; what could not be measured is said, and goes into `failed`."""
+    """Runner for evaluation; failures are printed and added to `failed`."""
     from profkit.campaign.stages import of_pair
     from profkit.study.study import open_study
 
@@ -141,7 +141,7 @@ def _eval_line(pid: str, row: dict[str, Any]) -> str:
 def baseline_(
     checkout: Path, level: int, ids: list[int], output: Path, compiled: Path | None, quiet: bool, **options: Any
 ) -> int:
-    """Time the references of CHECKOUT into an official baseline file; keep its entries."""
+    """Time the references of CHECKOUT and add them to an official baseline file."""
 
     with progress(quiet) as now:
         chosen = files.problems(checkout, level, ids)
@@ -155,7 +155,7 @@ def baseline_(
 @click.argument("run_dir", type=PATH)
 @option("--baseline", "baseline_file", type=PATH, required=True)
 @_level
-@option("--problems", type=PATH, metavar="CHECKOUT", help="The level's problems; default: those of the baseline.")
+@option("--problems", type=PATH, metavar="CHECKOUT", help="Problems of the level; default: the baseline's.")
 @shared.output("Write the official document here.")
 @shared.json_
 def analyze_(
@@ -166,9 +166,9 @@ def analyze_(
     output: Path | None,
     as_json: bool,
 ) -> int:
-    """Print the official analysis of RUN_DIR/eval_results.json, then what noise leaves of it.
+    """Print the official analysis of RUN_DIR/eval_results.json, then the part that noise cannot explain.
 
-    Exit code 1 when the baseline disagrees with the reference times that the rows were measured beside.
+    Exit code 1 if the baseline contradicts the reference times measured with the rows.
     """
     from profkit.contests.kernelbench import fastp  # numpy
 
@@ -205,7 +205,7 @@ def analyze_(
 
 
 def _disagreeing(checked: dict[str, Any]) -> list[str]:
-    """Problems with a baseline that their rows contradict."""
+    """Problems whose baseline contradicts the reference time in their rows."""
     apart = checked["disagree"]
     if not apart:
         return []
@@ -222,7 +222,7 @@ def _disagreeing(checked: dict[str, Any]) -> list[str]:
 
 
 def _official(document: dict[str, Any], passes: dict[str, Any] | None) -> list[str]:
-    """The figures of the official script."""
+    """Figures of the official script."""
     said = [
         f"{document['run_name']}: {document['total_eval']} of {document['total_count']} problems evaluated",
         f"Successfully compiled: {document['compiled_count']} ({document['compilation_rate']:.1%})",
@@ -247,15 +247,15 @@ def _ties(ties: dict[str, dict[str, float]], rows: list[Rated]) -> list[str]:
 
 @kernelbench_.command("models", cls=shared.Sectioned)
 @click.argument("config", type=PATH)
-@option("--no-eval", is_flag=True, help="Ask only.")
+@option("--no-eval", is_flag=True, help="Ask the models, evaluate nothing.")
 @shared.json_
 @_fenced
 @_measuring
 def models_(config: Path, no_eval: bool, as_json: bool, quiet: bool, **options: Any) -> int:
     """Ask the models of CONFIG (toml) for candidates, evaluate them, print a table.
 
-    Paths in CONFIG are relative to it. The key is read from the environment. Every prompt and answer is kept;
-    started again, it asks only what has no answer yet.
+    Paths in CONFIG are relative to it. The key comes from the environment. Prompts and answers are kept;
+    repeat the command to ask only the unanswered ones.
     """
     wanted = models.read_config(config)
     asked = models.questions(wanted, config.resolve().parent)
@@ -290,7 +290,7 @@ _COLUMNS = {
     "prompt_tokens": ("tokens in", "d", 5),
     "completion_tokens": ("out", "d", 5),
 }
-"""Key of a row of models -> its head, how it is written, the rank of its column."""
+"""Key of a models row -> column head, format, rank."""
 
 
 @kernelbench_.command("wrapper", cls=shared.Sectioned)
@@ -300,7 +300,7 @@ _COLUMNS = {
 def wrapper_(given: tuple[Path, ...], baseline_file: Path | None, as_json: bool) -> int:
     """Read a KernelBench wrapper's result files and flag their defects.
 
-    Exit code 1 when something was flagged.
+    Exit code 1 if a defect is found.
     """
     bases = [file for file in given if "runtime_mean_ms" in (read_json(file) or {})]
     chosen = next(filter(None, (baseline_file, *bases)), None)
@@ -323,7 +323,7 @@ def wrapper_(given: tuple[Path, ...], baseline_file: Path | None, as_json: bool)
 
 @kernelbench_.command("book", cls=shared.Sectioned)
 @click.argument("file", type=PATH)
-@option("--row", "number", type=int, default=0, show_default=True, help="Which row, from 0.")
+@option("--row", "number", type=int, default=0, show_default=True, help="Row number, from 0.")
 @shared.output("Folder to write; default: the row's entry point.")
 def book_(file: Path, number: int, output: Path | None) -> int:
     """Make a sample folder (reference.py, candidate.py) of a KernelBook row."""

@@ -1,6 +1,6 @@
-"""The report dialects, `profkit report --for NAME`.
+"""Report dialects: `profkit report --for NAME`.
 
-To add one: a file here with `write(runs, **options)`, and its line in DIALECTS; the command line follows.
+To add one: write a file here with `write(runs, **options)` and add it to DIALECTS; the CLI options follow.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Written:
-    """A document and its pictures by name; `home`: its default path, `shown`: also on stdout."""
+    """A document and its pictures by name; `home`: default path, `shown`: also print it."""
 
     text: str
     pictures: dict[str, bytes] = field(default_factory=dict)
@@ -33,10 +33,10 @@ class Written:
 
 @dataclass(frozen=True)
 class Dialect:
-    """A form of report; `endings`: output names that ask for it without --for.
+    """A form of report; `endings`: output names that select it without --for.
 
-    Its file, loaded when used, has `write(runs, **options)`, which says it in the language in force; and, where a failure
-    has the same form, `failure(message, fix, exit_code)`.
+    Its file, imported on use, has `write(runs, **options)`, which writes in the current language, and optionally
+    `failure(message, fix, exit_code)`.
     """
 
     name: str
@@ -46,13 +46,13 @@ class Dialect:
     endings: tuple[str, ...] = ()
 
     def document(self, runs: Sequence[str | Study], lang: str = "en", **options: Any) -> Written:
-        """What is handed out, harmless."""
+        """Write the document; foreign markup in Markdown is neutralised."""
         with speaking(lang):
             written: Written = self._file.write(runs, **options)
         return replace(written, text=without_markup(written.text)) if self.markdown else written
 
     def failed(self, message: str, fix: str, exit_code: int) -> str:
-        """A failure in the same form; "" where there is none."""
+        """An error in this dialect's form; "" if it has none."""
         return self._file.failure(message, fix, exit_code) if self.name == "agent" else ""
 
     @property
@@ -61,7 +61,7 @@ class Dialect:
 
 
 def the_one(runs: Sequence[str | Study]) -> Study:
-    """Open the one run that was named. Raises ProfkitError for several, or none."""
+    """Open the one run on the command line. Raises ProfkitError for none or several."""
     from profkit.study.study import open_study  # pandas stays out of start-up
 
     if len(runs) != 1:

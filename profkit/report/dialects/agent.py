@@ -36,7 +36,7 @@ LIMIT = 3000
 _ORDER = (TIME, HOST, HINT)
 _COMMANDS = ("measure", "gate", "more", "verify")
 _WHOLE = ("schema", "source", "evidence", "not_checked")
-"""Texts that are never cut; half a command is none, and null."""
+"""Texts that are never cut, and commands, which are replaced by null instead."""
 _ROOMS = (
     (6, 6, 3, 4, 300, 400),
     (4, 5, 3, 3, 160, 400),
@@ -46,23 +46,23 @@ _ROOMS = (
     (1, 3, 2, 1, 60, 160),
     (1, 2, 1, 0, 40, 120),
 )
-"""Results, slices, findings and caveats, letters of a sentence and of a command, the widest form first."""
+"""Limits from widest to narrowest: results, slices, findings, caveats, letters per sentence and per command."""
 
 
 def write(runs: Sequence[str | Study]) -> Written:
-    """The document of one run, for stdout."""
+    """Write the document of one run for stdout."""
     return Written(document(the_one(runs)))
 
 
 def document(study: Study, findings: Sequence[Finding] | None = None) -> str:
-    """The document as JSON text in the widest form that fits; `findings`: all unless given."""
+    """The document as JSON in the widest form that fits; `findings`: default all."""
     full = _content(study, study.findings() if findings is None else findings)
     texts = (_json(_fitted(full, *room)) for room in _ROOMS)
     return min(texts, key=lambda text: len(text) > LIMIT)
 
 
 def failure(message: str, fix: str, exit_code: int) -> str:
-    """The document of a command that came to nothing."""
+    """The document for a command that failed."""
     told = {"message": cut(message, LIMIT // 3), "fix": cut(fix, LIMIT // 3), "exit_code": exit_code}
     return _json({"schema": SCHEMA, "ok": False, "error": told})
 
@@ -77,7 +77,7 @@ def _json(content: Mapping[str, Any]) -> str:
 def _fitted(
     full: Mapping[str, Any], results: int, slices: int, findings: int, caveats: int, letters: int, command: int
 ) -> dict[str, Any]:
-    """The document cut to so many items a list and so many letters a sentence or command."""
+    """The document with each list, sentence and command cut to its limit."""
     fall, told = full["waterfall"], full["findings"]
     if fall is not None:
         rest = sum(one["s"] for one in fall["slices"][slices:])
@@ -95,7 +95,7 @@ def _fitted(
 
 
 def _short(value: Any, key: str, letters: int, command: int) -> Any:
-    """The value with four significant digits and short sentences."""
+    """Round to four significant digits; shorten sentences."""
     if isinstance(value, dict):
         return {name: _short(one, name, letters, command) for name, one in value.items()}
     if isinstance(value, list):
@@ -113,7 +113,7 @@ def _short(value: Any, key: str, letters: int, command: int) -> Any:
 
 
 def _content(study: Study, findings: Sequence[Finding]) -> dict[str, Any]:
-    """Everything, in full."""
+    """The uncut document."""
     subject = _subject(study)
     own = subject.name if subject is not None else ""
     mine = [one for one in findings if not study.manifest.impls or (subject is not None and one.impl == own)]
@@ -146,7 +146,7 @@ def _content(study: Study, findings: Sequence[Finding]) -> dict[str, Any]:
 
 
 def _subject(study: Study) -> Part | None:
-    """The part reported on: best correct candidate, else the first tried; of ranges the longest."""
+    """The best correct candidate, else the first tried; for ranges the longest."""
     best = study.best
     if best is not None and best.impl is not None and best.impl.role != "reference":
         return best
@@ -157,7 +157,7 @@ def _subject(study: Study) -> Part | None:
 
 
 def _ranked(study: Study, subject: Part | None) -> list[Part]:
-    """The subject, then the other candidates, the reference last; ranges by time."""
+    """The subject, other candidates, then the reference; ranges by time."""
     if not study.manifest.impls:
         times = {one.name: study.in_ranges.get(one.name, (number(one.row or {}, "time"),))[0] for one in study.parts}
         return sorted(study.parts, key=lambda one: -max(0.0, times[one.name]))
@@ -192,7 +192,7 @@ def _result(study: Study, part: Part) -> dict[str, Any]:
 
 
 def _waterfall(study: Study, own: str) -> dict[str, Any] | None:
-    """Seconds by kind of block, largest first: of a program's step, else of `own`."""
+    """Seconds by kind of block, largest first: of a program's step or of `own`."""
     lower_bound, fall = math.nan, study.waterfalls.get(own)
     if study.first_step is not None and (step := waterfall.shown(study, most=0)) is not None:
         of, time = step.name, step.time
@@ -229,20 +229,20 @@ def _finding(study: Study, one: Finding) -> dict[str, Any]:
 
 
 def _newest(study: Study) -> str:
-    """Folder of the next measurement's run; of exports the run itself."""
+    """Folder of the newest run of this sample or program; for an import the run itself."""
     if study.manifest.sample.kind == "import":
         return study.path.as_posix()
     return (_root(study) / study.manifest.sample.id).as_posix()
 
 
 def _root(study: Study) -> Path:
-    """Where the run's own kind goes: the folder of runs it lies in, else the one by default."""
+    """Folder that holds the runs; by default profkit-runs."""
     own = study.path.parent
     return own.parent if own.name == study.manifest.sample.id else RUNS
 
 
 def _gate(study: Study, subject: Part | None) -> str:
-    """Command with exit code 1 when the newest run is slower; "" where nothing compares."""
+    """Command with exit code 1 if the newest run is slower; "" without implementations."""
     if subject is None or not study.manifest.impls or subject.row is None:
         return ""
     before, after = (shlex.quote(f"{path}:{subject.name}") for path in (study.path.as_posix(), _newest(study)))
@@ -250,14 +250,14 @@ def _gate(study: Study, subject: Part | None) -> str:
 
 
 def _caveats(study: Study, own: str) -> list[str]:
-    """Caveats about the subject, then about the run; not those of other implementations."""
+    """Caveats about the subject, then about the run; none about other implementations."""
     every = [one for one in caveats.all_caveats(study) if own in one.about or not any(one.about)]
     every.sort(key=lambda one: not any(one.about))
     return [one.with_fix() for one in every]
 
 
 def _not_checked(study: Study, mine: Sequence[Finding]) -> str:
-    """The rules without counters and the command that collects them; "" for none."""
+    """Rules that lack counters, and the command that collects them; "" for none."""
     rules, command = unchecked(mine, study)
     said = say("a_lack", count=str(len(rules)), rules=say("listed").join(map(named, rules)))
     return cut(said, 100) + say("colon") + command if rules else ""
@@ -267,7 +267,7 @@ def _not_checked(study: Study, mine: Sequence[Finding]) -> str:
 
 
 def _place(study: Study, impl: str, kernel: str) -> str | None:
-    """ "file:line" of the line the kernel waits for most, else of its definition."""
+    """ "file:line" of the kernel's largest stall, else of its definition."""
     listed = study.manifest.sample.files.get(impl)
     file = Path(study.manifest.sample.path) / listed.path if listed is not None else None
     same = listed is not None and file is not None and file.is_file() and sha256(file) == listed.sha256
@@ -284,7 +284,7 @@ def _place(study: Study, impl: str, kernel: str) -> str | None:
 
 
 def _moved(waits: Sequence[Line], lines: Sequence[str]) -> int:
-    """Line in the file of the first of these, 0 if absent; in a string of CUDA lines count anew."""
+    """Line in the file of the first of these lines, 0 if absent; CUDA in a string has its own numbers."""
     first = waits[0]
     mine = {one.number: one.text.strip() for one in waits if one.file == first.file and one.text.strip()}
     shifts = Counter(at - n for at, text in enumerate(lines, 1) for n, said in mine.items() if text.strip() == said)

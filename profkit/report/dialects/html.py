@@ -1,4 +1,4 @@
-"""--for html: the page of one run, in the run unless told where."""
+"""--for html: the page of one run, by default inside the run directory."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 
 
 def write(runs: Sequence[str | Study]) -> Written:
-    """The page."""
+    """Write the page."""
     study = the_one(runs)
     return Written(run.page(study), home=study.path / "report.html")

@@ -1,4 +1,4 @@
-"""--for paddle: the before/after table of a pull request, in one unit, its convention named."""
+"""--for paddle: before/after table of a pull request, in one unit, with its convention."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Case:
 
 
 def write(runs: Sequence[str | Study]) -> Written:
-    """The table of pairs of runs."""
+    """Write the table of pairs of runs."""
     return Written(report(cases_of(choose(runs))))
 
 
 def report(cases: Sequence[Case]) -> str:
-    """The table and its convention; columns of PyTorch only where it was timed."""
+    """The table and its convention; PyTorch columns only if it was timed."""
 
     def times(name: str) -> list[str]:
         known = [getattr(one, name) for one in cases]
@@ -74,7 +74,7 @@ def report(cases: Sequence[Case]) -> str:
 
 
 def cases_of(chosen: Sequence[Chosen]) -> list[Case]:
-    """Cases from pairs of runs BEFORE AFTER ..., one for each shape and layout that both timed."""
+    """Cases from pairs of runs BEFORE AFTER ..., one per shape and layout timed in both."""
     if len(chosen) < 2 or len(chosen) % 2:
         raise ProfkitError(f"{len(chosen)} runs: --for paddle takes pairs", fix="name BEFORE AFTER [BEFORE AFTER]...")
     pairs = zip(chosen[::2], chosen[1::2], strict=True)
@@ -91,7 +91,7 @@ def _cases(before: Chosen, after: Chosen) -> Iterator[Case]:
 
 
 def _case(before: Chosen, after: Chosen, inputs: Sequence[str], old: float, times: Mapping[str, float]) -> Case:
-    """A case of inputs as the run has them: a shape an input, each type once."""
+    """Inputs of a run as a case: a shape per input, each type once."""
     parts = [one.partition(" ")[::2] for one in inputs if "[" in one]
     types = ", ".join(dict.fromkeys(kind for kind, _ in parts))
     shapes = ", ".join(shape.replace(", ", ",") for _, shape in parts)

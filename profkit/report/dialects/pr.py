@@ -24,7 +24,7 @@ NAME = "roofline"
 
 
 def write(runs: Sequence[str | Study]) -> Written:
-    """The snippet of one run, written into the run."""
+    """Write the snippet and pictures of one run into its directory."""
     study = the_one(runs)
     pictures = {f"{NAME}-{one}.png": figures.png(figures.scene_of(study, one)) for one in ("light", "dark")}
     foreign = spoken() != language()
@@ -32,7 +32,7 @@ def write(runs: Sequence[str | Study]) -> Written:
 
 
 def snippet(study: Study, *, foreign: bool = False) -> str:
-    """Markdown of the answer; `foreign`: the picture is in English although the text is not."""
+    """Markdown of the answer; `foreign`: the picture is English, the text is not."""
     manifest, device = study.manifest, answer.device(study)
     missing, table, again = method.counters_line(study), tables.parts_table(study), method.again(study)
     words = say("semicolon").join(answer.first_lines(study))
@@ -60,7 +60,7 @@ def snippet(study: Study, *, foreign: bool = False) -> str:
 
 
 def _caveats(study: Study) -> Iterator[str]:
-    """Caveats that weaken the answer; the others are counted."""
+    """Caveats that weaken the answer, and the number of others."""
     matter, colon = caveats.that_matter(study), say("colon")
     for one in matter:
         yield say("caveat") + colon + one.what + (f"{colon}{brief(one.how_much)}" if one.how_much else "")
@@ -70,7 +70,7 @@ def _caveats(study: Study) -> Iterator[str]:
 
 
 def _findings(study: Study) -> Iterator[str]:
-    """The first finding of the best candidate, or of each range."""
+    """First finding of the best candidate, or of each range."""
     best = study.best.name if study.best is not None else ""
     first = {one.impl: one for one in reversed(study.findings()) if one.severity == TIME}
     for impl in in_order(study):

@@ -1,4 +1,4 @@
-"""--for tensorrt: the hackathon's write-up; what no file says is a marked gap."""
+"""--for tensorrt: the hackathon's write-up, with marked gaps for the author."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 FIGURES = ("max_abs", "mean_abs", "median_abs", "max_rel", "mean_rel", "median_rel")
-"""Errors of a check that the template asks for: largest, mean and median, absolute and relative."""
+"""Errors in the template: largest, mean and median, absolute and relative."""
 SECTIONS = (
     *("environment", "baseline", "hot", "findings", "steps"),
     *("accuracy", "performance", "conclusion", "commands"),
 )
-"""Of the template, in its order; each a method of WriteUp."""
+"""Sections of the template in order; each is a method of WriteUp."""
 
 
 def write(
@@ -46,7 +46,7 @@ def write(
     others: Sequence[str] = (),
     notes: Path | None = None,
 ) -> Written:
-    """The write-up; of nothing at all a frame of gaps."""
+    """Write the write-up; without runs an empty template."""
     alone = open_study(runs[0]) if len(runs) == 1 and ":" not in str(runs[0]) else None
     program = alone if alone is not None and not alone.manifest.impls else None
     chosen = _expanded(runs) if runs and program is None else []
@@ -67,7 +67,7 @@ def write(
 
 
 def read_notes(path: Path) -> dict[str, str]:
-    """Read the author's words from TOML: `name = "..."`, and `steps.NAME` under [steps]."""
+    """Read the author's texts from TOML: `name = "..."`, and `steps.NAME` under [steps]."""
     try:
         data = msgspec.toml.decode(path.read_bytes(), type=dict[str, str | dict[str, str]])
     except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
@@ -77,7 +77,7 @@ def read_notes(path: Path) -> dict[str, str]:
 
 
 def _expanded(names: Sequence[str | Study]) -> list[Chosen]:
-    """Expand one run to its reference and the candidates that are not slower, slowest first."""
+    """Expand one run to its reference and its candidates that are not slower, slowest first."""
     if len(names) != 1 or (isinstance(names[0], str) and ":" in names[0]):
         return choose(names)
     study = choose(names)[0].study
@@ -90,9 +90,10 @@ def _expanded(names: Sequence[str | Study]) -> list[Chosen]:
 
 @dataclass(frozen=True)
 class WriteUp:
-    """Sources of a write-up, any of which may be missing; each section is a list of lines.
+    """Sources of a write-up, each optional; a section is a list of lines.
 
-    program: a run without implementations; others: runs of the same steps on other inputs; notes: the author's words by the gap they fill.
+    program: a run without implementations; others: runs of the same steps on other inputs; notes: the author's text for
+    each gap.
     """
 
     chosen: Sequence[Chosen] = ()
@@ -106,7 +107,7 @@ class WriteUp:
 
     @cached_property
     def studies(self) -> list[Study]:
-        """The runs of the steps, or the program's."""
+        """Runs of the steps, or of the program."""
         known = [*(one.study for one in self.chosen), *filter(None, [self.program])]
         return list({one.path.resolve(): one for one in known}.values())
 
@@ -121,7 +122,7 @@ class WriteUp:
         return "\n".join(lines).rstrip() + "\n"
 
     def gap(self, key: str, name: str = "") -> str:
-        """The author's words for a gap, else a marked place."""
+        """The author's text for a gap, else a placeholder."""
         written = self.notes.get(name or key, "").strip()
         return written or say("gap", what=say(key))
 
@@ -155,7 +156,7 @@ class WriteUp:
         yield "\n\n".join(pipe_table(table) for table in longest if table.rows) or self.gap("no_hot")
 
     def findings(self) -> Iterator[str]:
-        """The first three findings of each step; a fix that several share stands once."""
+        """First three findings of each step; a fix common to several appears once."""
         seen = set[str]()
         steps = [(step.study, step.impl) for step in self.chosen]
         steps += [(study, part.name) for study in self.studies if study is self.program for part in study.parts]
@@ -258,7 +259,7 @@ def _largest(values: Iterable[float | None]) -> str:
 
 
 def by_input(studies: Sequence[Study], steps: Sequence[str]) -> str:
-    """One row a run: its inputs, the first step's time, the other steps' with their speed-ups."""
+    """One row per run: its inputs, the first step's time, times and speed-ups of the others."""
     known = [{str(row["impl"]): float(row["time"]) for row in study.metrics.to_dict("records")} for study in studies]
     scale, unit = units.scale("s", [time for times in known for time in times.values()])
     rows = []
@@ -272,6 +273,6 @@ def by_input(studies: Sequence[Study], steps: Sequence[str]) -> str:
 
 
 def elements(study: Study) -> int:
-    """Number of elements of a run's inputs, 0 where they are not described."""
+    """Total elements of a run's inputs; 0 if not described."""
     shapes = (re.search(r"\[([\d, ]+)\]", one) for one in study.manifest.inputs)
     return sum(math.prod(int(size) for size in found[1].split(",")) for found in shapes if found is not None)

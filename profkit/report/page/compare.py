@@ -1,4 +1,4 @@
-"""Page of several runs: speed-up, change of time, what changed with it, the gate."""
+"""Page of several runs: speed-up, where the time changed, counters that changed, the gate."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def page_of(done: Compared, limit: float | None = None) -> str:
 
 
 def _timelines(done: Compared) -> list[dict[str, Any]]:
-    """Timelines of programs, to be switched between; of two each has half the room of one."""
+    """Timelines of programs with a switch between them; they share one timeline's size limit."""
     if isinstance(done.ladder, Ladder):
         return []
     pairs = zip(done.studies, done.ladder.rungs, strict=True)
@@ -74,7 +74,7 @@ def _timelines(done: Compared) -> list[dict[str, Any]]:
 
 
 def _programs(found: Programs) -> dict[str, Any]:
-    """Values of a page of programs."""
+    """Template values for programs."""
     head = compare.per(found, "p_one")
     pieces = [(rung.label, compare.pieces_table(found, at)) for at, rung in enumerate(found.rungs) if rung.pieces]
     return {
@@ -87,7 +87,7 @@ def _programs(found: Programs) -> dict[str, Any]:
 
 
 def _ladder(done: Compared, ladder: Ladder, parts: list[Shown], kernels: Kernels) -> dict[str, Any]:
-    """Values of a page of implementations."""
+    """Template values for implementations."""
     known = [part for part in parts if part.impl in part.study.waterfalls]
     head = say("p_now" if done.studies[0].manifest.impls else "p_now_gpu")
     impls = [next((one for one in each.study.manifest.impls if one.name == each.impl), None) for each in done.chosen]

@@ -1,4 +1,4 @@
-"""Data of a page: of its script (NaN is null, six digits), and of its templates."""
+"""Data of a page: for its script (NaN is null, six digits) and its templates."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 LONGEST_NAME = 300
-"""Characters of a kernel's name on the page: two thousand template names would fill megabytes."""
+"""Most characters of a kernel's name on the page; thousands of template names fill megabytes."""
 MOST_SAMPLES = 600
 TOP, MOST_FINDINGS = 3, 20
-"""Findings of the winner that are told in full, and of all that stand on the page; the others are behind a fold."""
+"""Findings of the winner shown in full, and findings on the page; the others are folded."""
 
 Values = dict[str, Any]
-"""Names of a template -> what stands there."""
+"""Template variables."""
 Kernels = Sequence[Mapping[str, Any]]
-"""The kernels of the page's script, by their row."""
+"""Kernel rows of the page's script."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A part of a run on a page, its label and the place of its colour."""
+    """A part of a run on a page, its label and colour index."""
 
     study: Study
     impl: str
@@ -52,7 +52,7 @@ class Shown:
 
 
 def shown_of(study: Study) -> list[Shown]:
-    """Parts of one run as ranked; of implementations the best and the reference are drawn first."""
+    """Parts of one run by rank; best and reference are switched on, or all parts of a program."""
     names = list(dict.fromkeys([*(part.name for part in study.parts), *in_order(study)]))
     first = (study.best.name if study.best is not None else "", study.analysis.reference)
     on = {name: not study.manifest.impls or name in first for name in names}
@@ -62,7 +62,7 @@ def shown_of(study: Study) -> list[Shown]:
 
 
 def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
-    """Data of these parts, which may be of several runs; `best`: the label drawn in front."""
+    """Data of parts of one or several runs; `best`: the label drawn in front."""
     by_path = {part.study.path: part.study for part in parts}
     first = next(iter(by_path.values()), None)
     told = {path: _kernels(study) for path, study in by_path.items()}
@@ -92,7 +92,7 @@ def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
 
 
 def _kernels(study: Study) -> Mapping[str, list[dict[str, Any]]]:
-    """Kernels of each part, in one pass for thousands of ranges; an uncounted call is one row."""
+    """Kernels of each part, in one pass over all ranges; an uncounted call is one row."""
     kernels, first = study.kernels, named_first(study)
     if not len(kernels) and study.manifest.impls:
         kernels = study.calls
@@ -118,7 +118,7 @@ def named_first(study: Study) -> list[str]:
 
 
 def by_step(study: Study) -> bool:
-    """Whether kernel figures are per step: the timeline's own, not another tool's."""
+    """Whether kernel figures are per step of the timeline."""
     frame, launches = study.captured.timeline, study.launches
     if not study.stepwise or frame is None or launches is None or not len(launches):
         return False
@@ -126,7 +126,7 @@ def by_step(study: Study) -> bool:
 
 
 def _kernel(row: Mapping[Any, Any], short: str, found: Sequence[Line] = ()) -> dict[str, Any]:
-    """A kernel with the source lines that hold it up, as sentences, where they were recorded."""
+    """Values of a kernel, with sentences about its source lines if recorded."""
     lines = [in_each(partial(explain.sentence, one)) for one in explain.shown_of(found)]
     return {
         **({"lines": lines} if lines else {}),
@@ -150,12 +150,12 @@ def _kernel(row: Mapping[Any, Any], short: str, found: Sequence[Line] = ()) -> d
 
 
 def page_name(kernel: str) -> str:
-    """A kernel's name as it stands on the page."""
+    """A kernel's name on the page, cut."""
     return cut(kernel.replace("`", "'"), LONGEST_NAME)
 
 
 def six(value: float) -> float | None:
-    """Six digits, None for what is not finite."""
+    """Round to six digits; None for a value that is not finite."""
     return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
@@ -170,7 +170,7 @@ def _lower_bounds(study: Study) -> list[dict[str, Any]]:
 
 
 def samples_of(parts: Sequence[Shown]) -> list[dict[str, Any]]:
-    """The samples that the parts' times come from, thinned evenly where there are very many."""
+    """Samples behind the parts' times, thinned evenly if too many."""
     found = []
     for part in parts:
         timings, method = part.study.timings, part.study.analysis.method
@@ -190,7 +190,7 @@ def samples_of(parts: Sequence[Shown]) -> list[dict[str, Any]]:
 def _bars(
     mine: Sequence[Block], whole: float, found: Sequence[Finding], kernels: Kernels, part: str = ""
 ) -> list[Values]:
-    """Blocks in percent of the `whole` [s], with their rows among the kernels of `part`."""
+    """Blocks in percent of `whole` [s], with the row numbers of their kernels of `part`."""
     rows = {row["kernel"]: at for at, row in reversed(list(enumerate(kernels))) if part in ("", row["impl"])}
     ids = _ids(found)
     return [
@@ -216,7 +216,7 @@ def _ids(found: Sequence[Finding]) -> dict[int, str]:
 def falls_of(
     parts: Sequence[Shown], head: str, kernels: Kernels, found: Sequence[Finding] = (), *, open_: int = 0
 ) -> Iterator[Values]:
-    """Waterfalls of parts below the `head`; `open_`: the one that is shown first."""
+    """Waterfalls of parts below the `head`; `open_`: the one shown first."""
     longest = max((part.study.waterfalls[part.impl].time for part in parts), default=math.nan)
     for at, part in enumerate(parts):
         mine, time = blocks(part.study, part.impl, found), part.study.waterfalls[part.impl].time
@@ -244,13 +244,13 @@ def falls_of(
 def wall_of(
     budget: Budget, head: str, line: str, found: Sequence[Finding] = (), whole: str = "", kernels: Kernels = ()
 ) -> Values:
-    """A program's step on a process and device; `whole`: the name that findings about it carry."""
+    """Waterfall of a program's step; `whole`: the `impl` of findings about it."""
     bars = _bars(wall_blocks(budget, whole, found), budget.step, found, kernels)
     return {"head": head, "line": line, "time": units.text(budget.step, "s"), "bars": bars}
 
 
 def walls_of(study: Study, found: Sequence[Finding], kernels: Kernels) -> Iterator[Values]:
-    """The steps of a program, one a process and device."""
+    """Waterfalls of a program's steps, one per process and device."""
     lines, head = iter(answer.wall_time(study)), answer.per(study, "p_one")
     for name, one in study.budgets.items():
         if one.window > 0:
@@ -258,7 +258,7 @@ def walls_of(study: Study, found: Sequence[Finding], kernels: Kernels) -> Iterat
 
 
 def shares_of(mine: Sequence[Block], whole: float) -> list[Values]:
-    """Where the time [s] goes by kind, from the left as the blocks of the waterfall lie."""
+    """Time [s] by kind, in the order of the waterfall's blocks."""
     sums: dict[tuple[str, str], float] = {}
     for one in reversed(mine):
         label = one.label() if one.of_step else say(f"fall_{one.kind}")
@@ -275,7 +275,7 @@ def share(paint: str, label: str, seconds: float, of: str) -> Values:
 
 
 def findings_of(study: Study, found: Sequence[Finding]) -> Iterator[Values]:
-    """The findings of the parts as these are ranked; of a program all in one."""
+    """Findings of each part in rank order; those of a program together."""
     parts = [(name, headline(study, name), [one for one in found if one.impl == name]) for name in in_order(study)]
     if study.best is None:
         parts = [("", next(iter(answer.wall_time(study)), ""), list(found))]
@@ -302,7 +302,7 @@ def findings_of(study: Study, found: Sequence[Finding]) -> Iterator[Values]:
 
 
 def _finding(study: Study, one: Finding, name: str) -> Values:
-    """Texts of one finding; `own`: what it could win beyond those before it, where less."""
+    """Texts of one finding; `own`: its gain beyond the findings above, if less."""
     title, then, expect = worded(one, study)
     ranged = study.best is None and len(study.parts) > 1 and one.impl not in ("", WHOLE)
     own = ""

@@ -16,14 +16,14 @@ from profkit.report.messages import LANGUAGES, catalogue, in_each, language, say
 from roofline.figure.style import THEMES
 
 SCRIPTS = ("core", "roofline", "kernels", "times", "timeline", "flame", "page")
-"""The parts of the script, in the order in which they stand in the page."""
+"""Script files in page order."""
 TAGS = ("en", "zh-CN")
-"""Of LANGUAGES, as HTML calls them."""
+"""HTML language tags."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """A sentence in both languages; the page shows the one that is chosen."""
+    """A sentence in both languages; the page shows one."""
 
     en: str
     zh: str
@@ -53,7 +53,7 @@ def paired(one: Any, other: Any) -> Any:
 
 
 def told(key: str, **values: str | Text) -> Text:
-    """A message of the catalogue in both languages, for templates."""
+    """A catalogue message in both languages, for templates."""
 
     def make() -> str:
         own = {name: getattr(one, language()) if isinstance(one, Text) else one for name, one in values.items()}
@@ -63,7 +63,7 @@ def told(key: str, **values: str | Text) -> Text:
 
 
 def render(name: str, data: Mapping[str, Any], make: Callable[[], Mapping[str, Any]]) -> str:
-    """Render a template; `data`: of its script, `make`: its values in the language in force."""
+    """Render a template; `data`: for its script, `make`: its values in the current language."""
     # The script's words, without their prefix.
     known = {key[3:]: texts for key, texts in catalogue().say.items() if key.startswith("js_")}
     words = {tag: {key: texts[at] for key, texts in known.items()} for at, tag in enumerate(TAGS)}
@@ -88,7 +88,7 @@ def _environment() -> Environment:
 
 
 def _colours() -> str:
-    """The colours of the figures as variables of the page: one map, in every output."""
+    """The figures' colours as CSS variables."""
 
     def rule(theme: str) -> str:
         look = THEMES[theme]

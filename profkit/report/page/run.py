@@ -1,4 +1,4 @@
-"""report.html of one run: its first screen (verdict, cards, table, notes) and what follows."""
+"""report.html of one run: first screen (verdict, cards, table, notes) and sections."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 
 MOST_FALLS = 12
 CARDS_TELL = ("busy", "clocks", "wide", "wider", "waits")
-"""Conditions that a card tells, and the line above the cards leaves out."""
+"""Conditions shown on a card and left out of the line above."""
 NEAR = 0.8
 """Share of a ceiling from which a kernel without a finding counts as near it."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """A question, its answer and evidence; `share`: of the bar below, NaN for none."""
+    """A question, its answer and evidence; `share`: length of the bar, NaN for no bar."""
 
     question: str
     answer: str
@@ -66,7 +66,7 @@ class Card:
 
 
 def page(study: Study) -> str:
-    """The whole page; it opens in the language in force, the reader may change it."""
+    """The whole page, opened in the current language; the reader can switch."""
     drawn = shown_of(study)
     best = study.best.name if study.best is not None else ""
     data = {
@@ -78,7 +78,7 @@ def page(study: Study) -> str:
 
 
 def _values(study: Study, drawn: Sequence[Shown], data: Mapping[str, Any]) -> dict[str, Any]:
-    """What the template shows, in the language in force."""
+    """Template values in the current language."""
     inside, rows = tables.echoes(study), data["kernels"]
     found = [one for one in study.findings() if one.impl not in inside]
     has_roofline = method.placed(study)
@@ -121,7 +121,7 @@ def _values(study: Study, drawn: Sequence[Shown], data: Mapping[str, Any]) -> di
 
 
 def _subtitle(study: Study) -> str:
-    """Its inputs, command or files, where it lies, and when."""
+    """Inputs, command or files, path and date."""
     manifest, sample = study.manifest, study.manifest.sample
     made = say("p_imported" if sample.kind == "import" else "p_measured", created=manifest.created)
     files = say("listed").join(f"{one.origin} ({one.tool})" for one in manifest.captures if one.origin)
@@ -161,7 +161,7 @@ def _first_screen(study: Study, found: Sequence[Finding]) -> dict[str, Any]:
 
 
 def _lead(study: Study, name: str) -> str:
-    """The verdict alone, where the cards have the numbers; "" for none on right answers."""
+    """The verdict without numbers, which the cards have; "" if no answer is right."""
     verdict = study.verdicts.get(name)
     if verdict is None or not verdict.right or verdict.word in ("void", "impossible"):
         return ""
@@ -178,7 +178,7 @@ def _lead(study: Study, name: str) -> str:
 
 
 def _unlooked(study: Study, found: Sequence[Finding]) -> str:
-    """The checks that lack counters, and the command that collects them."""
+    """Rules that lack counters, and the command that collects them."""
     best = study.best.name if study.best is not None else None
     rules, command = unchecked((one for one in found if best in (None, one.impl)), study)
     told = rules and method.counted(study)
@@ -186,7 +186,7 @@ def _unlooked(study: Study, found: Sequence[Finding]) -> str:
 
 
 def _parts_table(study: Study) -> Table:
-    """Implementations as they are ranked."""
+    """Implementations in rank order."""
     rows = [part.row or {} for part in study.ranked]
     words = {name: one.word for name, one in study.verdicts.items() if one.word in ("void", "impossible")}
     return Table.of(
@@ -203,7 +203,7 @@ def _parts_table(study: Study) -> Table:
 
 
 def _row_name(study: Study, part: Part) -> str:
-    """Its name, and its file where that is called otherwise."""
+    """Name, and the file if its name differs."""
     file = PurePath(part.impl.file) if part.impl is not None else PurePath()
     own = file.stem in ("", part.name)
     return answer.called(study, part.name) if own else say("p_of_file", name=part.name, file=file.name)
@@ -261,7 +261,7 @@ def _faster_card(verdict: Verdict | None, row: Mapping[Any, Any]) -> Card:
 
 
 def _time_card(row: Mapping[Any, Any]) -> Card:
-    """How long it takes, and how far that is from the lower bound."""
+    """Time, and its distance to the lower bound."""
     ratio, note = number(row, "lower_bound_ratio"), say("p_no_lower_bound_note")
     time = units.text(number(row, "time"), "s")
     if math.isfinite(ratio):
@@ -272,7 +272,7 @@ def _time_card(row: Mapping[Any, Any]) -> Card:
 
 
 def _bound_card(row: Mapping[Any, Any], question: str) -> Card:
-    """What binds it, with a bar for the share of that ceiling; none for a kernel that waits."""
+    """Bottleneck, with a bar for the share of its ceiling; no bar for latency."""
     share, nearest = number(row, "roof_share"), str(row.get("roof", ""))
     answer = bound_why(row) or say("p_unknown")
     if not math.isfinite(share):
@@ -284,7 +284,7 @@ def _bound_card(row: Mapping[Any, Any], question: str) -> Card:
 
 
 def _cpu_card(study: Study, row: Mapping[Any, Any]) -> Card:
-    """What binds a call on a CPU: a ceiling that is near, else idle threads or neither."""
+    """Bottleneck of a call on a CPU: a near ceiling, idle threads, or neither."""
     shares = ceiling_shares(row, study.roofline)
     if not shares or max(shares.values()) >= PLACED:
         return _bound_card(row, say("p_bound"))
@@ -301,14 +301,14 @@ def _cpu_card(study: Study, row: Mapping[Any, Any]) -> Card:
 
 
 def _trust_card(study: Study, verdict: Verdict | None = None) -> Card:
-    """How many caveats matter and the first of them; red where they leave a verdict unclear."""
+    """Number of caveats that matter, and the first; red if the verdict is unclear."""
     matter = caveats.that_matter(study)
     clear = verdict is None or verdict.word in PACED
     return trust_card(matter, clear=clear, p_trust_rest=len(caveats.all_caveats(study)) - len(matter))
 
 
 def trust_card(matter: Sequence[caveats.Said], *, clear: bool = True, **more: int) -> Card:
-    """How many caveats matter and the first of them; `more`: what else there is, by message."""
+    """Number of caveats that matter, and the first; `more`: message ids for the others."""
     counts = {"p_trust_more": len(matter) - 1, **more}
     first = sorted(matter, key=lambda one: one.code != "busy")[:1]
     notes = [cut(one.line().rstrip("."), 110) for one in first]
@@ -323,7 +323,7 @@ def _counted(key: str, count: int) -> str:
 
 
 def next_card(study: Study, impl: str | None, found: Sequence[Finding], *, link: str = "#findings") -> Card:
-    """What to do first about an implementation, or about a program (None)."""
+    """Next step for an implementation, or for a program (None)."""
     question = say("p_next")
     if impl:
         part = next(one for one in study.parts if one.name == impl)
@@ -378,7 +378,7 @@ def _hottest_card(study: Study, kernels: Sequence[Mapping[Any, Any]]) -> Card:
 
 
 def _wall_cards(study: Study, one: Budget) -> Iterator[Card]:
-    """Time of a step and its distance to the least known, of the first device."""
+    """Step time and its distance to the least known time, of the first device."""
     known = {"steps": str(one.steady.steps), "range": answer.spread(one), "work": answer.launched(one)}
     yield Card(answer.per(study, "p_one"), units.text(one.step, "s"), answer.per(study, "p_note", **known))
     yield _far_card(study, one)

@@ -1,4 +1,4 @@
-"""Timeline of a program's page: what its host and its GPUs did, in columns of whole numbers."""
+"""Timeline of a program's page: host and GPU activity as columns of integers."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 MOST_LAUNCHES, MOST_HOST = 40_000, 30_000
-"""Pieces of GPU work on a page, the first ones, about 20 bytes each; events of the host, the longest ones."""
+"""Most pieces of GPU work on a page (the first ones, about 20 bytes each), most host events (the longest ones)."""
 MOST_THREADS = 6
 MOST_RANGES = 600
 _TICKS = 1e8
-"""Times are whole numbers of 10 ns."""
+"""Times are multiples of 10 ns."""
 _KINDS = ("range", "op", "short", "call")
 
 
 def timeline_of(study: Study, part: int = 1) -> dict[str, Any] | None:
-    """GPU work and host events over time; None of implementations. part: share of the limits."""
+    """GPU work and host events over time; None for implementations. part: share of the limits."""
     frame, host = study.captured.timeline, study.host
     if frame is None or study.manifest.impls or "start" not in frame or not (frame["time"] > 0).any():
         return None
@@ -109,7 +109,7 @@ def _cut(name: str) -> str:
 
 
 def _asked(study: Study, host: pd.DataFrame | None) -> tuple[NDArray[np.float64], NDArray[np.int64], pd.Series[Any]]:
-    """When each launch was asked for [s] (NaN unknown), its thread's lane (-1), events' lanes."""
+    """Start of each launch call [s] (NaN unknown), its thread's lane (-1), and event lanes."""
     count = 0 if study.captured.timeline is None else len(study.captured.timeline)
     moment, caller = np.full(count, np.nan), np.full(count, -1)
     if host is None or not len(host):
@@ -127,7 +127,7 @@ def _asked(study: Study, host: pd.DataFrame | None) -> tuple[NDArray[np.float64]
 
 
 def _host(host: pd.DataFrame | None, begin: float, end: float, lanes: pd.Series[Any], most: int) -> dict[str, Any]:
-    """The host's events between two moments [s], by thread and start; outer ones first."""
+    """Host events between two times [s], by thread and start; outer events first."""
     if host is None or not len(host):
         return {"lanes": [], "start": [], "length": [], "what": [], "whats": [], "hidden": 0}
     stop = (host["start"] + host["time"]).clip(upper=end)
@@ -156,7 +156,7 @@ def _host(host: pd.DataFrame | None, begin: float, end: float, lanes: pd.Series[
 
 
 def _thread(event: pd.Series[Any], owned: bool) -> str:
-    """Name of a thread; the number that nsys gives one holds those of its machine and process."""
+    """Name of a thread; nsys packs machine and process into the thread's number."""
     thread = int(event["thread"])
     told = str(thread % (1 << 24) if thread >> 32 > 0 else thread)
     return f"{event['process']}:{told}" if owned else told

@@ -1,1 +1,1 @@
-"""What is said of a Study, once, for every writer: sentences and tables, without their form."""
+"""Sentences and tables about a Study, common to all writers, without format."""

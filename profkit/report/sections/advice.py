@@ -1,4 +1,4 @@
-"""The first step after a run, the same on the page and in the JSON of --for agent."""
+"""Next step after a run, for the page and --for agent."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from profkit.study.study import Part, Study
 
 AT_LOWER_BOUND = 1.1
-"""Times the lower bound at which to stop: what is left is less than a tenth."""
+"""Ratio to the lower bound below which the advice is to stop."""
 
 
 def advice(study: Study, part: Part | None, mine: Sequence[Finding]) -> tuple[str, Finding | None]:
-    """One step and its finding: mend, measure quietly, stop at the bound, else the first one's.
+    """Next step and its finding: make it right, measure quietly, stop, or the first finding's step.
 
-    mine: findings about the part, as they rank.
+    mine: findings about the part in rank order.
     """
     verdict = study.verdicts.get(part.name) if part is not None else None
     if verdict is not None and no_time_counts(verdict):
@@ -47,7 +47,7 @@ def advice(study: Study, part: Part | None, mine: Sequence[Finding]) -> tuple[st
 
 
 def no_reason(study: Study, mine: Sequence[Finding]) -> str:
-    """That no rule found a reason, and the command that records what would tell."""
+    """Sentence that no rule found a reason, and the command that collects more counters."""
     told, how = study.manifest.counters, unchecked(mine, study)[1]
     if not how and told.state != "collected":
         how = translated(told.fix) or runnable("profkit profile SAMPLE --deep", study)
@@ -55,7 +55,7 @@ def no_reason(study: Study, mine: Sequence[Finding]) -> str:
 
 
 def unslowed(study: Study, first: Finding | None, then: str) -> str:
-    """What to do, after a time without the profiler that recorded a program's idle time."""
+    """Advice to time without the profiler first, if it slowed the program down."""
     slowed = next((one for one in study.analysis.caveats if one.code == SLOWED), None)
     if slowed is None or first is None or first.kernel:
         return then

@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from profkit.study.study import Part, Study
 
 LEAST_HELD = 0.75
-"""Share of the record's GPU time from which the steps may stand for all of it unsaid."""
+"""Share of the record's GPU time below which the steps' share is stated."""
 LEAST_SLOWED = 0.01
-"""Share of a step that recording it must have taken to be told."""
+"""Share of a step below which recording overhead is not mentioned."""
 _ENDINGS = re.compile(r"(\.(trace|pt|json|gz|sqlite|nsys-rep|ncu-rep|csv|txt|log))+$")
-"""Of the names of exports."""
+"""File extensions of exports."""
 
 
 def device(study: Study) -> str:
-    """The name of the device the run was made on."""
+    """Name of the device of the run."""
     return str(study.manifest.device.get("name", "unknown device"))
 
 
 def title(study: Study) -> str:
-    """What was measured, on what."""
+    """Title: what was measured, on which device."""
     return say("title_on", what=ran(study), device=device(study))
 
 
 def what(study: Study) -> str:
-    """The title with the task in the words of its reference, in the language in force."""
+    """The title without the device, with the reference's task name, in the current language."""
     sample = study.manifest.sample
     where, threads = device(study), study.manifest.device.get("threads")
     where = say("p_threads", device=where, count=str(threads)) if threads else where
@@ -52,13 +52,13 @@ def what(study: Study) -> str:
 
 
 def called(study: Study, name: str) -> str:
-    """An implementation's name, with "on the CPU" where it has the name of a GPU's language."""
+    """An implementation's name, with "on the CPU" if it is the name of a GPU language."""
     cpu = study.manifest.device.get("kind") == "cpu"
     return say("p_on_cpu", name=name) if cpu and name in ("cuda", "triton") else name
 
 
 def ran(study: Study) -> str:
-    """A sample; a program or export with its size: kernels of a step, else the longest's grid."""
+    """A sample's name, or a program's or export's name with its size in kernels."""
     if study.manifest.sample.path or study.manifest.impls:
         return study.manifest.sample.id
     manifest, kernels, launches = study.manifest, study.hottest, study.launches
@@ -82,12 +82,12 @@ def ran(study: Study) -> str:
 
 
 def first_lines(study: Study) -> list[str]:
-    """The sentences that every report begins with."""
+    """The sentences at the start of every report."""
     return [line for _, line in sentences(study)]
 
 
 def sentences(study: Study) -> list[tuple[str, str]]:
-    """(candidate, sentence), the best first, skipped ones last; the name is "" of ranges."""
+    """(candidate, sentence), best first, skipped last; the name is "" for ranges."""
     reference, verdicts = study.manifest.reference, study.verdicts
     if reference is not None and not reference.ok:
         if reference.status == "skipped" and not reference.reason:
@@ -133,9 +133,9 @@ def _distance(row: Mapping[str, Any]) -> list[str]:
 
 
 def wall_time(study: Study, *, causes: bool = True) -> list[str]:
-    """Where the wall time of a program's steady state went, one line a process and device.
+    """Wall time of a program's steady state by part, one line per process and device.
 
-    `causes`: with those of the idle time.
+    `causes`: split idle time by cause.
     """
     within = study.manifest.window.range
     recorded = slowed(study)
@@ -145,7 +145,7 @@ def wall_time(study: Study, *, causes: bool = True) -> list[str]:
 
 
 def _held(study: Study) -> str:
-    """The steps' share of the record's GPU time, if below LEAST_HELD; else ""."""
+    """The steps' share of the record's GPU time if below LEAST_HELD, else ""."""
     whole, one = study.timelines.get(""), next(iter(study.budgets.values()), None)
     if whole is None or one is None or len(study.budgets) > 1 or one.steady.found != "repeating":
         return ""
@@ -154,12 +154,12 @@ def _held(study: Study) -> str:
 
 
 def slowed(study: Study) -> bool:
-    """Whether recording a program took it time of its own."""
+    """Whether the profiler slowed the program down."""
     return any(caveat.code == SLOWED for caveat in study.analysis.caveats)
 
 
 def _budget(name: str, one: Budget, within: str, held: str, *, slowed: bool, idle: bool) -> str:
-    """Parts of the window, the largest first. slowed: recording took time; idle: name causes."""
+    """Parts of the window, largest first. slowed: profiler overhead; idle: split idle by cause."""
     if not one.window > 0:
         return ""
     comma = say("comma")
@@ -184,7 +184,7 @@ def _budget(name: str, one: Budget, within: str, held: str, *, slowed: bool, idl
 
 
 def spread(one: Budget) -> str:
-    """ "70.8 to 83.6 ms", of the steps; "" where nothing repeats."""
+    """Shortest to longest step, "70.8 to 83.6 ms"; "" if nothing repeats."""
     if math.isnan(one.shortest):
         return ""
     unit, (low, high) = units.column([one.shortest, one.longest], "s")
@@ -192,7 +192,7 @@ def spread(one: Budget) -> str:
 
 
 def _why_idle(one: Budget, kind: str) -> str:
-    """What the GPU was idle for, and where if the host was away."""
+    """Cause of GPU idle time; if the host was away, also where."""
     why = say(f"wall_{kind}")
     if kind != "away" or not one.hole_before:
         return why
@@ -206,7 +206,7 @@ def _large(parts: Sequence[tuple[str, float]], whole: float) -> list[tuple[str, 
 
 
 def _step_work(study: Study) -> str:
-    """What a step launches, how long its kernels run, and the one that takes most of that."""
+    """Launches of a step, their time, and the kernel with the largest share."""
     step, ran = study.step, study.step[study.step["kind"] == "kernel"]
     counts = {str(kind): float(count) for kind, count in step.groupby("kind")["count"].sum().items()}
     time, own = float(ran["time"].sum()), float(ran["own"].sum())
@@ -232,7 +232,7 @@ def _hottest(kernel: Mapping[Any, Any], share: str) -> str:
 
 
 def _launched(counts: Mapping[str, float], *, kinds: int = 0) -> list[str]:
-    """ "719 kernels (72 different)", "2.25 copies", "17 fills"; kinds: 0 leaves that out."""
+    """ "719 kernels (72 different)", "2.25 copies", "17 fills"; kinds: number of different kernels, 0 for none."""
     names = (("kernel", "different" if kinds > 1 else "kernels"), ("memcpy", "copies"), ("memset", "fills"))
     told = [(name, many(counts[kind])) for kind, name in names if counts.get(kind, 0)]
     return [
@@ -242,13 +242,13 @@ def _launched(counts: Mapping[str, float], *, kinds: int = 0) -> list[str]:
 
 
 def ending(study: Study) -> str:
-    """Suffix of the messages for what a program repeats: "_step", "_passage" or "_all"."""
+    """Suffix of message ids for a program's window: "_step", "_passage" or "_all"."""
     found = next((one.steady.found for one in study.budgets.values()), "all")
     return {"all": "_all", "range": "_passage"}.get(found, "_step")
 
 
 def many(value: float) -> str:
-    """A count per step, whole where only rounding keeps it from it."""
+    """A count per step, rounded to an integer if rounding explains the difference."""
     return units.count(round(value, 6))
 
 
@@ -259,7 +259,7 @@ def launched(one: Budget) -> str:
 
 
 def per(study: Study, key: str, **values: str) -> str:
-    """The words of `key` for a step, a passage of a range, or a record in which nothing repeats."""
+    """The message `key` for a step, a passage of a range or a whole record."""
     return say(key + ending(study), **values)
 
 
@@ -294,7 +294,7 @@ def _how_much(study: Study) -> str:
 
 
 def _moved(study: Study, computed: float) -> str:
-    """Copies and fills of an import without a timeline; `computed` [s]: its kernels; "": none."""
+    """Copies and fills of an import without a timeline, or ""; `computed`: kernel time [s]."""
     moved = {} if study.launches is None or study.filtered else study.launches.attrs.get("moved", {})
     time = sum(seconds for _, seconds in moved.values())
     if not time > 0:

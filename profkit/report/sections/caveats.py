@@ -1,4 +1,4 @@
-"""What weakens a run's numbers, and what went wrong in it."""
+"""Caveats of a run's numbers, and failures in it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ ASIDE = (
     "no-counters",
     "excessive-explained",
 )
-"""Caveats that explain a figure beside the answer, or do not reach it: neither right, faster nor the time rests on them."""
+"""Caveats that affect neither correctness, speed-up nor the time."""
 FRAGILE = "fragile"
-"""Code of the caveat that a candidate is not right for every input: it matters whichever candidate it is."""
+"""Code of the caveat that a candidate is wrong for some inputs; it matters for every candidate."""
 OF_ROOFS = ("datasheet-roofs",)
-"""Caveats about ceilings: they are told where something is held against one."""
+"""Caveats about ceilings; left out if nothing is compared with a ceiling."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """A caveat in words; `about`: its parts, "" for the whole run."""
+    """A caveat as text; `about`: its parts, "" for the whole run."""
 
     what: str
     how_much: str
@@ -42,22 +42,22 @@ class Said:
 
     @classmethod
     def of(cls, one: Caveat) -> Said:
-        """A caveat as it came, in the language in force."""
+        """One caveat, translated to the current language."""
         return cls(translated(one.what), translated(one.how_much), translated(one.fix), (one.about,), one.code)
 
     def line(self) -> str:
-        """What is questionable and by how much."""
+        """The problem and its size."""
         return self.what + (say("colon") + self.how_much if self.how_much else "")
 
     def with_fix(self) -> str:
-        """The line, and what can be done about it in brackets."""
+        """The line, and the fix in brackets."""
         return self.line() + (say("caveat_fix", fix=self.fix) if self.fix else "")
 
 
 def all_caveats(study: Study) -> list[Said]:
-    """Each caveat once; one about several parts names each with its amount.
+    """Each caveat once; one about several parts lists each part with its amount.
 
-    Where a candidate is wrong each has a line.
+    FRAGILE has one line per candidate.
     """
     groups: dict[tuple[str, str, str, str], list[tuple[str, str]]] = {}
     names = sorted((part.name for part in study.parts if part.name), key=len, reverse=True)
@@ -73,16 +73,16 @@ def all_caveats(study: Study) -> list[Said]:
 
 
 def that_matter(study: Study) -> list[Said]:
-    """Caveats of the best candidate, the reference or the run, without minor ones.
+    """Caveats of the best candidate, the reference and the run, without minor ones.
 
-    Of all candidates where one is wrong.
+    FRAGILE counts for all candidates.
     """
     best = concerning(study, study.best.name if study.best is not None else "")
     return [one for one in all_caveats(study) if one.code == FRAGILE or one in best]
 
 
 def concerning(study: Study, name: str) -> list[Said]:
-    """Caveats about a part, the reference or the whole run, without the ones in ASIDE."""
+    """Caveats about a part, the reference or the whole run, without those in ASIDE."""
     mine = {"", study.analysis.reference, name}
     return [one for one in all_caveats(study) if one.code not in ASIDE and mine & set(one.about)]
 
@@ -99,14 +99,14 @@ def _told(what: str, fix: str, code: str, concerned: Sequence[tuple[str, str]]) 
 
 
 def more_caveats(study: Study) -> str:
-    """How many more caveats there are that leave the answer alone, and where; "" for none."""
+    """Sentence with the number of other caveats; "" for none."""
     count = len(all_caveats(study)) - len(that_matter(study))
     key = "more_caveats_impls" if study.manifest.impls else "more_caveats"
     return say(key, count=str(count)) if count else ""
 
 
 def sanitizer_lines(study: Study) -> list[str]:
-    """Faults by compute-sanitizer, and one line for every clean candidate."""
+    """compute-sanitizer's faults, and one line per clean candidate."""
     found = []
     for impl in study.manifest.candidates:
         clean = [one.tool for one in impl.sanitized if one.state == "clean"]
@@ -129,7 +129,7 @@ def _fault(name: str, finding: Finding) -> str:
 
 
 def last_lines(study: Study) -> list[tuple[Impl, str]]:
-    """Failed implementations with the last lines they printed."""
+    """Failed implementations with their last lines of output."""
     gone = [impl for impl in study.manifest.impls if not impl.ok and impl.status != "skipped"]
     whole = [(impl, impl.reason if brief(impl.reason) != impl.reason else "") for impl in gone]
     told = [(impl, "\n".join(part for part in (impl.tail, reason) if part)) for impl, reason in whole]

@@ -1,4 +1,4 @@
-"""How it was measured: times, counters, processes, and the command that does it again."""
+"""Method: times, counters, processes, and the command that measures again."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 MOST_WORKS = 40
-"""Parts whose work is listed: a program may have hundreds of ranges."""
+"""Most ranges whose work is listed."""
 
 
 def counters_line(study: Study) -> str:
-    """Why hardware counters are missing; "" when they are there."""
+    """Why hardware counters are missing; "" if present."""
     if counted(study):
         return ""
     why = translated(study.manifest.counters.why) or say("cap_only_times")
@@ -35,24 +35,24 @@ def counters_line(study: Study) -> str:
 
 
 def counters_note(study: Study) -> str:
-    """Why hardware counters are missing and how to get them; "" when they are there."""
+    """Why hardware counters are missing and the fix; "" if present."""
     note, fix = counters_line(study), translated(study.manifest.counters.fix)
     fix = "" if study.manifest.device.get("kind") == "cpu" else fix  # another machine is no fix
     return (say("p_note_fix", note=note, fix=fix) if fix else note + say("stop").rstrip()) if note else ""
 
 
 def right_line(study: Study) -> str:
-    """That and why no results were checked; "" of implementations."""
+    """Why results were not checked; "" for implementations."""
     return "" if study.manifest.impls else say("right_line", why=unchecked(study))
 
 
 def unchecked(study: Study) -> str:
-    """Why no results of a program or an export were checked."""
+    """Why results of a program or an export were not checked."""
     return say("p_right_export" if study.manifest.sample.kind == "import" else "p_right_program")
 
 
 def inferred_lines(study: Study) -> list[str]:
-    """What binds each implementation by time alone, a line each; [] without --perturb."""
+    """Bottleneck of each implementation inferred from time, one line each; [] without --perturb."""
     told = []
     for name, one in study.inferred.items():
         said = say(f"inferred_{one.sure}", roof=named(one.bound_by))
@@ -62,7 +62,7 @@ def inferred_lines(study: Study) -> list[str]:
 
 
 def uncounted_line(study: Study) -> str:
-    """Implementations without counted FLOP or bytes although others have them."""
+    """Implementations without counted FLOP or bytes; "" unless others have them."""
     if not counted(study):
         return ""
     rows = [part.row for part in study.ranked if part.impl is not None and part.row is not None]
@@ -88,7 +88,7 @@ def below_least(study: Study) -> str:
 
 
 def unpaired(study: Study) -> dict[str, str]:
-    """Implementation -> ratio of the two medians, where it differs from the speed-up."""
+    """Implementation -> ratio of the two medians if it differs from the speed-up."""
     rows = {part.name: part.row for part in study.ranked if part.row is not None}
     base = rows.get(study.analysis.reference)
     if base is None:
@@ -104,13 +104,13 @@ def unpaired(study: Study) -> dict[str, str]:
 
 
 def paired_line(study: Study) -> str:
-    """Quotients of the times beside each other that are not the speed-up; "" for none."""
+    """Ratios of medians that differ from the speed-up; "" for none."""
     told = [say("paired_of", impl=name, ratio=ratio) for name, ratio in unpaired(study).items()]
     return say("paired", ratios=say("listed").join(told)) if told else ""
 
 
 def noted_line(study: Study) -> str:
-    """Notes of correct candidates on inputs beyond the drawn ones; "" for none."""
+    """Notes on correct candidates for inputs that were not drawn; "" for none."""
     told = [
         f"{impl.name}{say('colon')}{say('semicolon').join(map(translated, impl.notes))}"
         for impl in study.manifest.candidates
@@ -120,7 +120,7 @@ def noted_line(study: Study) -> str:
 
 
 def timing_line(study: Study) -> str:
-    """How the times were taken."""
+    """How times were measured."""
     timing = study.manifest.timing
     if not timing.method:
         return say("nothing_timed") if study.manifest.impls else kernel_times_line(study)
@@ -145,13 +145,13 @@ def timing_line(study: Study) -> str:
 
 
 def cache_of(study: Study) -> str:
-    """The state of the L2 cache in which the samples that count were taken, "cold" or "warm"."""
+    """State of the L2 cache during the kept samples, "cold" or "warm"."""
     taken = {str(part.row["l2"]) for part in study.parts if part.row is not None and part.row["n"] > 0}
     return taken.pop() if len(taken) == 1 else study.manifest.timing.l2
 
 
 def _processes(study: Study) -> str:
-    """Whether candidates ran apart from the judge, and in how many processes."""
+    """Whether candidates ran isolated, and in how many processes."""
     manifest = study.manifest
     if not manifest.candidates:
         return ""
@@ -163,13 +163,13 @@ def _processes(study: Study) -> str:
 
 
 def kernel_times_line(study: Study) -> str:
-    """How the times of single kernels were taken."""
+    """How times of single kernels were measured."""
     name = tool(study) or next((one.tool for one in study.manifest.captures), "")
     return say(f"times_{name}") if name in READERS else say("cap_other")
 
 
 def placed(study: Study) -> bool:
-    """Whether any kernel or part has a place under the ceilings."""
+    """Whether any kernel or part is placed under the ceilings."""
     hottest = study.hottest.reindex(columns=["achieved_flops", "dram_bandwidth"])
     rows: list[Mapping[Any, Any]] = [*hottest.to_dict("records"), *(part.row or {} for part in study.parts)]
     roofed = bool(study.roofline.ceilings)
@@ -177,7 +177,7 @@ def placed(study: Study) -> bool:
 
 
 def again(study: Study) -> str:
-    """Command line that measures this again; "" for a callable."""
+    """Command line that repeats the measurement; "" for a callable."""
     manifest = study.manifest
     if manifest.sample.kind == "callable":
         return ""
@@ -198,7 +198,7 @@ def again(study: Study) -> str:
 
 
 def ceilings_of(study: Study) -> dict[str, list[str]]:
-    """Source -> "dram 4.47 TB/s" of the ceilings in use."""
+    """Source -> "dram 4.47 TB/s" for the ceilings in use."""
     rows = study.kernels.to_dict("records") if len(study.kernels) else []
     pipes = {str(row.get("compute") or "") for row in rows} - {""}
     pipes |= {name for work in study.analysis.works for name in work.flops}

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 TOP_RANGES, TOP_KERNELS, TOP_THREADS = 24, 12, 4
 MANY_ALIKE = 3
-"""Ranges whose names differ in numbers alone, from which they are told as one."""
+"""Number of ranges that differ only in digits from which they become one row."""
 LEAST_HOLE = 0.005
-"""Share of the wall time from which idle time of a kind is listed."""
+"""Smallest share of the wall time for a row of idle time."""
 _Rows = Sequence[Mapping[Any, Any]]
 
 
 def parts_table(study: Study) -> Table:
-    """One row an implementation or a range; no rows for a single undeclared range."""
+    """One row per implementation or range; no rows for a single undeclared range."""
     if study.stepwise:
         return _ranges_table(study)
     parts = _shown(study)
@@ -58,7 +58,7 @@ def parts_table(study: Study) -> Table:
 
 
 def _judged(parts: Sequence[Part]) -> list[Column]:
-    """Whether implementations are right, and how fast."""
+    """Correctness and speed of each implementation."""
     return [
         Column(say("correct"), [correctness(part.impl) for part in parts], 2),
         Column(say("speedup"), [speedup(part.row) for part in parts], 1),
@@ -66,7 +66,7 @@ def _judged(parts: Sequence[Part]) -> list[Column]:
 
 
 def _ranges_table(study: Study) -> Table:
-    """Ranges of a step, inner ones included; names that differ in numbers are one row."""
+    """Ranges of a step, inner ones included; names that differ only in digits are one row."""
     inside = study.in_ranges
     if set(inside) <= {""} and not study.analysis.works:
         return Table([], [])
@@ -91,7 +91,7 @@ def _ranges_table(study: Study) -> Table:
 
 
 def _alike(paths: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
-    """(name, ranges); many names that differ in numbers alone as one, "Step #"."""
+    """(name, ranges); many names that differ only in digits become one, "Step #"."""
     kinds: dict[str, list[str]] = {}
     for path in paths:
         kinds.setdefault(re.sub(r"\d+", "#", path), []).append(path)
@@ -100,7 +100,7 @@ def _alike(paths: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def echoes(study: Study) -> set[str]:
-    """Ranges that hold just what the range around them holds."""
+    """Ranges with the same time and kernels as their parent."""
     rows = {part.name: part.row or {} for part in study.parts if part.impl is None}
 
     def same(name: str) -> bool:
@@ -111,7 +111,7 @@ def echoes(study: Study) -> set[str]:
 
 
 def _shown(study: Study) -> Sequence[Part]:
-    """All implementations, or the longest ranges where there are several."""
+    """All implementations, or the longest of several ranges."""
     if study.manifest.impls:
         return study.ranked
     if len(study.parts) < 2 and not study.analysis.works:
@@ -122,7 +122,7 @@ def _shown(study: Study) -> Sequence[Part]:
 
 
 def _declared(study: Study, names: Iterable[str], rows: _Rows) -> Iterator[Column]:
-    """What a program said that its ranges must do, and how far they are from it."""
+    """Work that a program declared for its ranges, and their distance to its lower bound."""
     if not study.declared:
         return
     known = [study.declared.get(name) for name in names]
@@ -134,7 +134,7 @@ def _declared(study: Study, names: Iterable[str], rows: _Rows) -> Iterator[Colum
 
 
 def placed_columns(rows: _Rows) -> list[Column]:
-    """Where rows stand under the ceilings; intensity is of DRAM's bytes."""
+    """Columns of the placement under the ceilings; intensity by DRAM bytes."""
     own = [{**row, "intensity": row.get("intensity", row.get("intensity_dram", math.nan))} for row in rows]
     return [
         column(say("achieved"), rows, "achieved_flops", "FLOP/s", 4),
@@ -147,7 +147,7 @@ def placed_columns(rows: _Rows) -> list[Column]:
 
 
 def correctness(impl: Impl | None) -> str:
-    """ "yes (5/5)", the name of what is wrong, or "reference"; a dash for a range."""
+    """ "yes (5/5)", the kind of error, or "reference"; a dash for a range."""
     if impl is None:
         return units.MISSING
     if impl.role == "reference":
@@ -161,14 +161,14 @@ def correctness(impl: Impl | None) -> str:
 
 
 def speedup(row: Mapping[str, Any] | None) -> str:
-    """ "1.23x [1.21, 1.25]", or a dash for the reference and the unmeasured."""
+    """ "1.23x [1.21, 1.25]"; a dash for the reference and the unmeasured."""
     if row is None or not math.isfinite(number(row, "speedup")) or row["verdict"] not in (*PACED, "inconclusive"):
         return units.MISSING
     return spelled(*(float(row[name]) for name in ("speedup", "speedup_low", "speedup_high")))
 
 
 def spelled(value: float, low: float, high: float) -> str:
-    """ "1.23x [1.21, 1.25]" in up to five digits that tell the ends apart, else without them."""
+    """ "1.23x [1.21, 1.25]" with up to five digits to tell both ends apart, else no interval."""
     for places in (3, 4, 5):
         ends = units.digits(low, places), units.digits(high, places)
         if ends[0] != ends[1]:
@@ -177,7 +177,7 @@ def spelled(value: float, low: float, high: float) -> str:
 
 
 def overview(studies: Sequence[Study]) -> Table:
-    """One row a candidate of many runs, each time in its own unit."""
+    """One row per candidate of many runs, each time in its own unit."""
     parts = [part for study in studies for part in study.parts]
     rows: _Rows = [part.row or {} for part in parts]
     return Table.of(
@@ -193,7 +193,7 @@ def overview(studies: Sequence[Study]) -> Table:
 
 
 def shapes_table(study: Study) -> Table:
-    """Speed-ups by shape with their geometric mean; no rows for one shape."""
+    """Speed-ups by shape with geometric mean; no rows for a single shape."""
     shapes = study.shapes
     if not shapes:
         return Table([], [])
@@ -224,7 +224,7 @@ def passes_table(study: Study) -> Table:
 
 
 def ratio_text(one: Ratio | None) -> str:
-    """ "1.23x [1.21, 1.25]", or a dash for what is not known."""
+    """ "1.23x [1.21, 1.25]"; a dash if unknown."""
     known = {} if one is None else {"speedup": one.value, "speedup_low": one.low, "speedup_high": one.high}
     return speedup({**known, "verdict": "inconclusive"})
 
@@ -233,7 +233,7 @@ def ratio_text(one: Ratio | None) -> str:
 
 
 def kernels_table(study: Study, of: Sequence[str] = (), *, spans: bool = False) -> Table:
-    """Longest kernels of each implementation or of all ranges; `spans`: names as code."""
+    """Longest kernels of each implementation or of all ranges; `spans`: names as code spans."""
     kernels = study.hottest
     if study.manifest.impls and len(kernels):
         kernels = kernels[kernels["impl"].isin(of)] if of else kernels
@@ -257,7 +257,7 @@ def kernels_table(study: Study, of: Sequence[str] = (), *, spans: bool = False) 
 
 
 def _amounts(study: Study, rows: _Rows) -> list[Column]:
-    """Count, time and share: per step of a program, else of what was recorded."""
+    """Count, time and share: per step of a program, else of the record."""
     own = study.of_operators
     if not study.stepwise:
         return [
@@ -276,7 +276,7 @@ def _amounts(study: Study, rows: _Rows) -> list[Column]:
 
 
 def kernel_note(study: Study) -> str:
-    """Where the figures of the kernels of a sample come from; "" where they were not counted."""
+    """Origin of a sample's kernel figures; "" without counters."""
     if not study.manifest.impls or not counted(study):
         return ""
     kernels = study.kernels
@@ -285,7 +285,7 @@ def kernel_note(study: Study) -> str:
 
 
 def holes_tables(study: Study) -> list[Table]:
-    """Largest idle times of a step by what the host did, a table a process and device."""
+    """Largest idle times of a step by host activity, one table per process and device."""
     return [table for one in study.budgets.values() if (table := _holes(study, one)).rows]
 
 
@@ -306,14 +306,14 @@ def _holes(study: Study, one: Budget) -> Table:
 
 
 def timeline_lines(study: Study) -> list[str]:
-    """Busy, idle, overlap, copies and launch cost; of operators by thread."""
+    """Busy, idle, overlap, copies and launch overhead; for operators by thread."""
     if study.of_operators:
         return list(_threads(study))
     return [line for name, found in study.timelines.items() for line in _timeline(study, name, found)]
 
 
 def _threads(study: Study) -> Iterator[str]:
-    """Share of each thread in the time from first to last operator, and data waits."""
+    """Each thread's share of the time in operators, and waits for data."""
     frame, host = study.captured.timeline, study.host
     if frame is None or host is None:
         return

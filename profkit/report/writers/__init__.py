@@ -1,1 +1,1 @@
-"""Terminal, Markdown and notebook output of what sections say."""
+"""Terminal, Markdown and notebook output of report.sections."""

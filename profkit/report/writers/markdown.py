@@ -1,4 +1,4 @@
-"""report.md: ready to paste into a PR readme."""
+"""report.md, ready to paste into a pull request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TOP_FINDINGS = 3
 Section = tuple[str, str, list[str]]
-"""A heading, a note, and blocks; a section whose blocks are all empty is left out."""
+"""Heading, note and blocks; a section with only empty blocks is left out."""
 
 
 def report(study: Study) -> str:
@@ -65,7 +65,7 @@ def _answers(study: Study) -> Iterator[Section]:
 
 
 def _findings(study: Study) -> Iterator[str]:
-    """Largest known gains of the best implementation, or of all ranges without one."""
+    """Largest known gains of the best implementation, else of all ranges."""
     found = [one for one in study.findings() if one.severity == TIME and not one.ratio < MINOR]
     if study.best is not None:
         found = [one for one in found if one.impl == study.best.name]
@@ -111,7 +111,7 @@ def _lower_bounds(study: Study) -> Table:
 
 
 def _origin(study: Study) -> Iterator[Section]:
-    """How it was measured, what weakens it, what went wrong, and how to do it again."""
+    """Method, caveats, failures, and the command that measures again."""
     manifest = study.manifest
     right = ", ".join(f"{one.name} {one.exactness}" for one in manifest.candidates if one.exactness)
     told = [method.timing_line(study), say("md_right", right=right) if right else "", *method.inferred_lines(study)]
@@ -136,5 +136,5 @@ def _listed(items: Iterable[str]) -> str:
 
 
 def _stopped(line: str) -> str:
-    """A sentence with its full stop."""
+    """A sentence with a full stop."""
     return f"{line}{say('stop').rstrip()}" if line else ""

@@ -1,4 +1,4 @@
-"""A run as a notebook shows it: its first lines, where the time goes, the roofline."""
+"""A run in a notebook: first lines, where the time goes, roofline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def html(study: Study) -> str:
-    """HTML fragment without scripts, with its picture inline."""
+    """HTML fragment without scripts, picture inline."""
     lines = [f"<b>{escape(answer.title(study))}</b>", *map(escape, answer.first_lines(study))]
     parts, scene = ["<div>" + "<br>".join(lines), *_bar(study)], figures.scene_of(study)
     # Where something stands on it.
@@ -31,7 +31,7 @@ def html(study: Study) -> str:
 
 
 def _bar(study: Study) -> Iterator[str]:
-    """Where the time goes as one bar, told below it."""
+    """Where the time goes as one bar, with a legend below."""
     whole = shown(study, most=0)
     if whole is None:
         return

@@ -1,4 +1,4 @@
-"""What a person sees after a run."""
+"""Terminal text after a measurement."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 LAST_LINES = 8
 _MEASUREMENT = ("wide", "wider", "busy", "clocks", "few", "near", "waits")
-"""Conditions that the measurement is in and not the candidate."""
+"""Conditions of the measurement, not of the candidate."""
 _COLOURS = {"faster": "green", "slower": "red", "same": "yellow", "inconclusive": "yellow"}
 
 
 def tone(word: str) -> str | None:
-    """The colour of a verdict; None for what is none, like a reference."""
+    """Colour of a verdict; None for a word that is no verdict."""
     return _COLOURS.get(word, "red" if word in WORDS and word != "skipped" else None)
 
 
 def summary(study: Study, told: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The answer in a screenful, in colour. told: sentences shown before, by candidate."""
+    """The answer in a screenful, in colour. told: sentences already shown, by candidate."""
     tones = {name: tone(one.word) for name, one in study.verdicts.items()}
     blocks = [*lines(study, told, [name for name, _ in answer.sentences(study)]), ""]
     table = tables.parts_table(study)
@@ -54,7 +54,7 @@ def summary(study: Study, told: Mapping[str, str] = MappingProxyType({})) -> str
 
 
 def lines(study: Study, told: Mapping[str, str], names: Collection[str]) -> list[str]:
-    """First lines in colour under the title; after the first time only new or amended ones."""
+    """First lines in colour under the title; later only new or amended lines."""
     tones = {name: tone(one.word) for name, one in study.verdicts.items()}
     new = [(name, line) for name, line in answer.sentences(study) if name in names and told.get(name) != line]
     shown = [(name, say("amended", line=line) if name in told else line) for name, line in new]
@@ -67,7 +67,7 @@ def _listed(head: str, lines: Sequence[str]) -> list[str]:
 
 
 def overview(studies: Sequence[Study]) -> str:
-    """One line a candidate of many runs."""
+    """One line per candidate of many runs."""
     table, missing = tables.overview(studies), sorted({method.counters_line(one) for one in studies} - {""})
     verdicts = [one.verdicts.get(part.name) for one in studies for part in one.parts]
     tones = [tone(one.word) if one is not None else None for one in verdicts]
@@ -75,7 +75,7 @@ def overview(studies: Sequence[Study]) -> str:
 
 
 def next_steps(study: Study, files: Sequence[Path]) -> str:
-    """The commands a person wants now, with real names."""
+    """Next commands, with this run's paths."""
     here = shlex.quote(str(study.path))
     lines = [f"run directory: {study.path}" + (f"  ({', '.join(file.name for file in files)})" if files else "")]
     lines.append(f"next: profkit explain {here}    # why, and what to try")
@@ -86,7 +86,7 @@ def next_steps(study: Study, files: Sequence[Path]) -> str:
 
 
 def changes(before: Study, now: Study, names: Collection[str]) -> list[str]:
-    """ "cuda: 1.76x -> 1.92x", and what became worse, of the candidates that both runs have."""
+    """Change per candidate of both runs, "cuda: 1.76x -> 1.92x", and what became worse."""
     found = []
     for name, new in now.verdicts.items():
         old = before.verdicts.get(name)
@@ -101,7 +101,7 @@ def _short(one: Verdict) -> str:
 
 
 def worsened(old: Verdict, new: Verdict) -> Iterator[str]:
-    """Intervals that lie apart on a quiet machine, and conditions that were not there."""
+    """Slower beyond both intervals on a quiet machine, and new conditions."""
     known = {one.code for one in old.conditions}
     busy = "busy" in known or any(one.code == "busy" for one in new.conditions)
     if old.right and new.right and new.high < old.low and not busy:
