@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from analyzers.counts import column, inside
-from analyzers.kernels.provenance import base_name
+from analyzers.kernels.spelling import base_name
 from analyzers.placement import launch_bound
 from analyzers.timeline.intervals import Times, length, union
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analyzers.counts import column, inside
-from analyzers.kernels.provenance import plain_name, same_kernels
+from analyzers.kernels.spelling import plain_name, same_kernels
 from analyzers.timeline.budget import Budget
 
 

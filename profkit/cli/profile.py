@@ -137,7 +137,7 @@ def _targets(sample: Path | None, argv: Sequence[str] | None, streams: tuple[int
         raise click.UsageError(
             "name a sample's folder, or a command after --: profkit profile --ncu -- python train.py"
         )
-    from profkit.contests import formats  # pandas
+    from profkit.contests import formats
 
     targets = formats.targets(sample)
     if not targets:
@@ -147,16 +147,25 @@ def _targets(sample: Path | None, argv: Sequence[str] | None, streams: tuple[int
 
 def _one(target: Path | Program, request: Request, form: str, quiet: bool) -> int:
     """Profile one target and print its report. form: json, agent, or "" for text."""
-    from profkit.api import profile
-    from profkit.report.derived import write
+    from profkit.contests.formats import measure
 
-    if request.device != "cpu" and gpu.gpu_present():
-        # While the judge works; beside a CPU's measurement it would disturb.
-        threading.Thread(target=importlib.import_module, args=("matplotlib.figure",), daemon=True).start()
+    # While the judge works; beside a CPU's measurement it would disturb.
+    beside = request.device != "cpu" and gpu.gpu_present()
+    readers = threading.Thread(target=_import_readers, daemon=True)
     # Nothing is drawn where a program writes.
     with progress(quiet, plain=isinstance(target, Program)) as now:
         answer = Answer(now, people=not form)
-        run = profile(target, progress=now, answer=answer, request=request)
+
+        def told(step: str) -> None:
+            now(step)
+            if beside and readers.ident is None:
+                readers.start()
+
+        study = measure(target, request, told, answer)
+        from profkit.api import Run
+        from profkit.report.derived import write
+
+        run = Run.of(study)
         answer(run.run)
         if not form:
             # Drawing takes longer than reading.
@@ -181,6 +190,12 @@ def _one(target: Path | Program, request: Request, form: str, quiet: bool) -> in
 
 _Done = tuple[str, "Run | None", str, str, int]
 """Name and run of a sample; the error, its fix, and the exit code."""
+
+
+def _import_readers() -> None:
+    """Import what reads and draws a run: pandas and matplotlib, a second of a start."""
+    for module in ("profkit.api", "profkit.report.derived", "matplotlib.figure"):
+        importlib.import_module(module)
 
 
 def _all(each: Generator[_Done, None, None], form: str) -> int:

@@ -10,11 +10,12 @@ from profkit.contests.sources import Sources
 from profkit.launch.gpu import gpu_present
 from profkit.launch.protocol import Progress
 from profkit.record.profile import Answer, profile
-from profkit.study.study import Study
+from profkit.targets.program import Program
 from profkit.targets.sample import find_samples, is_sample
 
 if TYPE_CHECKING:
     from profkit.record.request import Request
+    from profkit.study.study import Study
 
 
 FORMATS = (kernelbot, sol_execbench, flashinfer_bench)
@@ -46,10 +47,13 @@ def read(path: Path, device: str) -> Path | Sources:
 
 
 def measure(
-    path: Path, request: Request, progress: Progress = lambda _: None, answer: Answer = lambda _: None
+    target: Path | Program, request: Request, progress: Progress = lambda _: None, answer: Answer = lambda _: None
 ) -> Study:
-    """Profile a sample's folder, or a task in another format. Raises ProfkitError."""
-    found = read(path, request.device)
+    """Profile a sample's folder, a task in another format, or a program. Raises ProfkitError."""
+    found = read(target, request.device) if isinstance(target, Path) else target
     if isinstance(found, Sources):
         return found.measure(request, progress, answer)
-    return Study(profile(found, request=request, progress=progress, answer=answer))
+    run = profile(found, request=request, progress=progress, answer=answer)
+    from profkit.study.study import Study  # pandas
+
+    return Study(run)

@@ -49,11 +49,12 @@ PRELOAD = (
     "torch.utils.flop_counter",
     "profkit.judge.session",
     "profkit.guest.candidate",
+    *(["setuptools"] if importlib.util.find_spec("setuptools") else []),
 )
-"""Modules that every job loads and that change nothing of torch; the rest of torch's compiler does."""
+"""Modules that most jobs load and that change nothing of torch; the rest of torch's compiler does."""
 EARLY = re.compile(
     "ATEN_|CUBLAS|CUDA_|CUDNN_|DNNL_|GLIBC_|GOMP_|KMP_|LANG|LC_|LD_|MALLOC_|MKL_|NUMEXPR_|NUMPY_|NVIDIA_|OMP_|ONEDNN_|"
-    "OPENBLAS_|PYTHON|PYTORCH_|TORCH|TZ"
+    "OPENBLAS_|PYTHON|PYTORCH_|SETUPTOOLS_|TORCH|TZ"
 )
 """Beginnings of the names of variables that may be read while torch is imported."""
 _LATE = ("TORCH_EXTENSIONS_DIR", "TORCH_CUDA_ARCH_LIST", "CUDA_VISIBLE_DEVICES")

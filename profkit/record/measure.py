@@ -9,14 +9,11 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-import pandas as pd
 
 from analyzers.errors import AnalyzeError
-from analyzers.verdicts import timing
-from analyzers.verdicts.statistics import Ratio
 from collectors.caveat import Caveat
 from profkit.errors import ProfkitError
 from profkit.launch import protocol, runner
@@ -29,6 +26,11 @@ from profkit.rundir.directory import Run
 from profkit.rundir.files import sha256, write_atomic
 from profkit.rundir.manifest import Capture, Perturbed
 from profkit.targets.target import Call
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from analyzers.verdicts.statistics import Ratio
 
 CUPTI = "cupti.csv"
 """Where the runner writes the activities of one middling call of each implementation."""
@@ -192,6 +194,8 @@ def settled(table: pd.DataFrame, reference: str, names: Collection[str], device:
 
     table: its timings.csv. False where there are none, something was not timed, or two clocks disagree.
     """
+    from analyzers.verdicts import timing  # pandas
+
     samples, chosen, mine = _speedups(table, reference, names, device)
     known = [one for one in mine.values() if one.verdict != "inconclusive" and one.within <= SPREAD[device]]
     told = 0 < len(known) == len(names) and not _by_one(mine, device)
@@ -208,6 +212,8 @@ def _speedups(
     table: pd.DataFrame, reference: str, names: Collection[str], device: str
 ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Ratio]]:
     """(samples, the chosen clock's, speed-ups of `names`); without those where they cannot be told."""
+    from analyzers.verdicts import timing  # pandas
+
     try:
         samples = timing.check(table)
         chosen = timing.choose(samples)
@@ -219,6 +225,8 @@ def _speedups(
 
 def _table(file: Path) -> pd.DataFrame:
     """A CSV file as texts; without rows where there is none."""
+    import pandas as pd
+
     return pd.read_csv(file, dtype=str, keep_default_na=False) if file.exists() else pd.DataFrame({"impl": []})
 
 
@@ -233,6 +241,8 @@ def _again(session: Session, many: int, target: float, *, sparing: bool) -> None
     many: processes in all. sparing: stop at two if these suffice, or once too long was spent. timings.csv gets the
     column that tells processes apart.
     """
+    import pandas as pd
+
     run, wanted = session.run, session.request
     # What is kept here no later process can change.
     tables = [_table(run.timings_csv)]
@@ -301,6 +311,8 @@ def in_groups(job: Job) -> Iterator[tuple[Job, str]]:
 
 def merge_group(timings: Path, number: int) -> None:
     """Append the rows of group `number` to the files of the first, and remove its folder."""
+    import pandas as pd
+
     folder = _place(timings, number).parent
     for file in sorted(folder.rglob("*.csv")):
         target = timings.parent / file.relative_to(folder)

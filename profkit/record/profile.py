@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
-from analyzers.kernels.provenance import authored_names
 from collectors.caveat import Caveat
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import cache, gpu, tools, warm
@@ -31,7 +30,7 @@ from profkit.rundir.manifest import Counters, FileRef, Impl, SampleInfo
 from profkit.targets import backends
 from profkit.targets.program import Program
 from profkit.targets.sample import Sample, resolve
-from profkit.targets.source import Source
+from profkit.targets.source import Source, authored_names
 from profkit.targets.target import REFERENCE, Call, Part, Target
 
 Answer = Callable[[Run], None]

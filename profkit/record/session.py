@@ -32,7 +32,7 @@ from profkit.targets.target import Part, Target
 if TYPE_CHECKING:
     import pandas as pd
 
-    from profkit.record.tools.timeline import Hot
+    from analyzers.timeline.hot import Hot
 
 _WINDOW = re.compile(r"^profkit: range .*: (?P<taken>\d+) passages recorded.*$", re.MULTILINE)
 DEFAULT_CC = "9.0"

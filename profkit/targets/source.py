@@ -11,6 +11,10 @@ from pathlib import Path
 
 from profkit.errors import ProfkitError
 
+_JIT = {"triton.jit", "jit", "cuda.jit", "numba.cuda.jit", "cute.kernel"}
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
+_ATTRIBUTES = {"__launch_bounds__", "__cluster_dims__", "__attribute__", "__block_size__", "__maxnreg__", "alignas"}
 LONGEST_TASK = 120
 """Characters of the sentence on what a task computes."""
 
@@ -88,3 +92,43 @@ class Source:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.value
+
+
+def authored_names(source: str) -> set[str]:
+    """Kernels a source defines: `__global__` functions and functions decorated with triton.jit."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return set(_global_functions(source))
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.update(_global_functions(node.value))
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            targets = (one.func if isinstance(one, ast.Call) else one for one in node.decorator_list)
+            found |= {node.name} if any(ast.unparse(one) in _JIT for one in targets) else set()
+    return found
+
+
+def _global_functions(text: str) -> Iterator[str]:
+    """Function names after `__global__`, attributes skipped."""
+    code = _COMMENT.sub(" ", text)
+    for start in re.finditer(r"\b__global__\b", code):
+        position = start.end()
+        while (call := _CALL.search(code, position)) is not None:
+            if call[1] not in _ATTRIBUTES:
+                head = code[start.end() : call.start()]
+                returns = re.search(r"\bvoid\s*$", code[: start.start()]) or re.search(r"\bvoid\b", head)
+                if returns and not re.search(r"[;{}]", head):
+                    yield call[1]
+                break
+            position = _closing(code, call.end())
+
+
+def _closing(code: str, position: int) -> int:
+    """Position behind the parenthesis that closes the one just before `position`."""
+    depth = 1
+    while position < len(code) and depth:
+        depth += {"(": 1, ")": -1}.get(code[position], 0)
+        position += 1
+    return position

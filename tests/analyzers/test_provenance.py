@@ -7,16 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import launches
 
-from analyzers.kernels.provenance import (
-    authored_names,
-    base_name,
-    is_authored,
-    one_spelling,
-    plain_name,
-    provenance,
-    same_kernels,
-)
+from analyzers.kernels.provenance import provenance
+from analyzers.kernels.spelling import base_name, is_authored, one_spelling, plain_name, same_kernels
 from collectors import read
+from profkit.targets.source import authored_names
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "h200"
 

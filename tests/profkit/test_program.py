@@ -21,13 +21,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "collectors"))
 
 from nsys_exports import Base, Nvtx, Op, sqlite_export
 
+from analyzers.timeline.hot import hottest
 from collectors import read
 from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
 from profkit.record.profile import prepare
 from profkit.record.request import Request
-from profkit.record.tools.timeline import hottest
 from profkit.report import explain
 from profkit.report.page.run import page
 from profkit.report.sections import answer, method, tables

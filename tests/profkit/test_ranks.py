@@ -12,12 +12,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from collectors.cupti import HOST, TRACE, host_file, rank_file
+from analyzers.timeline.hot import hottest
+from collectors.cupti import CLOCK, HOST, TRACE, host_file, rank_file
 from collectors.frame import build, host_of
 from profkit.api import profile
 from profkit.record.profile import prepare
 from profkit.record.request import Request
-from profkit.record.tools.timeline import CLOCK, FILE, _ranks_together, hottest
+from profkit.record.tools.timeline import FILE, _ranks_together
 from profkit.report.sections import answer
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import Capture, SampleInfo

@@ -7,26 +7,25 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from collectors import CollectError, read
 from collectors.caveat import Caveat
 from collectors.counters import counter_set, metrics_for
-from collectors.frame import uncollected
-from collectors.ncu import source
-from collectors.ncu.log import diagnose, reason
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import gpu, runner, tools
 from profkit.launch.alone import counting
 from profkit.record.request import Request
 from profkit.record.session import Ended, Session, Step
-from profkit.record.tools.timeline import not_met, tracer_of
+from profkit.record.tools.timeline import tracer_of
 from profkit.rundir.files import sha256, temporary
 from profkit.rundir.manifest import Capture, Counters
 from profkit.targets.program import Program
 from profkit.targets.target import Target
 from profkit.vendor.nvidia import ncu
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FILE = "ncu.csv"
 BASE = ("time", "dram_bytes", "flop_fp32", "sm_clock")
@@ -198,6 +197,8 @@ def _step(session: Session, options: ncu.Options, place: Path) -> Step:
 
 def _source_page(session: Session) -> None:
     """The report's instructions with source lines, as a table; the report goes."""
+    from collectors.ncu import source  # pandas
+
     page, report = session.run.path / PAGE, session.run.path / "report.ncu-rep"
     argv = ncu.source_page(session.run.manifest.counters.tool or "ncu", report, page)
     with temporary() as place:
@@ -214,6 +215,9 @@ def _source_page(session: Session) -> None:
 
 
 def _caveat(session: Session, frame: pd.DataFrame) -> None:
+    from analyzers.timeline.hot import not_met  # pandas
+    from collectors.frame import uncollected
+
     caveats = session.run.manifest.caveats
     missing = uncollected(frame, BASE)
     if missing:
@@ -235,6 +239,8 @@ def _none(counters: Counters, why: str, fix: str) -> ProfkitError:
 
 def _why(session: Session, ended: Ended, error: CollectError) -> ProfkitError:
     """The reason for missing counters: ncu's refusal, then the program's end, then ncu's words."""
+    from collectors.ncu.log import diagnose, reason  # pandas
+
     run, counters = session.run, session.run.manifest.counters
     file = run.path / FILE
     text = file.read_text("utf-8", "replace") if file.exists() else ""

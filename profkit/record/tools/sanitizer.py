@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from analyzers.kernels.provenance import base_name
+from analyzers.kernels.spelling import base_name
 from collectors import sanitizer as logs
 from collectors.caveat import Caveat
 from collectors.errors import CollectError
