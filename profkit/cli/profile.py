@@ -149,8 +149,8 @@ def _one(target: Path | Program, request: Request, form: str, quiet: bool) -> in
     """Profile one target and print its report. form: json, agent, or "" for text."""
     from profkit.contests.formats import measure
 
-    # While the judge works; beside a CPU's measurement it would disturb.
-    beside = request.device != "cpu" and gpu.gpu_present()
+    # While the judge works; beside a program or a CPU's measurement it would disturb.
+    beside = isinstance(target, Path) and request.device != "cpu" and gpu.gpu_present()
     readers = threading.Thread(target=_import_readers, daemon=True)
     # Nothing is drawn where a program writes.
     with progress(quiet, plain=isinstance(target, Program)) as now:
