@@ -73,7 +73,7 @@ def import_(
 @shared.json_
 @shared.reader
 def explain_(run: Path, kernel: str, lines: bool, lang: str, as_json: bool, reader: str | None) -> int:
-    """List findings about the newest run at or below RUN, ranked by the most time each could save.
+    """List findings about the newest run at or below RUN, ranked by the time they could save.
 
     \b
     profkit explain profkit-runs/ICVXKH

@@ -1,1 +1,1 @@
-"""The untrusted side: one candidate's process, and what it shares with the judge."""
+"""The untrusted side: one candidate's process, and code it shares with the judge."""

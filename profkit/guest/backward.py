@@ -1,7 +1,7 @@
-"""Gradients, compared and timed in passes of their own.
+"""Gradients, compared and timed in separate passes.
 
 The weighted sum of all outputs, with drawn weights, is differentiated by floating inputs and shared parameters. Timed
-are the backward pass alone, its graph made before, and forward and backward together: work moved between them shows.
+are the backward pass alone, on a prebuilt graph, and forward and backward together, so moved work shows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Gradients(torch.nn.Module):  # type: ignore[misc]  # torch is not typed he
         self._graph: tuple[list[torch.Tensor], list[torch.Tensor]] | None = None
 
     def ready(self, arguments: list[Any], _: Sequence[torch.Tensor]) -> None:
-        """Make the graph of these inputs for the calls that follow."""
+        """Make the graph of these inputs for the following calls."""
         self._graph = self._forward(arguments) if self.alone else None
 
     def forward(self, arguments: list[Any], seeds: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
@@ -62,7 +62,7 @@ def timed(model: Any, of: str, wanted: Sequence[str]) -> Any:
 
 
 def parameters(model: Any) -> dict[str, torch.Tensor]:
-    """The floating parameters of a model by name; {} unless it is a module."""
+    """Floating parameters of a model by name; {} unless it is a module."""
     named = model.named_parameters() if isinstance(model, torch.nn.Module) else ()
     return {name: one for name, one in named if one.is_floating_point()}
 

@@ -1,7 +1,7 @@
-"""A candidate's process: load it, then answer the judge's requests until it hangs up.
+"""A candidate's process: load it, then answer the judge's requests.
 
-It has of the reference only what a call needs: inputs, weights, constructor arguments. What it reports about itself
-is a claim, which the judge checks.
+It gets from the reference only what a call needs: inputs, weights, constructor arguments. Its reports about itself are
+claims, which the judge checks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from profkit.launch.protocol import Job
 
 
 def serve(job: Job) -> None:
-    """Load the job's one candidate and answer until the judge hangs up."""
+    """Load the job's one candidate and answer until the judge closes the connection."""
     channel = Channel(job.channels[job.subjects[0].name])
     try:
         guest = Guest(job)
@@ -69,7 +69,7 @@ class Guest:
         self._caveats.append(data)
 
     def answer(self, act: Callable[[], dict[str, Any] | None], status: str) -> dict[str, Any]:
-        """The result of `act` or its failure, and new caveats; the last answer has been read."""
+        """Result or failure of `act`, and new caveats; the judge has read the last answer."""
         if "answer" in self._areas:
             self._areas["answer"].rewind()
         try:
@@ -92,13 +92,13 @@ class Guest:
         return {"shared": True}
 
     def _take(self, given: str, device: torch.device | None = None) -> Any:
-        """A value from the judge, on this device or another."""
+        """Receive a value from the judge, on this device or another."""
         place = device or self._device
         given_here = exchange.read(self._folder / given, place, trusted=True, area=self._areas.get("given"))
         return inputs.to_device(given_here, place)
 
     def _give(self, value: Any, file: str) -> None:
-        """Hand an answer over."""
+        """Send an answer to the judge."""
         facts.settle(self._device)
         exchange.write(exchange.describe(value), self._folder / file, self._areas.get("answer"))
 
@@ -117,7 +117,7 @@ class Guest:
         return {"seconds": time.perf_counter() - began}
 
     def asked(self, question: str, /, turns: Sequence[dict[str, Any]] = (), **arguments: Any) -> dict[str, Any] | None:
-        """The answer to a request, after `turns` to other input sets; afresh: with restored state."""
+        """Answer a request after `turns` to other input sets; afresh: with restored state."""
         for change in turns:
             self.expect([change])
             self._call.turn()
@@ -138,7 +138,7 @@ class Guest:
         return {"seconds": time.perf_counter() - began, **found}
 
     def do(self, method: str, given: str, output: str) -> None:
-        """The result of a method of the implementation."""
+        """Result of a method of the implementation."""
         # What is constructed is made on the host, as the reference was.
         arguments = self._take(given, torch.device("cpu") if method == "rebuild" else None)
         with self._settings_kept():
@@ -146,7 +146,7 @@ class Guest:
         self._give(result, output)
 
     def call(self, given: str, output: str, seed: int) -> None:
-        """One call; the output goes back, and the inputs after in-place mutation."""
+        """One call; returns the output, and the inputs after in-place mutation."""
         before = self._take(given)
         # Ordinary memory, with its pages present.
         arguments = inputs.clone(before)
@@ -191,7 +191,7 @@ class Guest:
         return {"waits": self._clock(method).waits}
 
     def batch(self, count: int, hold: float, probes: list[list[int]]) -> dict[str, Any]:
-        """Calls back to back, and elements of the last output as evidence."""
+        """Make calls back to back; return elements of the last output as evidence."""
         batch(self._call, count, hold, self._device)
         leaves = [leaf for _, leaf in tensors(self._call.last)]
         return {"values": [_element(leaves, leaf, index) for leaf, index in probes]}
@@ -219,7 +219,7 @@ class Guest:
         return settings.kept(self._job.subjects[0].name, self.send, called=called)
 
     def _unbuilt(self) -> None:
-        """Send a caveat when the candidate runs without any extension of its own."""
+        """Send a caveat if the candidate runs without any extension of its own."""
         name, said = self._job.subjects[0].name, extensions.unbuilt(self._builds)
         if said:
             self.send(
@@ -233,7 +233,7 @@ class Guest:
 
 
 def _element(leaves: list[Any], leaf: int, index: int) -> float | None:
-    """One element as a number, None when there is no such tensor."""
+    """One element as a number, None if there is no such tensor."""
     found = leaves[leaf] if leaf < len(leaves) else None
     if not isinstance(found, torch.Tensor) or index >= found.numel():
         return None

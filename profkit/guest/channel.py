@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 _PIECE = 1 << 16
-"""Bytes of a packet, below what every kernel takes; b"+" before them says that more follow, b"." that these are the last."""
+"""Bytes per packet, below every kernel's limit; a prefix b"+" means more follow, b"." the last."""
 _LONGEST = 64 << 20
-"""Bytes of the longest message: what a compiler says; tensors and long tables go by file."""
+"""Bytes of the longest message, a compiler's output; tensors and long tables go by file."""
 
 
 class EndedError(Exception):
@@ -21,7 +21,7 @@ class EndedError(Exception):
 
 
 class OverdueError(Exception):
-    """The other side has not answered in time."""
+    """No answer from the other side in time."""
 
 
 class Channel:
@@ -44,7 +44,7 @@ class Channel:
             raise EndedError(str(error)) from error
 
     def receive(self, limit: float | None = None) -> dict[str, Any]:
-        """The next message. Raises OverdueError after `limit` seconds, EndedError without one."""
+        """The next message. Raises OverdueError after `limit` seconds, EndedError at the end."""
         end, left = time.monotonic() + (limit or 0.0), limit
         while (packet := self._packet(left))[:1] == b"+":
             self._begun += packet[1:]
@@ -73,7 +73,7 @@ class Channel:
         return data
 
     def wait_for_end(self, limit: float) -> None:
-        """Return when the other side has ended, at most `limit` seconds later."""
+        """Wait until the other side has ended, at most `limit` seconds."""
         end = time.monotonic() + limit
         with contextlib.suppress(EndedError, OverdueError):
             while (left := end - time.monotonic()) > 0:

@@ -1,4 +1,4 @@
-"""The device and the versions that this process runs on."""
+"""Device and versions of this process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CYCLES = 2.0e9
 
 
 def choose(wanted: str) -> torch.device:
-    """The device to run on. Raises RuntimeError when the wanted one is missing."""
+    """Device to run on. Raises RuntimeError if the wanted one is missing."""
     if wanted == "cpu":
         return torch.device("cpu")
     if torch.cuda.is_available():
@@ -56,7 +56,7 @@ def versions() -> dict[str, str]:
 
 
 def settle(device: torch.device) -> None:
-    """Synchronize the device; a CPU needs none."""
+    """Synchronize the device; a no-op on a CPU."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -77,9 +77,8 @@ def context_lost(error: BaseException) -> bool:
 def keep_heap() -> bool:
     """Keep freed host memory in the process, as CUDA's allocator does; False if impossible.
 
-    Large blocks may go back to the system, and each 4 KiB then costs a page fault: 7500 in a chain of 36 operations on
-    16 MiB, which doubled its time.
-    """
+    Otherwise large blocks return to the system, and each 4 KiB then costs a page fault: 7500 in a chain of 36
+    operations on 16 MiB, which doubled its time."""
     library = ctypes.CDLL(None)
     if not hasattr(library, "mallopt"):
         return False

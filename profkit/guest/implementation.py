@@ -1,4 +1,4 @@
-"""A loaded implementation, reference or candidate, and what its exceptions mean."""
+"""A loaded implementation, reference or candidate, and the meaning of its exceptions."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ CPU = torch.device("cpu")
 class Implementation:
     """A loaded implementation, ready to be called with fresh inputs.
 
-    `match`: its tensors that correspond to the reference's. `alive`: names of weights that both sides have drawn
-    values for in comparisons. `kept`: the state that every compared call begins with. `own`: names of the reference's
-    tensors. `fixed`: see weights. `was`: the model before `rebuild`. `bits`: precision of its answers in the
-    trials. `gone`: its process has ended.
-    """
+    `match`: its tensors that correspond to the reference's. `alive`: weights with drawn values on both sides in
+    comparisons. `kept`: state before every compared call. `own`: names of the reference's tensors. `fixed`: see
+    weights. `was`: the model before `rebuild`. `bits`: precision of its answers in the trials. `gone`: its process has
+    ended."""
 
     subject: Subject
     module: ModuleType
@@ -47,7 +46,7 @@ class Implementation:
     gone: bool = False
 
     def forgive(self, yes: bool) -> None:
-        """Whether the end or silence of its process is no failure from here on."""
+        """Whether the end or silence of its process is no failure from now on."""
 
     def let_go(self) -> None:
         """Release its process."""
@@ -57,7 +56,7 @@ class Implementation:
         return self.model(*arguments)
 
     def afresh(self, arguments: list[Any], seed: int) -> Any:
-        """Its answer at this generator seed and from the state to begin with, in plain tensors."""
+        """Its answer at this generator seed from the initial state, in plain tensors."""
         inputs.seed_all(seed)
         state.put(self.model, self.kept)
         return plain(self.call(arguments))
@@ -70,7 +69,7 @@ class Implementation:
         return answer
 
     def keep(self, values: Mapping[str, torch.Tensor]) -> None:
-        """Begin every compared call with these values of the reference's state."""
+        """Start every compared call with these values of the reference's state."""
         self.kept = values
 
     def left(self, arguments: list[Any], seed: int, values: Mapping[str, torch.Tensor]) -> Any:
@@ -79,7 +78,7 @@ class Implementation:
         return state.left(self.model, values, lambda: self.call(arguments))
 
     def operators(self, arguments: list[Any], seed: int) -> dict[str, float]:
-        """PyTorch operators of a call: see operators.Operators."""
+        """PyTorch operators of a call, see operators.recorded."""
         inputs.seed_all(seed)
         state.put(self.model, self.kept)
         return operators.recorded(lambda: self.call(arguments))
@@ -92,7 +91,7 @@ class Implementation:
         return backward.Gradients(self.model, wanted)(*given)
 
     def take(self, values: Mapping[str, torch.Tensor]) -> None:
-        """Put values, by the reference's names, into its weights."""
+        """Set its weights by the reference's names."""
         weights.put(self.model, values, self.match.pairs)
 
     def rebuild(self, spec: Mapping[str, Any], seed: int) -> None:
@@ -102,7 +101,7 @@ class Implementation:
         self.model = loading.construct(self.module, spec, seed, self.device, loading.TYPES[self.precision])
 
     def restore(self) -> None:
-        """Go back to the model before `rebuild`."""
+        """Return to the model before `rebuild`."""
         if self.was is not None:
             self.model, self.was = self.was, None
 
@@ -133,7 +132,7 @@ class Failure:
 
 
 def classified(error: Exception, status: str) -> Failure:
-    """Classify an exception; `status` by default."""
+    """Classify an exception; default `status`."""
     lines = str(error).strip().splitlines() or [""]
     tail = "".join(traceback.format_exception(error)).strip()[-3000:]
     if isinstance(error, ChangedResultError):

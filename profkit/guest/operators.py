@@ -1,4 +1,4 @@
-"""PyTorch operators of one call on a CPU: count, time, type, and their large results."""
+"""PyTorch operators of one call on a CPU: count, time, type, and large results."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from profkit.guest.tensors.compare import leaves
 
 LARGE = 1 << 20
-"""Bytes from which a result leaves a core's own cache."""
+"""Bytes of a result too large for a core's own cache."""
 _COPIES = {"clone", "copy_", "_to_copy", "contiguous", "cat", "stack"}
 _WIDE = (torch.float64, torch.complex128)
 
 
 def recorded(call: Callable[[], Any]) -> dict[str, float]:
-    """Operators of one call as manifest.Impl has them; {} for torch.compile's code.
+    """Operators of one call as in manifest.Impl; {} for torch.compile's code.
 
     It would run uncompiled here.
     """

@@ -1,4 +1,4 @@
-"""Process-wide settings of torch that a candidate may change: read, put back, and reported."""
+"""Process-wide torch settings that a candidate may change: read, restored and reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 _HAS_TF32 = (8, 0)
 _KINDS = {"matmul": "cuda.matmul", "convolution": "cudnn.conv", "recurrence": "cudnn.rnn"}
-"""Operations with a switch of their own on a GPU, and its place in torch.backends."""
+"""Kinds of operation -> their precision switch in torch.backends, on a GPU."""
 _PLACES = {
     "float32": "",
     "float32 on a CPU": "mkldnn",
@@ -21,7 +21,7 @@ _PLACES = {
     "float32 by oneDNN, recurrence": "mkldnn.rnn",
     **{f"float32 {kind}": place for kind, place in _KINDS.items()},
 }
-"""Places of torch.backends that decide the precision; the most general first."""
+"""Paths in torch.backends that decide the precision, most general first."""
 Setting = tuple[Callable[[], Any], Callable[[Any], Any]]
 Send = Callable[..., None]
 """Sends an event: kind, implementation, data."""
@@ -72,7 +72,7 @@ def read() -> dict[str, Any]:
 
 
 def narrowed(device: torch.device) -> frozenset[str]:
-    """Kinds of operations that torch's switches let use TF32 for float32 on this device."""
+    """Kinds of operations that torch's switches allow to use TF32 for float32 on this device."""
     if device.type != "cuda" or torch.cuda.get_device_capability(device) < _HAS_TF32:
         return frozenset()
     now = read()
@@ -87,7 +87,7 @@ def narrowed(device: torch.device) -> frozenset[str]:
 
 @contextlib.contextmanager
 def kept(name: str, send: Send, *, called: bool = False) -> Iterator[None]:
-    """Undo and report what the block changes of torch's settings; see `keep`."""
+    """Undo and report the block's changes of torch's settings; see `keep`."""
     before = read()
     try:
         yield
@@ -96,7 +96,7 @@ def kept(name: str, send: Send, *, called: bool = False) -> Iterator[None]:
 
 
 def keep(before: Mapping[str, Any], name: str, send: Send, *, called: bool = False) -> None:
-    """Undo and report changes by a candidate since `read`; called: in a call, as in timed ones."""
+    """Undo and report a candidate's changes since `read`; called: whether a call made them."""
     now = read()
     changed = {key: f"{key}: {was} -> {now[key]}" for key, was in before.items() if now.get(key, was) != was}
     if not changed:

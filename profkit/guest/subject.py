@@ -1,4 +1,4 @@
-"""Timed calls, each on fresh data and with an output that can be compared."""
+"""Timed calls, each on fresh data and with a comparable output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MEMORY = 2 << 30
 
 
 class ChangedResultError(Exception):
-    """A timed call gave a wrong result. `status`: that of its implementation."""
+    """A timed call gave a wrong result. `status`: of its implementation."""
 
     def __init__(self, what: str, status: str = "mismatch") -> None:
         super().__init__(what)
@@ -31,7 +31,7 @@ class ChangedResultError(Exception):
 
 @dataclass(frozen=True)
 class Change:
-    """One turn: the input set `at` is next, and holds `fresh` data from now on."""
+    """One turn: input set `at` is next and holds `fresh` data from now on."""
 
     at: int
     fresh: list[Any]
@@ -40,7 +40,7 @@ class Change:
 class Data:
     """Input data of one implementation, drawn anew each turn, so a memoized answer is wrong.
 
-    answer: the expected one to data; without it nothing is compared.
+    answer: the expected answer to data; None: nothing is compared.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class Data:
         self._now: list[Any] | None = None
 
     def turn(self) -> Change:
-        """Choose a set at random and draw the data to fill it with, valid until the next turn."""
+        """Choose a set at random and draw its new data, valid until the next turn."""
         self._at = self._chance.choice([n for n in range(self._count) if n != self._at] or [self._at])
         self._now = self._draw()
         return Change(self._at, self._now)
 
     def answer(self) -> Any:
-        """The expected answer of this turn; None where nothing is compared."""
+        """Expected answer of this turn; None if nothing is compared."""
         return None if self._answer is None else self._answer(self._now or [])
 
     def check(self, output: Any) -> None:
@@ -83,8 +83,8 @@ class TimedCall:
     """A call on the current input set; the output is kept for `recheck`.
 
     A turn brings other data and overwrites the last output's memory, so stale or unwritten outputs are wrong. alone:
-    calls depend on earlier ones, so only a call made for it, after `afresh`, is compared. own: names of the
-    reference's tensors; None: this is the reference, and its outputs are kept.
+    calls depend on earlier calls, so only a separate call after `afresh` is compared. own: names of the reference's
+    tensors; None: this is the reference, and its outputs are kept.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class TimedCall:
         self._pending: Change | None = None
         self._copy: Any = None
         self.wanted = False
-        """Compare the next sample's output, copied as soon as its time was taken."""
+        """Compare the next sample's output, copied as soon as its time is taken."""
         self.output: Any = None
 
     def __call__(self) -> Any:
@@ -115,7 +115,7 @@ class TimedCall:
 
     @property
     def last(self) -> Any:
-        """Output of this turn's last call as it was when its time was taken; None without a call."""
+        """Output of this turn's last call, copied when its time was taken; None without a call."""
         return self.output if self._copy is None else self._copy
 
     def turn(self) -> None:
@@ -142,7 +142,7 @@ class TimedCall:
         self._pending = self._pending or self._turn()
 
     def witness(self) -> None:
-        """Copy the output, if wanted, as it is the moment its time has been taken."""
+        """Copy the output, if wanted, as soon as its time is taken."""
         if self.wanted:
             self._copy = inputs.clone(self.output)
 
@@ -177,7 +177,7 @@ def place(index: int, shape: torch.Size) -> tuple[int, ...]:
 
 
 def plain(item: Any) -> Any:
-    """Materialize an output in plain tensors and containers: lazy evaluation ends in the call."""
+    """Convert an output to plain tensors and containers, which ends lazy evaluation in the call."""
 
     def materialized(tensor: torch.Tensor) -> torch.Tensor:
         wrapped = type(tensor) is not torch.Tensor or torch._C._functorch.is_functorch_wrapped_tensor(tensor)

@@ -1,1 +1,1 @@
-"""The trusted side: the reference, the cases, the oracle, rounds and the outside clock."""
+"""The trusted side: the reference, test cases, the oracle, timing rounds, the judge's clock."""

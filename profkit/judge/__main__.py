@@ -22,11 +22,11 @@ from profkit.launch.protocol import AHEAD, BEHIND, CANNOT_WRITE, Events, Job
 from profkit.launch.warden import with_parent
 
 _LOOK = 0.02
-"""Seconds between two looks for the job of a process that was started ahead."""
+"""Polling interval for the job of a process that was started ahead [s]."""
 
 
 def main(job_file: str, events_file: str) -> int:
-    """Do the job; 0 when it was done, whatever the candidates' verdicts."""
+    """Run the job; 0 when it finished, whatever the verdicts."""
     with_parent(signal.SIGKILL)
     # No __pycache__ in the user's folder.
     sys.dont_write_bytecode = True
@@ -53,7 +53,7 @@ def main(job_file: str, events_file: str) -> int:
 
 
 def _awaited(job_file: Path) -> bytes:
-    """The job; a process that was started ahead imports torch and waits for it."""
+    """The job; a process started ahead imports torch and waits for the job."""
     if AHEAD in os.environ:
         from profkit.judge import session  # noqa: F401
 
@@ -80,7 +80,7 @@ def _walled(job: Job) -> None:
 
 
 def _end() -> None:
-    """Skip the interpreter's tear-down, in which a candidate's library may hang or crash."""
+    """Exit without the interpreter's shutdown, in which a candidate's library may hang or crash."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

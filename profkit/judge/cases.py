@@ -1,7 +1,7 @@
 """Inputs that `get_inputs()` never draws: other signs, sizes, ties, orders, layouts, shapes.
 
-Only inputs count on which the reference is finite, deterministic and steady. A wrong answer is wrong inside
-`input_domain()` or where the task sets `any_layout = True`. A silently wrong answer to other values is a condition of
+An input is used only if the reference's answer is finite, deterministic and steady. A wrong answer rejects inside
+`input_domain()` or with `any_layout = True` in the task. A silently wrong answer to other values is a condition of
 the verdict. Other layouts, other shapes and refusals are notes.
 """
 
@@ -25,13 +25,13 @@ from profkit.guest.tensors.compare import close, coded, equal, inexact, leaves, 
 
 VALUES = ("values",)
 FORMS = ("layout", "shape", "constant")
-"""Kinds on which a failure does not count."""
+"""Kinds whose failures do not reject."""
 PATIENCE = 10.0
-"""Seconds of the reference, after which no further input is tried."""
+"""Seconds of reference calls after which no more inputs are tried."""
 _SAME, _JUMP = 16.0, 4.3
-"""Bits of agreement required of a second answer, and of one on stirred inputs with ties."""
+"""Bits of agreement for a second call, and for stirred inputs with ties."""
 LARGER = 256.0
-"""Ratio of the elements at the two ends of an axis: fading terms count there."""
+"""Ratio of elements at the two ends of an axis, so that fading terms matter."""
 _LONG = 16
 _SPARSE = 97
 ALL_FIRST, ONE_ROW = "rows that are all the first", "rows that are one row in memory"
@@ -43,12 +43,12 @@ ONE_VALUE = "a mask or whole numbers that are all the same"
 GIVEN = "a mask, whole numbers or a setting drawn the same every time, with another value"
 Domain = Sequence[Any] | None
 Make = Callable[[], list[Any] | None]
-"""Make changed inputs; None where they would lose what all draws have in common."""
+"""Makes changed inputs; None if they would lose a property common to all draws."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Unusual inputs or weights with the reference's answer; binding: a wrong one rejects."""
+    """Unusual inputs or weights with the reference's answer; binding: a wrong answer rejects."""
 
     name: str
     kind: str
@@ -80,11 +80,11 @@ def trials(
     clock: Callable[[], float] = time.monotonic,
     missed: list[str] | None = None,
 ) -> Iterator[Trial]:
-    """Unusual inputs of the `wanted` kinds that make a difference, the most telling first.
+    """Unusual inputs of the `wanted` kinds that make a difference, the most sensitive first.
 
-    draws: two draws, which show what all draws have in common. ask: the reference's answer, as a copy. layouts: the
-    task takes any layout. holes: the reference looks for NaN. clock: seconds without waiting for other judges. missed:
-    takes the names of those that no time was left for; the first is always asked.
+    draws: two draws, to find properties common to all draws. ask: the reference's answer, as a copy. layouts: the
+    task takes any layout. holes: the reference checks for NaN. clock: seconds without waiting for other judges. missed:
+    filled with the names that no time was left for; the first is always tried.
     """
     drawn, other = draws
     # A declared domain allows all of its values.
@@ -112,7 +112,7 @@ def trials(
 
 
 def quietly(found: Iterator[Any]) -> Iterator[Any]:
-    """Yield what is found until finding more raises."""
+    """Yield items until the source raises an exception."""
     try:
         yield from found
     except Exception:
@@ -140,7 +140,7 @@ def _settled(make: Make, ask: Callable[[list[Any]], Any], *, finite: bool) -> tu
 
 
 def _apart(arguments: list[Any]) -> Any:
-    """A copy without elements that share memory."""
+    """A copy whose elements share no memory."""
 
     def own(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.contiguous() if inputs.memory(tensor).numel() < tensor.numel() else tensor
@@ -159,7 +159,7 @@ def _comes(make: Make, allowed: Domain) -> bool:
 
 
 def _inside(arguments: list[Any], allowed: Domain) -> bool:
-    """Whether all floating numbers lie in the allowed domain."""
+    """Whether all floating-point values lie in the allowed domain."""
     if allowed is None or len(allowed) != len(arguments):
         return False
     for item, bounds in zip(arguments, allowed, strict=True):
@@ -176,7 +176,7 @@ def variants(
     common: Common | None = None,
     wanted: Sequence[str] = (*VALUES, *FORMS),
 ) -> Iterator[tuple[str, str, Make]]:
-    """(name, kind, how to make it) of changes of the `wanted` kinds. common: properties to keep."""
+    """(name, kind, maker) of changes of the `wanted` kinds. common: properties to keep."""
     if "values" in wanted:
         for name, make in _other_values(drawn, allowed, common):
             yield name, "values", make
@@ -230,7 +230,7 @@ def _bounded(drawn: list[Any], allowed: Sequence[Any], end: int) -> list[Any]:
 
 
 def _each_changed(drawn: list[Any], other: list[Any]) -> Iterator[tuple[str, str, Make]]:
-    """Inputs with what both draws share changed: all floating tensors at once, others singly."""
+    """Inputs with repeated draws changed: all floating tensors at once, other leaves one by one."""
     pairs = list(zip(tensors(drawn), tensors(other), strict=False))
     same = {at: one for at, ((_, one), (_, again)) in enumerate(pairs) if _same(one, again)}
     floating = {at for at, one in same.items() if isinstance(one, torch.Tensor) and one.is_floating_point()}
@@ -243,7 +243,7 @@ def _each_changed(drawn: list[Any], other: list[Any]) -> Iterator[tuple[str, str
 
 
 def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[Make]:
-    """The inputs with one mask or integer tensor filled with a single one of its values."""
+    """The inputs with one mask or integer tensor filled with one of its values."""
     for place, ((_, one), (_, again)) in enumerate(zip(tensors(drawn), tensors(other), strict=False)):
         if not isinstance(one, torch.Tensor) or one.is_complex() or coded(one) or _same(one, again):
             continue
@@ -259,7 +259,7 @@ def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[Make]:
 
 
 def _with_leaf(drawn: list[Any], place: int, value: Any) -> list[Any]:
-    """A copy with another value for one leaf, by its number in the order of `tensors`."""
+    """A copy with another value for one leaf, by its index in `tensors`."""
     changed: list[Any] = inputs.numbered(drawn, lambda at, leaf: value if at == place else leaf)
     return changed
 
@@ -279,7 +279,7 @@ def _same(one: Any, again: Any) -> bool:
 
 
 def _moved(tensor: torch.Tensor) -> torch.Tensor:
-    """Roll by one place; scale by 0.75 unless integral. All zeros are drawn instead."""
+    """Roll by one place; scale by 0.75 unless integral. All zeros are replaced by drawn values."""
     if bool((tensor == 0).all()):
         return torch.randn(tensor.shape, generator=torch.Generator().manual_seed(tensor.numel())).to(tensor)
     moved = tensor.roll(1, -1) if tensor.dim() else tensor
@@ -303,7 +303,7 @@ def _another(one: Any) -> Any:
 
 
 def _whole(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Other integers in the same range: constants lowered, one bound moved, others rolled."""
+    """Other integers in the same range: constants lowered, one bound moved, other values rolled."""
     flat = tensor.flatten()
     if bool((flat == flat[0]).all()):
         lower = flat.clone()
@@ -321,7 +321,7 @@ def _whole(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def _floats(item: Any, change: Callable[[torch.Tensor], torch.Tensor], rows: Collection[int] | None) -> Any:
-    """Copies with floating tensors changed; one-dimensional ones only of these lengths, or all."""
+    """Copies with floating tensors changed; one-dimensional ones of these lengths only, or all."""
 
     def wanted(tensor: torch.Tensor) -> bool:
         if not inexact(tensor) or not tensor.numel() or not tensor.dim():
@@ -340,7 +340,7 @@ def _every_other_zero(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _at(item: Any, bounds: Any, end: int) -> Any:
-    """Every floating number at one end of its bounds; unchanged where that is infinite."""
+    """Every floating-point value at one bound; unchanged if the bound is infinite."""
     value = math.inf if bounds is None else float(bounds[end])
     if not math.isfinite(value):
         return inputs.clone(item)
@@ -348,7 +348,7 @@ def _at(item: Any, bounds: Any, end: int) -> Any:
 
 
 def _spread(tensor: torch.Tensor) -> torch.Tensor:
-    """The same elements with a gap of one between any two."""
+    """The same elements, spaced two apart in memory."""
     if not tensor.dim() or not tensor.is_contiguous():
         return tensor
     wide = torch.zeros(*tensor.shape[:-1], 2 * tensor.shape[-1], dtype=tensor.dtype, device=tensor.device)
@@ -357,7 +357,7 @@ def _spread(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _offset(tensor: torch.Tensor) -> torch.Tensor:
-    """The same elements, contiguous, one element behind the start of their memory."""
+    """The same elements, contiguous, one element after the start of their memory."""
     if not tensor.dim() or not tensor.is_contiguous():
         return tensor
     longer = torch.zeros(tensor.numel() + 1, dtype=tensor.dtype, device=tensor.device)
@@ -366,7 +366,7 @@ def _offset(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _single(drawn: list[Any]) -> list[Any] | None:
-    """The first row of every tensor, where all have equally many; else None."""
+    """The first row of every tensor if all have equally many rows; else None."""
     sizes = {leaf.shape[0] if leaf.dim() > 1 else 0 for leaf in leaves(drawn)}
     if len(sizes) != 1 or sizes <= {0, 1}:
         return None
@@ -375,7 +375,7 @@ def _single(drawn: list[Any]) -> list[Any] | None:
 
 
 def _falling(tensor: torch.Tensor, *, last: bool) -> torch.Tensor:
-    """Elements scaled down along the longest axis, from one end on."""
+    """Elements scaled down along the longest axis, from one end."""
     axis = max(range(tensor.dim()), key=tensor.shape.__getitem__)
     if tensor.shape[axis] < _LONG:
         return tensor

@@ -1,6 +1,6 @@
-"""Load the reference, and build the candidates: each in a process of its own, or here.
+"""Load the reference; build the candidates, each in its own process, or here.
 
-Seeds are drawn after all candidates are loaded, so that none can know its inputs.
+Seeds are drawn after all candidates are loaded, so no candidate can know its inputs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from profkit.judge.remote import LostCandidateError, Remote, RemoteError
 from profkit.launch.protocol import LIMITS, Events, Job, Subject
 
 _LEAVING, _LOOK = 3.0, 0.05
-"""Seconds for a candidate's process to end, and between two looks."""
+"""Seconds for a candidate's process to end; polling interval."""
 
 
 def draw(count: int) -> list[int]:
@@ -30,13 +30,13 @@ def draw(count: int) -> list[int]:
 
 
 def let_go(implementations: Iterable[Implementation]) -> None:
-    """End the processes of implementations that are done; they hold device memory."""
+    """End the processes of finished implementations; they hold device memory."""
     for one in implementations:
         one.let_go()
 
 
 def left_alone(remotes: Sequence[Remote]) -> bool:
-    """Let go of all; whether they have ended, with all that they started, some seconds later."""
+    """End all processes; whether they and their descendants ended within some seconds."""
     let_go(remotes)
     end = time.monotonic() + _LEAVING
     while (there := any(one.running() for one in remotes)) and time.monotonic() < end:
@@ -45,7 +45,7 @@ def left_alone(remotes: Sequence[Remote]) -> bool:
 
 
 def loaded(remotes: Iterable[Remote], job: Job, events: Events) -> list[tuple[Remote, float]]:
-    """(processes with their candidates imported, seconds it took); they load in parallel."""
+    """Wait for candidates that load in parallel: (process, seconds it took) of each success."""
     limits, found = {**LIMITS, **job.limits}, []
     limit = limits["start"] + limits["build"]
     end = time.monotonic() + limit
@@ -87,7 +87,7 @@ def build(loaded: Iterable[tuple[Remote, float]], first: Implementation, seed: i
 
 
 def _built(remote: Remote, seconds: float, events: Events) -> bool:
-    """Whether it could be built; an event tells."""
+    """Whether it could be built; an event reports it."""
     try:
         reply = remote.due()
         built, remote.match = _seconds(remote, reply), _match(remote, reply)
@@ -101,7 +101,7 @@ def _built(remote: Remote, seconds: float, events: Events) -> bool:
 
 
 def _match(remote: Remote, reply: dict[str, Any]) -> weights.Match:
-    """Counterparts of weights as the candidate claims them. Raises RemoteError for nonsense."""
+    """A candidate's claimed counterparts of weights. Raises RemoteError if malformed."""
     told = [reply.get(key, []) for key in ("missing", "unnamed")]
     if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in told):
         raise remote.nonsense()
@@ -134,9 +134,9 @@ _OTHER = 0x5BD1E995
 def spec(
     first: Implementation, seed: int, live: weights.Weights | None = None, *, loaded: bool = True
 ) -> dict[str, Any]:
-    """What a candidate is constructed with: the reference's arguments and mode.
+    """Arguments of a candidate's construction: the reference's arguments and mode.
 
-    And its weights if `loaded`; live: the redrawn ones.
+    With its weights if `loaded`; live: the redrawn weights.
     """
     inputs.torch_seed(seed)
     known = dict(first.model.state_dict()) if loaded and isinstance(first.model, torch.nn.Module) else None

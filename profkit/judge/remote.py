@@ -1,6 +1,6 @@
 """A candidate's process as the judge sees it: one request at a time, each with a limit.
 
-Answers are claims. Outputs are compared and time limits kept here; claims.py has the timing.
+Answers are claims. Outputs are compared and time limits kept here; timing is in claims.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _QUIET = 1.0
 """Seconds before the same phase is announced again."""
 _LAST_BREATH = 10.0
 _LOOK, _DRAINED = 0.1, 0.05
-"""Poll interval for waiting judges, and the time in which launched work drains [s]."""
+"""Polling interval of waiting judges [s]; time in which launched work drains [s]."""
 
 
 class LostCandidateError(Exception):
@@ -43,7 +43,7 @@ class LostCandidateError(Exception):
 
 
 class RemoteError(RuntimeError):
-    """An exception or malformed answer of candidate `impl`; `status` "": the phase's default."""
+    """Exception or malformed answer of candidate `impl`; `status` "": the phase's default."""
 
     def __init__(self, impl: str, failure: dict[str, Any]) -> None:
         super().__init__(str(failure.get("reason", ""))[:500])
@@ -57,9 +57,9 @@ class RemoteError(RuntimeError):
 
 
 class Remote(Implementation):
-    """A candidate in its own process; its Guest answers the questions of the same names.
+    """A candidate in its own process; its Guest answers requests of the same names.
 
-    `turns`: changes of data that go along with the next request.
+    `turns`: changes of data that are sent with the next request.
     """
 
     def __init__(
@@ -87,12 +87,12 @@ class Remote(Implementation):
         self._shared: list[torch.Tensor] = []
 
     def ask(self, question: str, **arguments: Any) -> dict[str, Any]:
-        """The answer. Raises RemoteError for an exception there, LostCandidateError for none."""
+        """The answer. Raises RemoteError for an exception there, LostCandidateError without answer."""
         self.post(question, **arguments)
         return self.due()
 
     def post(self, question: str, **arguments: Any) -> None:
-        """Send a request; `due` has the answer. Others may time before it is sent."""
+        """Send a request; `due` returns the answer. Other judges may time before it is sent."""
         if self._posted:
             # Nobody waited for the last answer.
             with contextlib.suppress(RemoteError):
@@ -104,7 +104,7 @@ class Remote(Implementation):
         self._posted = True
 
     def due(self) -> dict[str, Any]:
-        """The answer to the request sent, within the limit of the phase."""
+        """Answer to the request sent, within the phase's limit."""
         self._posted = False
         self._announce()
         limit = self._limits[self.phase]
@@ -121,7 +121,7 @@ class Remote(Implementation):
             raise self._lost() from error
 
     def answer(self, limit: float) -> dict[str, Any]:
-        """The answer within `limit` seconds, or later where compilers or a busy machine delay it."""
+        """Answer within `limit` seconds; compilers or a busy machine extend the limit."""
         try:
             return self._heard(limit)
         finally:
@@ -129,7 +129,7 @@ class Remote(Implementation):
                 area.rewind()
 
     def _heard(self, limit: float) -> dict[str, Any]:
-        """The next message; its caveats are passed on."""
+        """The next message; its caveats are forwarded."""
         reply = self._received(limit)
         if not self.process and isinstance(process := reply.get("process"), int):
             self.meet(process)
@@ -169,7 +169,7 @@ class Remote(Implementation):
                 raise self._lost() from error
 
     def _let_others_time(self, excuse: waiting.Excuse) -> None:
-        """Stop a process that constructs or compiles, not its compilers, while another judge times."""
+        """Pause a process that constructs or compiles (not its compilers) while another judge times."""
         # A process that is not known to be the candidate's own is never stopped.
         if self.company is None or not self.company.wanted or not self.process:
             return
@@ -192,7 +192,7 @@ class Remote(Implementation):
         )
 
     def overdue(self, limit: float) -> LostCandidateError:
-        """Have the process killed and wait for its end, so that it disturbs no other."""
+        """Have the process killed and wait for its end, so that it does not disturb others."""
         if not self.forgiven:
             self._events.send("overdue", self.subject.name, phase=self.phase, limit=limit)
             self.channel.wait_for_end(_LAST_BREATH)
@@ -214,7 +214,7 @@ class Remote(Implementation):
             self._events.phase(self.phase, self.subject.name, least=least)
 
     def meet(self, process: int) -> None:
-        """Note the process id, if the process was started for this candidate."""
+        """Store the process id if the process was started for this candidate."""
         if self._is_mine(process):
             self.process = self._above = process
             with contextlib.suppress(psutil.Error):
@@ -222,7 +222,7 @@ class Remote(Implementation):
                 self._above = warden if self._is_mine(warden) else process
 
     def _is_mine(self, process: int) -> bool:
-        """Whether it was started with the candidate's mark."""
+        """Whether the process carries this candidate's mark."""
         try:
             known = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
         except OSError:
@@ -230,7 +230,7 @@ class Remote(Implementation):
         return bool(self._mark) and f"{FAMILY}={self._mark}".encode() in known
 
     def _halt(self, yes: bool) -> None:
-        """Stop or continue the process and its descendants. Orphans have its warden for a parent."""
+        """Stop or continue the process and its descendants. Its warden is the parent of orphans."""
         if not self.process or yes == bool(self._halted):
             return
         number = signal.SIGSTOP if yes else signal.SIGCONT
@@ -244,11 +244,11 @@ class Remote(Implementation):
         self.forgiven = yes
 
     def rest(self) -> None:
-        """Stop the process until the next request."""
+        """Pause the process until the next request."""
         self._halt(not self.gone)
 
     def let_go(self) -> None:
-        """Hang up; the process then ends."""
+        """Close the connection; the process then ends."""
         self._halt(False)
         if not self.gone:
             self.gone = True
@@ -256,11 +256,11 @@ class Remote(Implementation):
             exchange.leave(self.process, self._shared)
 
     def running(self) -> bool:
-        """Whether its process, or what that has started, is still there."""
+        """Whether its process or a descendant is still running."""
         return running(self._above)
 
     def share(self, room: Mapping[str, int]) -> None:
-        """Share device memory of so many bytes each way; files take over where that fails."""
+        """Share device memory of this size in each direction; if that fails, files are used."""
         for way, wanted in room.items() if self.device.type == "cuda" else ():
             exchange.give_back(exchange.free)
             if wanted <= (self._areas[way].size if way in self._areas else 0):
@@ -272,7 +272,7 @@ class Remote(Implementation):
                     self._areas[way] = exchange.Area(memory)
 
     def hand_over(self, value: Any) -> str:
-        """Write a value for the candidate's process; returns the file's name."""
+        """Write a value for the candidate's process; return the file's name."""
         file = self.fresh_file()
         if self._shared:
             exchange.give_back(exchange.free)
@@ -284,7 +284,7 @@ class Remote(Implementation):
         return self._folder / f"{self._files}.pt"
 
     def output(self, file: Path) -> Any:
-        """The candidate's output. Raises RemoteError when it cannot be read as data."""
+        """The candidate's output. Raises RemoteError if it is not readable as data."""
         try:
             described = exchange.read(file, torch.device("cpu"), trusted=False, area=self._areas.get("answer"))
             return exchange.restore(described, self.device)
@@ -349,7 +349,7 @@ class Remote(Implementation):
         self._do("restore")
 
     def _do(self, method: str, *arguments: Any, phase: str = "check") -> Any:
-        """The result of a method of the implementation in the other process."""
+        """Result of a method of the implementation in the other process."""
         self.phase, result = phase, self.fresh_file()
         self.ask("do", method=method, given=self.hand_over(list(arguments)), output=result.name)
         return self.output(result)

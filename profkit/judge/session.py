@@ -1,4 +1,4 @@
-"""One job: load, check, time; or make the calls that another tool records."""
+"""One job: load, check, time; or make the calls for another tool to record."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from roofline.errors import RooflineError
 
 
 def run(job: Job, events: Events) -> None:
-    """Do the job. A candidate's failure is an event; only what ends the process is raised."""
+    """Run the job. A candidate's failure is an event; only fatal errors are raised."""
     try:
         Session(job, events).run()
     finally:
@@ -43,7 +43,7 @@ def run(job: Job, events: Events) -> None:
 
 
 class Session(WeightChecks):
-    """One job: the reference here, its candidates here or in processes of their own."""
+    """One job: the reference in this process, candidates here or in their own processes."""
 
     def run(self) -> None:
         self.events.send("facts", device=facts.device_facts(self.device), versions=facts.versions())
@@ -116,7 +116,7 @@ class Session(WeightChecks):
             ceilings.missing(self.events, "the process of a candidate does not end")
 
     def _operators(self, implementations: list[Implementation]) -> None:
-        """Record the operators of one call of each, after all that decides; advice rests on them."""
+        """Record the operators of one call of each implementation, after all else; for advice only."""
         arguments, seed = self.unseen(), judge.draw(1)[0]
         for one in implementations:
             one.forgive(True)
@@ -124,7 +124,7 @@ class Session(WeightChecks):
                 self.events.send("operators", one.subject.name, **one.operators(inputs.clone(arguments), seed))
 
     def _load(self) -> list[Implementation] | None:
-        """The candidates that could be built; None when the reference could not."""
+        """Build all candidates; return the successful ones, None if the reference failed."""
         job = self._job
         if job.mode == "judge" and (lacks := walls.caveat()):
             self.events.send("caveat", **lacks)
@@ -153,7 +153,7 @@ class Session(WeightChecks):
         return [one for one in built if one is not None]
 
     def _built(self, subject: Subject, build: Callable[[], Implementation]) -> Implementation | None:
-        """The result of `build`; None, and an event, when it fails."""
+        """Result of `build`; None, and an event, on failure."""
         self.events.phase("load" if subject.role == "reference" else "build", subject.name)
         began, built = time.perf_counter(), None
         own = contextlib.nullcontext() if subject.role == "reference" else settings.kept(subject.name, self.events.send)
@@ -164,7 +164,7 @@ class Session(WeightChecks):
         return built
 
     def _check(self, candidate: Implementation) -> bool:
-        """Compare on every seed until the first failure. True when the candidate may be timed."""
+        """Compare on every seed until the first failure. True if the candidate may be timed."""
         with self.blame(candidate.subject, "error") as failed:
             if isinstance(candidate, Remote):
                 candidate.share(self._room)
@@ -180,7 +180,7 @@ class Session(WeightChecks):
         return not failed and verdict.status == "ok"
 
     def _leaves(self, candidate: Implementation, verdict: Verdict) -> Verdict:
-        """Compare the state left for the next call; send a caveat for names it does not have."""
+        """Compare state left for the next call; missing names are a caveat."""
         name, arguments, seed = candidate.subject.name, self.unseen(), judge.draw(1)[0]
         values = {one: value for one, value in self._state.values.items() if one in self._state.binding}
         got = candidate.left(inputs.clone(arguments), seed, values)
@@ -209,7 +209,7 @@ class Session(WeightChecks):
         )
 
     def compared(self, candidate: Implementation) -> Verdict:
-        """The verdict of the trials, the first failure if any."""
+        """The verdict of the trials, or the first failure."""
         name = candidate.subject.name
         least, verdict, worst = 0.0, Verdict("ok"), math.inf
         for number, (seed, shape) in enumerate(self._rounds()):
@@ -257,7 +257,7 @@ class Session(WeightChecks):
     def _annotated_calls(self, implementations: list[Implementation]) -> None:
         """One warm-up call, then one in the range sample / implementation / counters, for ncu.
 
-        A shared device and its counters are taken for the counted calls alone.
+        A shared device and its counters are locked only for the counted calls.
         """
         job, arguments = self._job, self._fresh(self._job.seeds[-1] if self._job.seeds else 0)
         for one in implementations:
@@ -278,7 +278,7 @@ class Session(WeightChecks):
                 self.events.send("impl", name, status="counted")
 
     def _perturb(self, implementations: list[Implementation]) -> None:
-        """Time each implementation under other conditions."""
+        """Time each implementation under changed conditions."""
         arguments, resident = self._fresh(self._job.seeds[-1] if self._job.seeds else 0), self._resident()
         for one in implementations:
             self.events.phase("first", one.subject.name)
@@ -292,7 +292,7 @@ class Session(WeightChecks):
                 self.events.send("perturbed", one.subject.name, seconds=seconds)
 
     def _resident(self) -> perturb.Resident | None:
-        """The kernel that occupies SMs; None, and a caveat, where it cannot be built."""
+        """Build the kernel that occupies SMs; None, and a caveat, on failure."""
         if self.device.type != "cuda":
             return None
         try:
@@ -303,7 +303,7 @@ class Session(WeightChecks):
             return None
 
     def _single_calls(self, candidates: list[Implementation]) -> None:
-        """One call per candidate for compute-sanitizer, on inputs that come from the host."""
+        """One call per candidate for compute-sanitizer, on inputs from the host."""
         for candidate in candidates:
             arguments = self._fresh(self._job.seeds[-1] if self._job.seeds else 0)
             self.events.phase("sanitize", candidate.subject.name)
@@ -315,14 +315,14 @@ class Session(WeightChecks):
     # Unusual inputs
 
     def _ask(self, sound: list[Implementation], wanted: tuple[str, ...]) -> list[Implementation]:
-        """Check on as many unusual inputs of these kinds as there is time for; name the others."""
+        """Check unusual inputs of these kinds while time lasts; report those skipped."""
         missed: list[str] = []
         left = self._hold(sound, self._unusual(wanted, missed))
         self.no_time(missed, cases.PATIENCE)
         return left
 
     def _hold(self, sound: list[Implementation], trials: Iterable[cases.Trial]) -> list[Implementation]:
-        """Check on unusual inputs or weights; let go of and forget the candidates that are rejected."""
+        """Check unusual inputs or weights; end and drop rejected candidates."""
         left = list(sound)
         if sound and not self.probe.random:
             self.events.phase("work", self.reference.subject.name, factor=2.0)
@@ -333,7 +333,7 @@ class Session(WeightChecks):
         return left
 
     def _bears(self, candidate: Implementation, trial: cases.Trial) -> bool:
-        """Whether a candidate stays after unusual inputs or weights."""
+        """Whether a candidate passes one trial of unusual inputs or weights."""
         name = candidate.subject.name
         if trial.values and name in self._folded:
             return True
@@ -379,7 +379,7 @@ class Session(WeightChecks):
         return not what
 
     def _tried(self, candidate: Implementation, trial: cases.Trial) -> tuple[Any, Verdict]:
-        """Its answer to a trial, and the verdict."""
+        """The candidate's answer to a trial, and the verdict."""
         if trial.values:
             candidate.take({**self._held, **trial.values})
         got = candidate.plain(inputs.clone(trial.arguments), 0)
@@ -409,7 +409,7 @@ class Session(WeightChecks):
 
 
 def _changes(mine: Any, given: Any) -> str:
-    """How many elements of which inputs were mutated."""
+    """Number of elements changed in each mutated input."""
     found = []
     for (where, now), (_, before) in zip(tensors(mine, "input"), tensors(given, "input"), strict=True):
         if not same(now, before):

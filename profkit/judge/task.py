@@ -37,7 +37,7 @@ _CONTROLS = 3
 _LOOSE = 6.0
 """Bits of agreement at the same seed, for references that draw random numbers."""
 MOVED, SCALED = "moved", "scaled"
-"""How data that are drawn the same every time are made other ones."""
+"""How to change inputs that every draw repeats."""
 
 
 class LostContextError(BaseException):
@@ -65,11 +65,11 @@ class Task:
         self._company = Company(door, self.device, events)
         self._hosted: set[int | None] = set()
         self._room = {"given": 0, "answer": 0}
-        """Device bytes that go over at once."""
+        """Most device bytes transferred at once, by direction."""
 
     @contextlib.contextmanager
     def blame(self, subject: Subject, status: str) -> Iterator[list[str]]:
-        """Report an exception in the block as an event of `subject`, and append to the yielded list."""
+        """Report an exception in the block as an event of `subject`; append its status to the list."""
         failed: list[str] = []
         try:
             yield failed
@@ -78,7 +78,7 @@ class Task:
             self._accuse(subject, error, status)
 
     def _accuse(self, subject: Subject, error: Exception, status: str) -> None:
-        """Report the failure of `subject`; raise LostContextError when nothing can run after it."""
+        """Report the failure of `subject`; raise LostContextError if the CUDA context is lost."""
         if isinstance(error, ProfkitError):
             raise error
         if isinstance(error, LostCandidateError):
@@ -97,13 +97,13 @@ class Task:
         self.events.send("impl", subject.name, status=found.status, reason=found.reason, tail=found.tail)
 
     def refuse_lost(self, error: Exception) -> None:
-        """Raise LostContextError, blaming the reference, when the error cost the CUDA context."""
+        """Raise LostContextError, blaming the reference, if the error lost the CUDA context."""
         if facts.context_lost(error):
             self._accuse(self.reference.subject, error, "error")
 
     @contextlib.contextmanager
     def finding(self, what: str, fix: str = "", code: str = "", *, factor: float = 2.0) -> Iterator[list[str]]:
-        """A phase of the reference: an exception becomes a caveat, and joins the yielded list."""
+        """A phase of the reference: an exception becomes a caveat, appended to the yielded list."""
         self.events.phase("work", self.reference.subject.name, factor=factor)
         failed: list[str] = []
         try:
@@ -116,14 +116,14 @@ class Task:
             self.events.send("caveat", what=what, how_much=failed[0], fix=fix, code=code)
 
     def _fresh(self, seed: int, shape: int | None = None) -> list[Any]:
-        """Inputs of this seed; shape: which of get_more_inputs, None for get_inputs."""
+        """Inputs of this seed; shape: index into get_more_inputs, None for get_inputs."""
         drawn = [inputs.to_device(item, self.device) for item in self._draw(seed, shape)]
         if self._varied and shape is None:
             inputs.vary(drawn, seed, move=self._varied == MOVED)
         return drawn
 
     def _draw(self, seed: int, shape: int | None) -> Sequence[Any]:
-        """Draw inputs on the device, which takes milliseconds; on the host where the device fails."""
+        """Draw inputs on the device, which is fast; on the host if that fails."""
         self._company.step_aside()
         if self.device.type == "cuda" and shape not in self._hosted:
             try:
@@ -147,17 +147,17 @@ class Task:
         return self._fresh(judge.draw(1)[0], shape)
 
     def _mine(self) -> list[Any]:
-        """Inputs for the reference alone, drawn once because drawing may be slow."""
+        """Inputs for the reference only, drawn once because drawing may be slow."""
         if self._own is None:
             self._own = self.unseen()
         return self._own
 
     def _unlike(self, seed: int) -> int:
-        """Another seed, unrelated to this one and its successors; reproducible for fixed seeds."""
+        """A seed unrelated to this one and its successors; reproducible for fixed seeds."""
         return judge.draw(1)[0] if self._job.trials else random.Random(seed).getrandbits(31)
 
     def answer(self, arguments: list[Any], alive: frozenset[str]) -> Any:
-        """The reference's answer with the `alive` weights as drawn and the others as constructed."""
+        """The reference's answer with the `alive` weights as drawn, the others as constructed."""
         self._company.step_aside()
         self.put(alive)
         return self.reference.call(arguments)
@@ -168,7 +168,7 @@ class Task:
             self._alive = alive
 
     def answer_at(self, seed: int, arguments: list[Any], alive: frozenset[str]) -> Any:
-        """The reference's answer at this generator seed; the inputs are not changed."""
+        """The reference's answer at this generator seed; inputs stay unchanged."""
         inputs.seed_all(seed)
         if self._state.tells:
             state.put(self.reference.model, self._state.values)
@@ -183,7 +183,7 @@ class Task:
 
     @contextlib.contextmanager
     def weights_as(self, values: Mapping[str, torch.Tensor]) -> Iterator[None]:
-        """Give the reference these weights inside the block."""
+        """Set these weights of the reference inside the block."""
         self.put(frozenset(self.live.live))
         now = self.reference.model.state_dict()
         before = {name: now[name].clone() for name in values}
@@ -196,14 +196,14 @@ class Task:
     def verdict(
         self, got: Any, arguments: list[Any], alive: Collection[str], seed: int = 0, *, drawn: bool = True
     ) -> Verdict:
-        """The verdict on an answer; `alive` names the drawn weights in use."""
+        """Verdict on an answer; `alive` names the drawn weights in use."""
         want = self.answer_at(seed, arguments, frozenset(alive))
         if self.probe.random:
             return self.loosely(got, want, self.oracle.precision.required)
         return self.oracle.case(arguments, want, drawn=drawn).judged(got)
 
     def loosely(self, got: Any, want: Any, bits: float = _LOOSE) -> Verdict:
-        """The verdict on an answer of random numbers from the same seed; bits: of agreement."""
+        """Verdict on a random answer from the same seed; bits: of agreement."""
         if wrong := form(got, want, any_dtype=self.oracle.any_dtype):
             return wrong
         shown: dict[str, Any] = figures(got, want)
@@ -217,7 +217,7 @@ class Task:
         )
 
     def usual(self, candidate: Implementation) -> Verdict:
-        """Compare a candidate on drawn inputs once more: after unusual ones its state may be stale."""
+        """Compare a candidate on drawn inputs again, as unusual inputs may leave stale state."""
         last = Verdict("ok")
         for _ in range(_CONTROLS):
             arguments = self.unseen()
@@ -246,17 +246,17 @@ class Task:
         self.events.send("caveat", what=what, how_much=why, fix=fix, code="untried")
 
     def no_time(self, missed: Collection[str], patience: float) -> None:
-        """Name the unusual inputs or weights left out after `patience` seconds of reference calls."""
+        """Report unusual inputs or weights skipped after `patience` seconds of reference calls."""
         if names := "; ".join(dict.fromkeys(missed)):
             what = f"not tried, as no time was left after {patience:g} s of the reference's calls"
             self.untried(f"unusual inputs or weights: {what}", names, "give smaller inputs, or quiet the machine")
 
     def note(self, name: str, what: str) -> None:
-        """Send a remark that does not count against the candidate."""
+        """Send a note that does not count against the candidate."""
         self.events.send("note", name, what=what[:300])
 
     def forget(self, wrong: list[Implementation]) -> None:
-        """Let go of candidates that were found wrong after timing, and remove their samples."""
+        """Drop candidates found wrong after timing, and remove their samples."""
         main = Path(self._job.timings)
         for one in wrong:
             one.let_go()
@@ -266,7 +266,7 @@ class Task:
     # Properties of the task
 
     def _answers(self) -> bool:
-        """Whether the reference can be called at all; if not, no candidate is to blame."""
+        """Whether the reference runs at all; if not, no candidate is blamed."""
         events, reference, job = self.events, self.reference, self._job
         events.phase("first", reference.subject.name)
         began = self._company.clock()
@@ -291,7 +291,7 @@ class Task:
         return not failed
 
     def _make_room(self, arguments: list[Any], output: Any) -> None:
-        """Reserve room for the largest transfer each way: batch data or weights; answer, gradients."""
+        """Reserve device memory for the largest transfer in each direction."""
         parts = (arguments, exchange.describe(output)["value"], self._held_by_model())
         given, answer, weights_ = (exchange.size_of(part, self.device) for part in parts)
         wanted = {"given": given + max(given + 2 * answer, weights_)}
@@ -304,13 +304,13 @@ class Task:
 
     @property
     def differentiated(self) -> bool:
-        """Whether gradients are compared as well."""
+        """Whether gradients are compared too."""
         return (self._job.backward or getattr(self.reference.module, "backward", False) is True) and not self._job.again
 
     def _vary(self) -> None:
         """Vary inputs that every draw repeats, as far as the reference accepts it.
 
-        Otherwise memoization would be right forever. The result of an earlier process is taken over.
+        Otherwise a memoized answer would always be right. An earlier process's result is reused.
         """
         if "varied" in self._job.probe:
             self._varied = str(self._job.probe["varied"])
@@ -354,7 +354,7 @@ class Task:
         self._alive = frozenset(self.live.live)
 
     def _remember(self) -> None:
-        """Find state kept between calls; reset it if answers depend on it. Failure is a caveat."""
+        """Find state kept between calls; reset it if answers depend on it. A failure is a caveat."""
         if self._job.probe.get("keeps") is False:
             return
         model, seed = self.reference.model, judge.draw(1)[0]
@@ -395,7 +395,7 @@ class Task:
         return told_apart(found, self._unusual(cases.VALUES), self._drawn, oracle)
 
     def _work(self) -> None:
-        """Report the declared and the modelled work; failing to model it is a caveat, not an error."""
+        """Report declared and modelled work; failing to model it is a caveat, not an error."""
         reference = self.reference
         fix = "declare it: def get_work(): return {'flops': ..., 'bytes': ...}"
         with self.finding("the reference's work could not be modelled", fix):
@@ -412,7 +412,7 @@ class Task:
             self.events.send("work", **work.modelled(reference.model, given, cc, narrow))
 
     def _rounds(self) -> Iterator[tuple[int, int | None]]:
-        """(seed, which of get_more_inputs) of every trial; None: get_inputs."""
+        """(seed, index into get_more_inputs) of every trial; None: get_inputs."""
         seeds = self._job.seeds
         yield from ((seed, None) for seed in seeds)
         if seeds and not self._job.again and hasattr(self.reference.module, "get_more_inputs"):

@@ -30,12 +30,12 @@ from profkit.launch.protocol import Job, Subject
 
 DOMAIN = "profkit"
 SHAPES = "shapes"
-"""Folder beside timings.csv: a folder a shape of get_more_inputs, with the same files."""
+"""Folder beside timings.csv: one folder per shape of get_more_inputs, with the same files."""
 _WRONG_GRADIENT = "wrong-gradient"
 _SLOPES = 2
-"""Times that a candidate's gradients are compared before they are timed."""
+"""Number of comparisons of a candidate's gradients before timing."""
 _LESS = 4.0
-"""Bits that a timed answer may have less than those of the trials."""
+"""Bits that a timed answer may lose against the trials."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def _as_exact(
 
 
 class Slopes:
-    """Expected gradients of a reference by `wanted`. Raises ValueError when it has none."""
+    """Expected gradients of a reference by `wanted`. Raises ValueError if it has none."""
 
     def __init__(self, model: Any, arguments: list[Any], known: Precision) -> None:
         self._model = model
@@ -84,17 +84,17 @@ class Slopes:
         self.dead = [name for name, one in zip(self.wanted, answer, strict=True) if one is None or not bool(one.any())]
 
     def data(self, arguments: list[Any]) -> list[Any]:
-        """These inputs, and a drawn gradient for each output."""
+        """The inputs, and a drawn gradient for each output."""
         seeds = [torch.randn(one.shape, dtype=one.dtype, device=self._device) for one in self._like]
         return [arguments, seeds]
 
     def answer(self, given: list[Any], wanted: Sequence[str]) -> list[torch.Tensor | None]:
-        """The reference's gradients for `data`, which is not changed."""
+        """The reference's gradients for `data`, which stays unchanged."""
         found: list[torch.Tensor | None] = backward.Gradients(self._model, wanted)(*inputs.clone(given))
         return found
 
     def judged(self, got: Any, given: list[Any], wanted: Sequence[str], answer: Any = None) -> Verdict:
-        """The verdict on a candidate's gradients; answer: the reference's, where known."""
+        """Verdict on a candidate's gradients; answer: the reference's, if known."""
         if not isinstance(got, list) or len(got) != len(wanted):
             return Verdict("mismatch", "its process gave another number of gradients")
         for name, mine in zip(wanted, got, strict=True):
@@ -113,10 +113,10 @@ class Slopes:
 
 
 class Timed(Task):
-    """Timed calls: plans, rounds, shapes and gradients."""
+    """Measures calls by shape and with gradients."""
 
     def _served(self) -> bool:
-        """Whether the reference declares SHARES: then all shapes are timed."""
+        """Whether the reference declares SHARES, so that all shapes are timed."""
         module = self.reference.module
         shares = [float(one) for one in getattr(module, "SHARES", ())]
         count = sum(shape is not None for _, shape in self._rounds()) + 1
@@ -134,7 +134,7 @@ class Timed(Task):
         return fits
 
     def _more_shapes(self, sound: list[Implementation]) -> list[Implementation]:
-        """Time every shape of get_more_inputs() into a file of its own; drop wrong candidates."""
+        """Time every shape of get_more_inputs() into its own file; drop wrong candidates."""
         for shape in [one for _, one in self._rounds() if one is not None]:
             if not sound:
                 break
@@ -143,7 +143,7 @@ class Timed(Task):
         return sound
 
     def _time_apart(self, sound: list[Implementation], where: str, plan: Plan) -> tuple[list[Implementation], str]:
-        """Time once more, into a folder beside timings.csv; (right candidates, the file)."""
+        """Time into a folder beside timings.csv; return (correct candidates, the file)."""
         main = Path(self._job.timings)
         file = f"{where}/{main.name}"
         (main.parent / file).parent.mkdir(parents=True, exist_ok=True)
@@ -154,7 +154,7 @@ class Timed(Task):
         return left, file
 
     def _backward(self, sound: list[Implementation]) -> list[Implementation]:
-        """Compare the gradients and time them; drop candidates with wrong ones."""
+        """Compare the gradients and time them; drop candidates with wrong gradients."""
         slopes = self._slopes()
         if slopes is None or not sound:
             return sound
@@ -180,7 +180,7 @@ class Timed(Task):
         return left
 
     def _slopes(self) -> Slopes | None:
-        """The reference's gradients; None, and a caveat, where it has none to compare with."""
+        """The reference's gradients; None, and a caveat, if it has none."""
         self.put(frozenset(self.live.live))
         what, fix = "gradients were neither compared nor timed", "give a reference that can be differentiated"
         if not self.probe.repeatable:
@@ -198,7 +198,7 @@ class Timed(Task):
         return found
 
     def _wanted(self, candidate: Implementation, slopes: Slopes) -> tuple[str, ...]:
-        """Gradients to compare; parameters of other names are left out, with a caveat."""
+        """Gradients to compare; parameters with other names are left out, with a caveat."""
         own: dict[str, list[int]] = {}
         with self.blame(candidate.subject, "error"):
             own = candidate.parameters()
@@ -225,9 +225,9 @@ class Timed(Task):
     def _time(
         self, candidates: list[Implementation], job: Job | None = None, plan: Plan | None = None
     ) -> list[Implementation]:
-        """Time the reference and these in interleaved rounds; returns the candidates left.
+        """Time the reference and these candidates in interleaved rounds; return the candidates left.
 
-        After a failure the others are timed afresh.
+        After a failure the others are timed again.
         """
         current: list[Subject] = []
         sound = [self.reference, *candidates]
@@ -267,7 +267,7 @@ class Timed(Task):
         return Plan(lambda: self.unseen(shape), self._judged, judged)
 
     def _calls(self, sound: list[Implementation], turn: Callable[[str], None], plan: Plan) -> dict[str, Any]:
-        """Timed calls of every implementation, with input sets of its own."""
+        """Timed calls of every implementation, each with its own input sets."""
         probe = self.probe
         size = len(sound) * sum(one.untyped_storage().nbytes() for one in leaves(plan.draw()))
         count = int(max(1, min(MOST_SETS, MEMORY // max(1, size))))
@@ -293,7 +293,7 @@ class Timed(Task):
         return calls
 
     def _judged(self, given: list[Any], alive: frozenset[str]) -> Any:
-        """The expected answer for timed data, which is not changed."""
+        """The expected answer for timed data, which stays unchanged."""
         if self._state.tells:
             state.put(self.reference.model, self._state.values)
         answer = self.answer(inputs.clone(given), alive)
@@ -303,7 +303,7 @@ class Timed(Task):
 
 @contextlib.contextmanager
 def annotated(*names: str) -> Iterator[None]:
-    """NVTX ranges of these names in the domain of profkit, outermost first."""
+    """NVTX ranges of these names in profkit's domain, outermost first."""
     import nvtx
 
     for name in names:

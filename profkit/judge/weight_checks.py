@@ -23,13 +23,13 @@ from profkit.judge.timed import Timed
 from profkit.launch.protocol import Events, Job
 
 UPDATED = "updated"
-"""Kind of the trial after an in-place update: whoever does not follow it is asked with no other weights."""
+"""Kind of the trial after an in-place update; candidates that ignore it get no other weights."""
 _MOST_ASKED = 32
-"""Weights to test one by one for being ignored."""
+"""Weights tested one by one for being ignored."""
 _SIZES = (2.0, 3.0)
-"""Factors of all weights."""
+"""Factors applied to all weights."""
 _PATIENCE, _MOST_REMEMBERING = 4.0, 32
-"""Seconds of the reference, and weights with a longer memory, to try."""
+"""Seconds of reference calls, and number of long-memory weights, to try."""
 _TELLS = 9.0
 """Bits of agreement below which answers count as different."""
 
@@ -38,12 +38,12 @@ class WeightChecks(Timed):
     def __init__(self, job: Job, events: Events) -> None:
         super().__init__(job, events)
         self._held: dict[str, torch.Tensor] = {}
-        """The weights as timed, once others are tried."""
+        """Weights as timed, saved while others are tried."""
         self._folded: set[str] = set()
-        """Names of candidates that do not follow an in-place update."""
+        """Candidates that ignore an in-place update."""
 
     def _give(self, candidate: Implementation) -> None:
-        """Give the candidate the drawn weights where it has counterparts."""
+        """Set the drawn weights in the candidate's counterparts."""
         candidate.alive = frozenset(self.live.live)
         if candidate.alive:
             candidate.take(self.live.live)
@@ -72,16 +72,16 @@ class WeightChecks(Timed):
         return Verdict("mismatch", f"ignores {weights.by_layer(model, ignored)}: right only for the initial values")
 
     def _right(self, candidate: Implementation, alive: frozenset[str]) -> bool:
-        """Whether one call is right with these weights drawn and the others as constructed."""
+        """Whether one call is correct with these weights drawn, the others as constructed."""
         candidate.take(self.live.mixed(alive))
         arguments, seed = self.unseen(), judge.draw(1)[0]
         got = candidate.plain(inputs.clone(arguments), seed)
         return self.verdict(got, arguments, alive, seed).status == "ok"
 
     def _born(self, candidate: Implementation) -> bool:
-        """Whether it is right when its constructor sees the drawn weights; else it is restored.
+        """Whether it is correct if its constructor sees the drawn weights; else restore it.
 
-        With the reference's weights put into it, or as its constructor makes them at the reference's seed.
+        Once with the reference's weights loaded, once as its constructor makes them at the reference's seed.
         """
         for loaded in (True, False):
             self.events.phase("build", candidate.subject.name)
@@ -101,7 +101,7 @@ class WeightChecks(Timed):
         return False
 
     def _weight_trials(self) -> Iterator[Trial]:
-        """An in-place update, then other weights; nothing where an update has no effect."""
+        """An in-place update, then other weights; nothing if an update has no effect."""
         model = self.reference.model
         names = weights.changeable(model, self.live.live)
         if not names or weights.too_many(model):
@@ -143,7 +143,7 @@ class WeightChecks(Timed):
                 yield "they have it remember longer", "weights", values
 
     def _with(self, arguments: list[Any], values: Mapping[str, torch.Tensor]) -> Any:
-        """The reference's answer with these weights; None where it fails."""
+        """The reference's answer with these weights; None if it fails."""
         self.events.phase("work", self.reference.subject.name, factor=2.0)
         try:
             with self.weights_as(values):
@@ -153,7 +153,7 @@ class WeightChecks(Timed):
             return None
 
     def _updated(self, candidate: Implementation, wrong: bool) -> None:
-        """Note the result of an in-place update; one that missed part of it gets no other weights."""
+        """Record the result of an in-place update; if part of it was missed, skip other weights."""
         name, missing = candidate.subject.name, [one for one in candidate.match.unnamed if one in self._held]
         if wrong and missing:
             self.note(name, f"weights: no counterpart of {', '.join(missing[: weights.MOST_NAMED])} to update")
@@ -163,7 +163,7 @@ class WeightChecks(Timed):
             self._folded.add(name)
 
     def _restored(self, candidate: Implementation) -> bool:
-        """Restore the weights as timed; whether the candidate is right with them."""
+        """Restore the weights as timed; return whether the candidate is correct with them."""
         candidate.forgive(True)
         try:
             candidate.take({**self._held, **self.live.mixed(candidate.alive)})

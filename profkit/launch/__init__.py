@@ -1,1 +1,1 @@
-"""The parent's side: start the child, feed it, drain it, time it out, kill it."""
+"""The parent's side: start, feed, drain, time out and kill child processes."""

@@ -1,8 +1,8 @@
 """A lock for each device: one measurement at a time, across all processes of this machine.
 
-The kernel's locks die with their owner and are never stale. The files lie where every user of the machine finds them. One
-a device is for its counters. Two are for its time, the lock and a gate before it: samples that share the device pass the
-gate one by one, and find it closed from when one of them wants the device alone until it is done.
+These are kernel locks (flock): they end with their owner and are never stale. The files are in a place common to all
+users. One file per device is for its counters. Two are for its time: the lock, and a gate before it. Processes that
+share the device pass the gate one by one; it is closed while a process wants or holds the device exclusively.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ with contextlib.suppress(ImportError):
 
 CPU = "cpu"
 COUNTERS_WAIT = 600.0
-"""Seconds to wait for a device's counters at most: their holder may itself wait for a measurement under it."""
+"""Most seconds to wait for a device's counters, as their holder may itself wait for a measurement."""
 _LOOK = 0.1
-"""Seconds between two looks whether the counters are free."""
+"""Polling interval for the counters [s]."""
 
 
 def folder() -> Path:
-    """Where the locks of this machine's devices lie."""
+    """Folder of this machine's device locks."""
     return Path(tempfile.gettempdir()) / "profkit-locks"
 
 
 def named(device: str) -> str:
-    """A device's name in a process with another temporary directory: where its locks lie here."""
+    """A device's name for a process with another temporary directory."""
     return str(_stem(device)) if device else ""
 
 
@@ -45,9 +45,9 @@ def _stem(device: str) -> Path:
 
 @contextlib.contextmanager
 def alone(device: str, say: Callable[[str], None] = lambda _: None, *, shared: bool = False) -> Iterator[None]:
-    """Have a device (its UUID, or CPU) to oneself in the block; waiting for it is said once.
+    """Hold the exclusive lock of a device (its UUID, or CPU) in the block; report waiting once.
 
-    shared: for work that only has to stay away from measurements. Raises ProfkitError when the lock cannot be made.
+    shared: for work that must only not overlap measurements. Raises ProfkitError if the lock cannot be made.
     """
 
     def waits() -> None:
@@ -63,12 +63,11 @@ def alone(device: str, say: Callable[[str], None] = lambda _: None, *, shared: b
 
 @contextlib.contextmanager
 def counting(device: str, say: Callable[[str], None] = lambda _: None) -> Iterator[None]:
-    """Have the hardware counters of a device to oneself in the block.
+    """Lock the hardware counters of a device in the block.
 
-    device: its UUID, "" where none is known. A driver lends counters to one at a time, and ncu waits only for processes with
-    the same temporary directory, where profkit's each have their own. Waits COUNTERS_WAIT seconds at most, which is said once;
-    ncu then says itself that they are taken. Raises ProfkitError when the lock cannot be made.
-    """
+    device: its UUID, "" if unknown. A driver lends counters to one process at a time, and ncu waits only for processes
+    with the same temporary directory, while profkit's have their own. After COUNTERS_WAIT seconds it continues, and ncu
+    reports busy counters. Raises ProfkitError if the lock cannot be made."""
     if not device:
         yield
         return
@@ -89,9 +88,9 @@ def counting(device: str, say: Callable[[str], None] = lambda _: None) -> Iterat
 
 @dataclass(frozen=True)
 class Door:
-    """A device that several share while they prepare, and that one has alone while it times.
+    """Lock of a device: shared while preparing, exclusive while timing.
 
-    main, gate: descriptors of its two files, common to the processes of one measurement: what one of them holds they all hold.
+    main, gate: descriptors of its two files. Processes of one measurement inherit them and hold the locks together.
     """
 
     main: int
@@ -99,7 +98,7 @@ class Door:
 
     @classmethod
     def of(cls, device: str) -> Door:
-        """Of a device (its UUID, or CPU). Raises ProfkitError when its files cannot be made."""
+        """Open the lock of a device (its UUID, or CPU). Raises ProfkitError on failure."""
         with contextlib.ExitStack() as stack:
             main = _opened(device, "lock")
             stack.callback(os.close, main)
@@ -108,40 +107,39 @@ class Door:
         return cls(main, gate)
 
     def share(self, waits: Callable[[], None] = lambda: None) -> None:
-        """Use the device beside others, after every waiting `alone`. `waits` is called first."""
+        """Lock shared, after every waiting `alone`. `waits` is called before waiting."""
         self._through(waits, fcntl.LOCK_EX, fcntl.LOCK_SH)
         fcntl.flock(self.gate, fcntl.LOCK_UN)
 
     def alone(self, waits: Callable[[], None] = lambda: None) -> None:
-        """Lock the device alone for long; processes that share it see `wanted` and release it."""
+        """Lock exclusively; processes that share see `wanted` and release."""
         self._through(waits, fcntl.LOCK_EX, fcntl.LOCK_EX)
         fcntl.flock(self.gate, fcntl.LOCK_UN)
 
     def turn(self, waits: Callable[[], None] = lambda: None) -> None:
-        """Use the device alone for a moment.
+        """Lock exclusively for a moment.
 
-        Others that want a turn are next, and only then the sharing ones: they stand still once for all of them. Share again
-        before the next turn, so that this comes to an end.
-        """
+        Other processes that want a turn are next, then the sharing ones, so that these pause once for all turns. Call
+        `share` before the next turn, so that the sharing ones get the device."""
         self._through(waits, fcntl.LOCK_SH, fcntl.LOCK_EX)
 
     def _through(self, waits: Callable[[], None], gate: int, main: int) -> None:
-        """Let go of the device, and have it again behind the gate; waiting at both is said once."""
+        """Release the lock, then take it again behind the gate; report waiting once."""
         waits = functools.cache(waits)
         fcntl.flock(self.main, fcntl.LOCK_UN)
         _take(self.gate, gate, waits)
         _take(self.main, main, waits)
 
     def leave(self) -> None:
-        """Give up the device, and the gate if its last holder died with it closed."""
+        """Release the lock, and the gate if its last holder died with it closed."""
         fcntl.flock(self.gate, fcntl.LOCK_UN)
         fcntl.flock(self.main, fcntl.LOCK_UN)
 
     @property
     def wanted(self) -> bool:
-        """Whether another process waits to be alone, which `share` lets go first.
+        """Whether another process waits to lock exclusively; `share` lets it go first.
 
-        Rarely it is another on its way to share, which has passed in a moment.
+        Rarely it is another process in `share`, for a moment.
         """
         try:
             fcntl.flock(self.gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -165,7 +163,7 @@ def _take(handle: int, how: int, waits: Callable[[], None]) -> None:
 
 
 def _opened(device: str, kind: str) -> int:
-    """A descriptor of a device's file of this kind, which is made for all users."""
+    """Descriptor of a device's file of this kind, which all users can open."""
     stem = _stem(device)
     file = stem.with_name(f"{stem.name}.{kind}")
     try:

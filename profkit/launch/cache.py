@@ -1,4 +1,4 @@
-"""Where profkit keeps what it can make again: builds and measured ceilings."""
+"""Cache of builds and measured ceilings."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import Any
 from collectors.caveat import Caveat
 
 _ROOM = 1 << 24
-"""Bytes that must be free for a cache to be of use: the build of one small extension."""
+"""Free bytes that a usable cache needs: the build of one small extension."""
 
 
 def root() -> Path:
-    """The cache asked for, or a temporary one where that could not be written at first."""
+    """The configured cache, or a temporary one if that was not writable at first."""
     wanted = _wanted()
     return wanted if not _trouble(wanted) else Path(tempfile.gettempdir()) / f"profkit-cache-{os.getuid()}"
 
 
 def caveats() -> list[Caveat]:
-    """That another cache than the one asked for is used, and why; [] as a rule."""
+    """Caveat that another cache than the configured one is used, and why; usually []."""
     wanted = _wanted()
     why = _trouble(wanted)
     what = f"the cache {wanted} cannot be used: {why}"
@@ -34,7 +34,7 @@ def caveats() -> list[Caveat]:
 
 @functools.cache
 def _trouble(folder: Path) -> str:
-    """Why nothing can be kept in a folder, as it is at first; "" when it can."""
+    """Why a folder was unusable when first checked; "" if usable."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -51,7 +51,7 @@ def _wanted() -> Path:
 
 
 def builds() -> Path:
-    """Build directories of samples, one a source's hash."""
+    """Build directories of samples, one per source hash."""
     return root() / "build"
 
 

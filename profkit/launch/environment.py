@@ -1,4 +1,4 @@
-"""The part of the user's environment that a child sees: known to be of use, and no secret."""
+"""Environment variables passed to a child: known to be useful and not secret."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FAMILIES = re.compile(
     "LC_|CUDA|CUDNN|CUBLAS|CUTLASS|CUTE_|NVIDIA|NCCL|NSIGHT|NSYS|NV_|TORCH|PYTORCH|TRITON|INDUCTOR|TILELANG|TVM|OMP_|GOMP_|"
     "KMP_|MKL_|OPENBLAS|BLIS|NUMEXPR|ATEN_|PYTHON|PROFKIT|MALLOC_|CCACHE|CMAKE|NINJA|FAKE_|COVERAGE"
 )
-"""Beginnings of names."""
+"""Allowed prefixes."""
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE", re.I)
 
 
@@ -28,10 +28,9 @@ def allowed(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """A child's environment: the allowed part of the user's, unbuffered, UTF-8, ninja found.
+    """A child's environment: the allowed variables, unbuffered, UTF-8, ninja found.
 
-    PYTHONPATH keeps its absolute entries alone: the child is not to import from wherever it is started. Unless the user
-    says otherwise OpenMP's threads sleep between regions: those of a waiting process would spin on the cores of another.
+    PYTHONPATH keeps only absolute entries, so that the child imports nothing from its working directory.
     """
     path = os.pathsep.join(p for p in (os.environ.get("PATH"), os.path.dirname(sys.executable)) if p)
     found = {**allowed(os.environ), "PATH": path, "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1"}

@@ -1,4 +1,4 @@
-"""The GPUs that a process started from here gets, by the driver, without starting CUDA."""
+"""GPUs visible to child processes, by the driver, without starting CUDA."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from profkit.vendor.nvidia import nvml
 def visible() -> list[dict[str, str]]:
     """ "uuid", "name", "driver", "memory" [B] and "cc" of each GPU or slice, in CUDA's order.
 
-    memory: 0 where the driver does not say, as of a GPU that shares the host's.
+    memory: 0 if the driver does not report it, as for a GPU that shares the host's.
     """
     with nvml.Unsaid():
         library = nvml.driver()
@@ -33,10 +33,10 @@ def visible() -> list[dict[str, str]]:
 
 
 def gpu_present() -> bool:
-    """Whether the driver reports a GPU that this process may see."""
+    """Whether the driver reports a GPU visible to this process."""
     return bool(visible())
 
 
 def identity() -> dict[str, str]:
-    """What `visible` says of the first GPU or of its slice; empty without one."""
+    """`visible` for the first GPU or its slice; empty without one."""
     return next(iter(visible()), {})

@@ -1,4 +1,4 @@
-"""Pass a program's streams and signals through: stdin, live output, signals first."""
+"""Forward a program's streams and signals: stdin, live output, signals first."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ with contextlib.suppress(ImportError):
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _OTHERS = [getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGTSTP") if hasattr(signal, name)]
 _APART = 1.0
-"""Seconds from which a second SIGINT or SIGTERM is another one: `timeout` sends two at once."""
+"""Seconds within which a second SIGINT or SIGTERM is a duplicate: `timeout` sends two at once."""
 
 
 class Live:
-    """Streams of one program start; output is copied to `out` and `err` (-1: nowhere).
+    """Streams of one program; output is copied to `out` and `err` (-1: nowhere).
 
-    `outputs`: the descriptors to read, and where each goes to; `theirs`: the program's ends. `signalled`: whether it was told
-    to end meanwhile. stdin: a file in the place of ours.
-    """
+    `outputs`: descriptors to read -> where each is copied; `theirs`: the program's ends. `signalled`: whether a signal
+    was forwarded. stdin: a file instead of this process's stdin."""
 
     def __init__(self, out: int, err: int, stdin: Any = None) -> None:
         self.signalled = False
@@ -44,11 +43,11 @@ class Live:
             self.theirs.append(os.fdopen(theirs, "wb", 0))
 
     def options(self) -> Mapping[str, Any]:
-        """Options of Popen."""
+        """Options for Popen."""
         return {"stdin": self._stdin, "stdout": self.theirs[0], "stderr": self.theirs[-1]}
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         for output in self.outputs:
             os.close(output)
 
@@ -100,7 +99,7 @@ class Live:
 
 
 def _pair(like: int) -> tuple[int, int]:
-    """(to read, to write): a terminal where `like` is one, else a pipe."""
+    """(read end, write end): a terminal if `like` is one, else a pipe."""
     if like < 0 or not os.isatty(like):
         return os.pipe()
     ours, theirs = pty.openpty()

@@ -1,4 +1,4 @@
-"""One child process: started in its own session, drained, watched, and never left behind."""
+"""One child process: its own session, drained, watched, and killed with all descendants."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _METER_TICK = 0.05
 _KINDS = ("RssAnon", "RssShmem", "VmSwap")
 _GRACE = 0.5
 FAMILY = "PROFKIT_FAMILY"
-"""Environment variable by which the descendants of one child are known, whatever session they are in."""
+"""Environment variable that marks the descendants of one child in any session."""
 
 
 class Child(Protocol):
-    """A started process, as far as it is needed here. `returncode` is None until it has ended."""
+    """A started process. `returncode` is None until it has ended."""
 
     pid: int
     returncode: int | Any
@@ -49,11 +49,11 @@ class Child(Protocol):
 
 
 Given = socket.socket | io.RawIOBase
-"""For a child."""
+"""Files and sockets to pass to a child."""
 
 
 def demand_linux() -> None:
-    """Raise CannotProfileError on other systems than Linux."""
+    """Raise CannotProfileError except on Linux."""
     if not sys.platform.startswith("linux"):
         raise CannotProfileError(
             f"nothing is measured on {sys.platform}: the processes are fenced by what only Linux has",
@@ -62,21 +62,20 @@ def demand_linux() -> None:
 
 
 def guarded(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    """A process under its own warden, which adopts what it leaves behind; options are Popen's."""
+    """Start a process under its own warden, which adopts its orphans; options are Popen's."""
     return subprocess.Popen([sys.executable, "-I", "-S", str(_WARDEN), str(os.getpid()), *argv], **options)
 
 
 start: Callable[..., Child] = guarded
-"""Starts a process, with Popen's options; profkit.launch.warm has another way for runners."""
+"""Starts a process, with Popen's options; profkit.launch.warm replaces it for runners."""
 
 
 @dataclass(frozen=True)
 class Exit:
-    """How a child ended.
+    """End of a child.
 
-    `code` is negative for a signal; `wall` in seconds; `tail` its last output; `memory` the bytes at which it was stopped for
-    having more than it may, else 0.
-    """
+    `code` is negative for a signal; `wall` in seconds; `tail`: last output; `memory`: bytes in use when it was stopped
+    for exceeding its limit, else 0."""
 
     code: int
     wall: float
@@ -86,7 +85,7 @@ class Exit:
 
     @property
     def signal(self) -> str:
-        """Name of the signal that killed it, or ''. A shell's or ncu's 128+n counts too."""
+        """Name of the signal that killed it, or ''; 128+n by a shell or ncu counts too."""
         number = -self.code if self.code < 0 else self.code - 128 if 128 < self.code < 160 else 0
         with contextlib.suppress(ValueError):
             return signal.Signals(number).name if number else ""
@@ -94,9 +93,9 @@ class Exit:
 
 
 class Spool:
-    """A log file that keeps the first megabyte and the last 64 KiB of what is fed to it.
+    """A log file that keeps the first megabyte and the last 64 KiB of its input.
 
-    Raises ProfkitError when it cannot be made; a disk that fills up later costs the log and nothing else.
+    Raises ProfkitError if it cannot be made; a full disk later loses only log text.
     """
 
     def __init__(self, path: Path) -> None:
@@ -142,13 +141,12 @@ def run(
 ) -> Exit:
     """Start `argv`, copy its output to `log`, wait for its end.
 
-    limit: seconds, or a function of the seconds since the start, polled many times a second, that returns the second after
-    which the child counts as hung unless a compiler is at work; None for no limit. A hung child is killed with everything
-    it started; so it is on KeyboardInterrupt, which is raised again (with `live` on the second one).
-    memory: host bytes of it and what it started together, without mapped files; 0 for no limit. hand_over: files and sockets
-    for the child, closed here. live: a program's own streams and signals, closed here. env: FAMILY in it, 16 letters, marks
-    the child and what it starts; drawn unless given. Raises CannotProfileError on other systems than Linux.
-    """
+    limit: seconds; or a function of the seconds since the start, polled many times a second, that returns the second
+    after which the child counts as hung unless a compiler is at work; None for no limit. A hung child is killed with
+    all its descendants; also on KeyboardInterrupt, which is raised again (with `live` on the second one). memory: limit
+    in host bytes of the child and its descendants, without mapped files; 0 for none. hand_over: files and sockets for
+    the child, closed here. live: a program's own streams and signals, closed here. env: its FAMILY, 16 letters, marks
+    the child and its descendants; random by default. Raises CannotProfileError except on Linux."""
     demand_linux()
     began = time.monotonic()
     # What this process inherited is the mark of its own family.
@@ -196,7 +194,7 @@ def _follow(
     began: float,
     meter: Meter,
 ) -> bool:
-    """Drain and watch until the child ends or exceeds its memory (False), or has hung (True)."""
+    """Drain and watch until the child ends or exceeds its memory (False), or hangs (True)."""
     excuse, due, worker = waiting.Excuse(0, 0.0, 0.0), -1.0, child.pid
     with selectors.DefaultSelector() as selector:
         for output in outputs:
@@ -248,7 +246,7 @@ def _fed(data: bytes, spool: Spool, copy: int) -> None:
 
 
 class Meter:
-    """Looks now and then at how much memory the descendants of a warden have."""
+    """Samples the memory of a warden's descendants."""
 
     def __init__(self, leader: int, most: int) -> None:
         self._leader = leader
@@ -257,7 +255,7 @@ class Meter:
         self.over = 0
 
     def exceeded(self) -> bool:
-        """Whether memory is above its limit; `over` then holds the amount [B]."""
+        """Whether memory exceeds its limit; `over` then holds the amount [B]."""
         now = time.monotonic()
         if self._most and now >= self._next:
             self._next = now + _METER_TICK
@@ -267,7 +265,7 @@ class Meter:
 
 
 def _memory(pid: int) -> int:
-    """Bytes of memory of a process without mapped libraries; 0 when it is gone."""
+    """Bytes of memory of a process without mapped libraries; 0 if it has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text("ascii", "replace")
     except OSError:
@@ -276,9 +274,9 @@ def _memory(pid: int) -> int:
 
 
 def kill_session(leader: int, *, grace: float = _GRACE, mark: str = "") -> None:
-    """End the leader's session, its descendants, and what carries `mark` in its environment.
+    """End the leader's session, its descendants, and processes with `mark` in their environment.
 
-    A daemon that has cut the other ties inherits the mark. SIGTERM, `grace` seconds, SIGKILL.
+    A daemon that left session and parent inherits the mark. SIGTERM, `grace` seconds, SIGKILL.
     """
     family: set[int] = set()
     steps = [(signal.SIGTERM, grace)] if grace else []
@@ -297,7 +295,7 @@ def kill_session(leader: int, *, grace: float = _GRACE, mark: str = "") -> None:
 
 
 def running(pid: int) -> bool:
-    """Whether it is there and not a zombie."""
+    """Whether the process exists and is not a zombie."""
     return waiting.state_of(pid) not in ("", psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 

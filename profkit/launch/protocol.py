@@ -1,7 +1,7 @@
-"""What parent and child say to each other: one job file in, one file of JSON lines out.
+"""Messages between parent and child: one job file in, one file of JSON lines out.
 
-The parent writes a `Job`; the child appends an `Event` a line to a file the parent follows. A file and
-not a pipe, because it survives every way a child can die and passes through `ncu` untouched.
+The parent writes a `Job`; the child appends `Event` lines to a file that the parent follows. A file survives every way
+a child can die and passes through `ncu` unchanged; a pipe would not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from profkit.rundir.files import unwritable, write_atomic
 class Subject(msgspec.Struct, frozen=True):
     """One implementation to run: the reference or a candidate.
 
-    content: what was in its file when the run began, b"" where what is in it by now will do.
+    content: the file at the start of the run, b"" for its current content.
     """
 
     name: str
@@ -36,27 +36,24 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct):
-    """What the child has to do.
+    """Work for the child.
 
     mode: "measure" (check and time), "judge" (the same, each candidate in its own process), "candidate" (that process),
-    "counters" (one annotated call each, under ncu), "perturb" (time under other conditions), "sanitize" (one call of each
-    candidate, under compute-sanitizer) or "build" (one candidate's extensions alone).
-    device: "auto", "cuda" or "cpu". seeds: one a correctness trial. limits: seconds a phase may take.
-    budget: seconds of timing; whole: of checks and timing, after which other layouts and shapes are left out.
-    target: relative half-width of the median's interval to reach. clear: end timing on a CPU early once all differ from
-    the reference by this fraction in every round; 0: never. shapes: also time get_more_inputs().
-    backward: also compare and time gradients; a task may ask for that itself.
+    "counters" (one annotated call each, under ncu), "perturb" (time under changed conditions), "sanitize" (one call of
+    each candidate, under compute-sanitizer) or "build" (only one candidate's extensions). device: "auto", "cuda" or
+    "cpu". seeds: one per correctness trial. limits: seconds per phase. budget: seconds of timing; whole: of checks and
+    timing, after which other layouts and shapes are skipped. target: relative half-width of the median's interval to
+    reach. clear: end timing on a CPU early if every round differs from the reference by this fraction; 0: never.
+    shapes: also time get_more_inputs(). backward: also compare and time gradients; a task may request it too.
     precision: cast floating inputs and weights to it, "" for no cast. model_mode: "train" (modules as constructed) or
-    "eval"; "": as the sample says, else eval. memory: host bytes of the process (with a judge: of each candidate's), 0 for
-    no limit; the parent enforces it. again: these were sound in another process, which reported `probe`: compare once, time.
-    lines: build with line tables. campaign: do not rebuild what failed to compile in this campaign, "" outside of one.
+    "eval"; "": the sample's, else eval. memory: host bytes of the process (with a judge: of each candidate's), 0 for no
+    limit; the parent enforces it. again: these passed in another process, which reported `probe`: compare once, time.
+    lines: build with line tables. campaign: do not rebuild sources that failed to compile in this campaign; "": none.
 
-    With processes of their own:
-    channels: socket descriptor of each candidate (in its own job: to the judge). marks: FAMILY of each candidate's process.
-    door: descriptors of a device shared except while timing (alone.Door), () for an unshared one; shared: its name
-    (alone.named), for processes that do not inherit descriptors. exchange: directory of tensors handed over.
-    trials: number of seeds to draw once candidates are loaded.
-    """
+    With separate processes: channels: socket descriptor of each candidate (in its own job: to the judge). marks: FAMILY
+    of each candidate's process. door: descriptors of a device shared except while timing (alone.Door), () for an
+    unshared one; shared: its name (alone.named), for processes that do not inherit descriptors. exchange: directory for
+    transferred tensors. trials: number of seeds to draw once candidates are loaded."""
 
     mode: str
     sample: str
@@ -91,13 +88,12 @@ class Job(msgspec.Struct):
 class Event(msgspec.Struct, omit_defaults=True):
     """One line from the child.
 
-    kind: facts, work, ceilings, caveat, impl, check, timing, done; allowed (precisions that the sample names), task (types
-    of inputs, weights, outputs), inputs (in words), probe (trivial answers that pass), served (shares of calls by shape),
-    phase (next event due in `limit` seconds), checked (names to be timed), fragile (an unusual input with a wrong answer),
-    note (a remark), load (contention), perturbed (seconds by condition), operators (of a call), shape and pass (also timed), corrupt (CUDA context
-    lost). Of a judge also seeds, lost (a candidate's process ended), overdue (kill it: no answer in time).
-    `data` depends on the kind. `at`: seconds since the process began.
-    """
+    kind: facts, work, ceilings, caveat, impl, check, timing, done; allowed (precisions that the sample names), task
+    (types of inputs, weights, outputs), inputs (in words), probe (trivial answers that pass), served (shares of calls
+    by shape), phase (next event due in `limit` seconds), checked (names to be timed), fragile (an unusual input with a
+    wrong answer), note (a remark), load (contention), perturbed (seconds by condition), operators (of a call), shape
+    and pass (also timed), corrupt (CUDA context lost). From a judge also seeds, lost (a candidate's process ended),
+    overdue (no answer in time, kill it). `data` depends on the kind. `at`: seconds since the process began."""
 
     kind: str
     impl: str = ""
@@ -108,7 +104,7 @@ class Event(msgspec.Struct, omit_defaults=True):
 
 
 class Events:
-    """Writer of the events file; each line is one write, so the parent never sees part of it."""
+    """Writer of the events file; each line is one write, so the parent never reads part of it."""
 
     def __init__(self, path: Path, limits: Mapping[str, float]) -> None:
         self._path = path
@@ -119,7 +115,7 @@ class Events:
         self._began = psutil.Process().create_time()
 
     def send(self, kind: str, impl: str = "", **data: Any) -> None:
-        """Write an event; a caveat that was sent before is not repeated."""
+        """Write an event; a repeated caveat is dropped."""
         if kind == "caveat":
             if (impl, data) in self._caveats:
                 return
@@ -148,8 +144,8 @@ class Events:
 
 
 BARE = [sys.executable, *(("-P",) if sys.version_info >= (3, 11) else ()), "-m"]
-"""How a child of ours begins: what lies in the directory it is started in is not imported (before Python 3.11 the
-runner sees to that itself).
+"""Start of a child's command line; nothing is imported from its working directory (before Python 3.11 the
+runner ensures that itself).
 """
 
 
@@ -159,14 +155,14 @@ def command(job: Path, events: Path) -> list[str]:
 
 
 def write_job(job: Job, file: Path) -> None:
-    """Write a runner's job atomically: one started ahead waits for it. Raises ProfkitError."""
+    """Write a job file atomically; a runner started ahead waits for it. Raises ProfkitError."""
     write_atomic(file, msgspec.json.encode(job))
 
 
 AHEAD = "PROFKIT_AHEAD"
-"""Variable of a process that waits for its job's file."""
+"""Variable of a process that waits for its job file."""
 CANNOT_WRITE = 74
-"""The child's exit code when it could not write what it measured (EX_IOERR); its last line says what."""
+"""Exit code of a child that could not write its results (EX_IOERR); its last line says why."""
 
 PHASES = {
     "start": (120.0, "", "the start of its process"),
@@ -181,17 +177,17 @@ PHASES = {
     "sanitize": (300.0, "sanitizing", "its call under the sanitizer"),
     "wait": (24 * 3600.0, "waiting for others on the device", "the wait for the device"),
 }
-"""Phase -> limit [s], progress shown before the implementation's name, and what did not end or during what it ended."""
+"""Phase -> limit [s], progress text before the implementation's name, and name of the phase in errors."""
 
 LIMITS = {phase: limit for phase, (limit, _, _) in PHASES.items()}
-"""Seconds a phase may take before the child counts as hung; `--time-limit` scales first, check, time and count. "first" is
-an implementation's first call; while a compiler is at work for it the limit waits, up to that of "build".
+"""Seconds per phase before the child counts as hung; `--time-limit` scales first, check, time and count. "first" is
+an implementation's first call; while it compiles, the limit is that of "build".
 """
 
 PATIENT = 20.0
-"""Times its first call that a later step of an implementation may take, where that is longer than the limit."""
+"""A later step of an implementation may take this many times its first call, if longer than the limit."""
 BEHIND = 10
-"""Niceness of builds ahead and of reports: on a machine whose cores are all busy, what is measured goes first."""
+"""Niceness of builds ahead and of reports, so that measurements have priority."""
 
 Progress = Callable[[str], None]
 Known = Callable[[Sequence[Event]], None]
@@ -199,7 +195,7 @@ Known = Callable[[Sequence[Event]], None]
 
 @dataclass(frozen=True)
 class Files:
-    """The files of one start in the logs directory."""
+    """Files of one start in the logs directory."""
 
     logs: Path
     stem: str
@@ -213,10 +209,10 @@ class Files:
 
 
 class Follower:
-    """Reader of the child's events, with the moment by which the next one is due.
+    """Reader of the child's events, with the time by which the next one is due.
 
-    `limit`: seconds for its phase; slack: seconds beyond. `overdue`: candidate -> (phase, limit); `lost`: candidate -> phase.
-    """
+    `limit`: seconds for its phase; slack: extra seconds. `overdue`: candidate -> (phase, limit); `lost`: candidate ->
+    phase."""
 
     def __init__(self, path: Path, job: Job, progress: Progress, known: Known, slack: float) -> None:
         self._path, self._offset = path, 0
@@ -228,7 +224,7 @@ class Follower:
         self.overdue: dict[str, tuple[str, float]] = {}
         self.lost: dict[str, str] = {}
         self.staged: dict[str, str] = {}
-        """Folder of a candidate's copy -> the user's, which stands in what is told."""
+        """Folder of a candidate's copy -> the user's folder, for messages."""
 
     def __call__(self, elapsed: float) -> float:
         for event in self._new():
@@ -263,12 +259,12 @@ class Follower:
                 yield event
 
     def theirs(self, text: str) -> str:
-        """What was said of a copy, said of the user's own file."""
+        """Replace the copy's path by the user's file in a message."""
         for copy, own in self.staged.items():
             text = text.replace(copy, own)
         return text
 
     def last(self, name: str | None = None) -> Event:
-        """The last phase, of any implementation unless named."""
+        """The last phase, of any implementation by default."""
         told = (event for event in reversed(self.events) if event.kind == "phase" and name in (None, event.impl))
         return next(told, Event("phase", phase="start"))

@@ -1,7 +1,7 @@
-"""Start the runner or judge, follow its events, restart it without what crashed it.
+"""Start the runner or judge, follow its events, restart it without a crashed candidate.
 
-A judge has the reference, and asks every candidate in a process of its own over a socket. It reports what becomes of them:
-`overdue` is to be killed, `lost` has ended by itself. A candidate that falls leaves the judge and the others alone.
+A judge has the reference and sends requests to each candidate's own process over a socket. It reports candidates as
+`overdue` (to be killed) or `lost` (ended by itself). A crashed candidate does not affect the judge or other candidates.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from profkit.launch.protocol import Event, Files, Follower, Job, Progress, Subje
 from profkit.rundir.files import ROOM, temporary, unwritable
 
 SLACK = 30.0
-"""Seconds the judge gets beyond the limit that it keeps for a candidate."""
+"""Extra seconds of the judge beyond a candidate's limit."""
 _ROOM = 4 << 30
 _FAREWELL = 2.0
-"""Seconds for candidates to end after the judge has."""
+"""Seconds for candidates to end after the judge."""
 
 
 @dataclass
 class Outcome:
     """Events of one or more starts of the runner, in order.
 
-    `fallen`: implementation -> (status, reason, last lines) for each that brought the runner down. `known`: called with the
-    events so far when everything has been timed or is wrong, before it is stressed.
+    `fallen`: implementation -> (status, reason, last lines) for each that ended the runner. `known`: called with the
+    events so far when everything is timed or wrong, before unusual inputs.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -62,7 +62,7 @@ Start = Callable[[Job, Files, Follower], process.Exit]
 
 
 class Ahead:
-    """A runner under a tool, started before its job: it imports torch and waits for it."""
+    """A runner under a tool, started before its job; it imports torch and waits."""
 
     def __init__(self, logs: Path, stem: str, prefix: Sequence[str], env: Mapping[str, str], memory: int) -> None:
         self._files = Files(logs, stem)
@@ -72,7 +72,7 @@ class Ahead:
         threading.Thread(target=self._run, args=(prefix, dict(env), memory), daemon=True).start()
 
     def take(self, job: Job, follower: Follower) -> process.Exit:
-        """Give it its job and wait for its end; `wall` counts from here."""
+        """Send its job and wait for its end; `wall` starts here."""
         self._waited = time.monotonic() - self._began
         write_job(job, self._files.of("job.json"))
         self._limit = follower
@@ -80,7 +80,7 @@ class Ahead:
         return replace(ended, wall=max(0.0, ended.wall - self._waited))
 
     def close(self) -> None:
-        """End it where it still runs."""
+        """End the process if it still runs."""
         self._limit = lambda _: -self._waited
         self._end.exception()
 
@@ -108,12 +108,11 @@ def run_job(
     outcome: Outcome | None = None,
     ahead: Ahead | None = None,
 ) -> Outcome:
-    """Run `job`, again without the culprit when a candidate crashes or hangs the process.
+    """Run `job`; if a candidate crashes or hangs the process, run it again without that one.
 
-    At most one start a subject, and one in all under a sanitizer; events of an interrupted start count, so nothing
-    measured is lost. Give an `outcome` to be filled to have them after an exception as well. stem: what the files in
-    `logs` are called, the job's mode unless given. ahead: the first start, with the same stem and prefix.
-    """
+    At most one start per subject, and one in all under a sanitizer; events of an interrupted start count, so nothing
+    measured is lost. outcome: is filled, so that it survives an exception. stem: name of the files in `logs`, default
+    the job's mode. ahead: the first start, with the same stem and prefix."""
     outcome = outcome if outcome is not None else Outcome()
     waiting = [ahead] if ahead is not None else []
 
@@ -141,12 +140,11 @@ def run_isolated(
     outcome: Outcome | None = None,
     door: Door | None = None,
 ) -> Outcome:
-    """Run a "measure" job with every implementation in a process of its own; see run_job.
+    """Run a "measure" job with every implementation in its own process; see run_job.
 
-    door: of a device that the caller shares; the judge has it alone while it times. Should the judge itself fall while it
-    deals with a candidate, everything starts again without that one. So it does when optional inputs have ended a candidate's
-    process: these are not tried on it again.
-    """
+    door: lock of a shared device; the judge locks it exclusively while timing. If the judge itself crashes while it
+    handles a candidate, everything starts again without that candidate; also if optional inputs ended a candidate's
+    process, which then gets none of them."""
     outcome = outcome if outcome is not None else Outcome()
 
     def start(job: Job, files: Files, follower: Follower) -> process.Exit:
@@ -184,14 +182,14 @@ def _until_done(
 
 
 def _noted(argv: list[str], ended: process.Exit, log: Path, follower: Follower, outcome: Outcome) -> process.Exit:
-    """The end of a process that writes events, the last of which are read."""
+    """End of a process that writes events; the last ones are read."""
     follower(ended.wall)
     outcome.exits.append((argv, ended, log))
     return ended
 
 
 def _blame(follower: Follower, ended: process.Exit, job: Job, outcome: Outcome) -> Subject | None:
-    """The implementation at work when the runner ended, noted as fallen; None without one."""
+    """The implementation running when the runner ended, recorded as fallen; None without one."""
     last = follower.last()
     name, phase = last.impl, last.phase
     corrupt = next((event for event in follower.events if event.kind == "corrupt"), None)
@@ -212,7 +210,7 @@ def _blame(follower: Follower, ended: process.Exit, job: Job, outcome: Outcome) 
 def _verdict(phase: str, ended: process.Exit, limit: float | None, memory: int) -> tuple[str, str, str]:
     """(status, reason, last lines) of a process that ended in `phase`.
 
-    limit: the seconds at which it was killed, None if it was not.
+    limit: seconds after which it was killed, None if it was not.
     """
     what = protocol.PHASES[phase][2]
     if ended.memory:
@@ -227,7 +225,7 @@ def _verdict(phase: str, ended: process.Exit, limit: float | None, memory: int) 
 def _sitting(
     job: Job, files: Files, follower: Follower, progress: Progress, outcome: Outcome, door: Door | None
 ) -> process.Exit:
-    """How the judge ended; its candidates have ended too."""
+    """Run the judge to its end; its candidates have ended too."""
     with _private_directory() as folder, temporary() as scratch, contextlib.ExitStack() as stack:
         candidates = [subject for subject in job.subjects if subject.role != "reference"]
         reference = next(Path(subject.file) for subject in job.subjects if subject.role == "reference")
@@ -274,7 +272,7 @@ def _sitting(
 
 
 class Child(threading.Thread):
-    """Runs one candidate's process and says at once when it falls."""
+    """Runs one candidate's process and reports at once when it ends."""
 
     def __init__(
         self, job: Job, files: Files, line: socket.socket, follower: Follower, progress: Progress, scratch: Path
@@ -323,7 +321,7 @@ class Child(threading.Thread):
 
     @property
     def fallen(self) -> tuple[str, str, str] | None:
-        """(status, reason, last lines) when it went before the judge let it go."""
+        """(status, reason, last lines) if it ended before the judge released it."""
         name, follower = self.subject.name, self._follower
         if self.ended is None or not (self.ended.memory or name in follower.overdue or name in follower.lost):
             return None
@@ -331,9 +329,9 @@ class Child(threading.Thread):
 
 
 def _candidate(job: Job, subject: Subject, reference: Path, line: int, folders: tuple[Path, Path]) -> Job:
-    """The job of one candidate's process, which names neither reference nor seed.
+    """Job of one candidate's process, without reference and seed.
 
-    folders: for tensors, and for what it leaves in TMPDIR.
+    folders: for tensors, and for its TMPDIR.
     """
     place = folders[0] / subject.name
     place.mkdir(mode=0o700)
@@ -352,9 +350,9 @@ def _candidate(job: Job, subject: Subject, reference: Path, line: int, folders: 
 
 
 def stage(subject: Subject, reference: Path, place: Path) -> Path:
-    """A folder for a candidate with its neighbours but no reference; its file as at the start.
+    """Make a folder with a candidate's original file and its neighbours, but no reference.
 
-    This keeps a candidate from importing the reference by accident, not from looking for it.
+    This prevents importing the reference by accident, not a search for it.
     """
     source = Path(subject.file)
     place.mkdir(parents=True, mode=0o700)
@@ -369,7 +367,7 @@ def stage(subject: Subject, reference: Path, place: Path) -> Path:
 
 
 def _beside(folder: Path, place: Path, but: Collection[str] = ()) -> Path:
-    """Link everything in `folder` but these names into `place`; returns `place`."""
+    """Link everything in `folder` except these names into `place`; return `place`."""
     for entry in folder.iterdir():
         if entry.name not in but:
             (place / entry.name).symlink_to(entry.resolve())
@@ -377,13 +375,13 @@ def _beside(folder: Path, place: Path, but: Collection[str] = ()) -> Path:
 
 
 def _environment(scratch: Path) -> dict[str, str]:
-    """A process's variables. What it and its compilers leave in TMPDIR goes with `scratch`."""
+    """A process's variables; its TMPDIR is deleted with `scratch`."""
     return environment({"TMPDIR": tempfile.mkdtemp(dir=scratch)})
 
 
 @contextlib.contextmanager
 def _private_directory() -> Iterator[Path]:
-    """A directory for tensors that only this user can enter; in memory when there is room."""
+    """A directory for tensors with access for this user only; in memory if there is room."""
     shared = Path("/dev/shm")
     roomy = os.access(shared, os.W_OK) and shutil.disk_usage(shared).free >= _ROOM
     with temporary(shared if roomy else None) as name:

@@ -1,8 +1,8 @@
 """A process with torch imported that forks a child for every request.
 
-    python -m profkit.launch.server FD PARENT NAME MODULE...
+python -m profkit.launch.server FD PARENT NAME MODULE...
 
-With a NAME it serves this user's other commands too, and outlives its parent (profkit.launch.warm). It touches no GPU
+With a NAME it serves this user's other commands too, and outlives its parent (profkit.launch.warm). It uses no GPU
 and starts no thread. A child is a fork under a warden, with its own session, directory, environment, descriptors and
 output, and runs a module as `python -m` does; profkit.launch.warm sends the requests.
 """
@@ -39,7 +39,7 @@ _HIGH = 200
 
 
 class _Served:
-    """Clients (`controls`), the socket for new ones (`door`), and the lines of running children."""
+    """Clients (`controls`), the socket for new clients (`door`), sockets of running children."""
 
     def __init__(self, control: socket.socket, door: socket.socket | None) -> None:
         self.controls, self.door = {control.fileno(): control}, door
@@ -53,7 +53,7 @@ class _Served:
             self.heard.register(one, select.POLLIN)
 
     def serve(self) -> Request | None:
-        """Fork a child for every message: in a child its request; None when no client is left."""
+        """Fork a child per message; return the request in the child, None in the server at the end."""
         while self.controls or self.lines or self.door is not None:
             idle = not (self.controls or self.lines)
             ready = [descriptor for descriptor, _ in self.heard.poll(warm.IDLE * 1e3 if idle else None)]
@@ -89,7 +89,7 @@ class _Served:
         self.heard.register(line, select.POLLIN)
 
     def _asked(self, control: socket.socket) -> Request | None:
-        """Answer one message: in a child its request."""
+        """Answer one message; return its request in the child."""
         try:
             word, given, _, _ = socket.recv_fds(control, MOST_BYTES, MOST_FDS, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -136,7 +136,7 @@ class _Served:
 
 
 def _reap(lines: dict[int, socket.socket], heard: select.poll) -> None:
-    """Send the exit codes of children that have ended to the processes that asked for them."""
+    """Send exit codes of ended children to the processes that requested them."""
     for pid in list(lines):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
@@ -148,7 +148,7 @@ def _reap(lines: dict[int, socket.socket], heard: select.poll) -> None:
 
 
 def _become(server: int, request: Request, given: Sequence[int], foreign: Sequence[int]) -> Request:
-    """Make this fork of `server` like a process of its own: session, variables, folder, chance."""
+    """Give this fork of `server` its own session, variables, folder and random state."""
     os.setsid()
     # Out of the way of the numbers that are wanted, which may be those of the server's own.
     above = max(_HIGH, *request.descriptors, 2) + 1
@@ -175,15 +175,15 @@ def _become(server: int, request: Request, given: Sequence[int], foreign: Sequen
 def _mark(mark: str) -> None:
     """Write the mark where /proc/PID/environ shows it.
 
-    It goes over the one this process was executed with, which setting a variable leaves as it was. Descendants that never
-    execute anything inherit it there.
+    It replaces the mark this process was executed with, which setenv does not change. Descendants that never call exec
+    inherit it there.
     """
     if len(mark) == len(UNMARKED) and _PLACE:
         ctypes.memmove(_PLACE, mark.encode(), len(mark))
 
 
 def _place() -> int:
-    """Address of the mark among this process's variables at its start; 0 without one."""
+    """Address of the mark among this process's initial variables; 0 without one."""
     getenv = ctypes.CDLL(None).getenv
     getenv.restype = ctypes.c_void_p
     return getenv(FAMILY.encode()) or 0 if os.environ.get(FAMILY) == UNMARKED else 0

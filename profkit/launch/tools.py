@@ -1,4 +1,4 @@
-"""Places and versions of the command line tools, each looked for in one way and once."""
+"""Find command line tools and their versions, each once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 PATIENCE = 30.0
-"""Seconds a tool may take to say its version."""
+"""Seconds for a tool to print its version."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool that runs. `version`: (2025, 3, 1) or () when it would not say."""
+    """A tool that runs. `version`: (2025, 3, 1), or () if unknown."""
 
     path: str
     version: tuple[int, ...]
@@ -73,7 +73,7 @@ SANITIZER = Kind(
 
 
 def find(kind: Kind) -> Tool | None:
-    """The tool its variable names, else the first that runs on PATH or in the usual places."""
+    """The tool named by its variable, else the first that runs on PATH or in the usual places."""
     return next((tool for path in _candidates(kind) if (tool := _ask(path)) is not None), None)
 
 

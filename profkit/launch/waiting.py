@@ -1,4 +1,4 @@
-"""Whether a process that does not answer hangs or has a reason: a compiler, or contention."""
+"""Decide whether a silent process hangs, compiles, or waits for a core."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _COMPILER = re.compile(
 )
 _STEP = 2.0
 _STARVED = 0.5
-"""A process that wants to run and has had less than this share of a core is not the one that is slow."""
+"""Share of a core below which a process that wants to run is starved, not slow."""
 _MOST_STARVED = 4.0
-"""Times a limit that a starved process may take."""
+"""Factor on the limit of a starved process."""
 
 
 class Excuse:
-    """The limit of one wait, and whether it is extended. process: awaited one, 0 if not known."""
+    """The limit of one wait, and its extension. process: the awaited one, 0 if unknown."""
 
     def __init__(self, process: int, limit: float, most: float) -> None:
         self._process = process
@@ -31,11 +31,11 @@ class Excuse:
         self._burnt = seconds_of(process)
 
     def left(self) -> float:
-        """Seconds until the next look."""
+        """Seconds until the next check."""
         return max(0.0, self._end - time.monotonic())
 
     def extend(self, seconds: float) -> None:
-        """Add seconds in which the process was stopped for another."""
+        """Add seconds in which the process was paused for another."""
         self._began += seconds
         self._end += seconds
 
@@ -59,13 +59,13 @@ class Excuse:
 
 
 def compiling(process: int) -> bool:
-    """Whether some descendant of the process is a compiler that runs, or waits for its disk."""
+    """Whether a descendant of the process is a compiler that runs or waits for I/O."""
     busy = psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP
     return bool(process) and any(_is_compiler(pid) and state_of(pid) in busy for pid in descendants(process))
 
 
 def descendants(process: int) -> list[int]:
-    """Children, their children and so on, by the kernel's own lists; without these by a walk through all of /proc."""
+    """All descendants, by the kernel's lists; without these by a walk through /proc."""
     found = [process]
     if not os.path.exists("/proc/thread-self/children"):
         with contextlib.suppress(psutil.Error):
@@ -86,14 +86,14 @@ def _is_compiler(pid: int) -> bool:
 
 
 def state_of(pid: int) -> str:
-    """What psutil calls its state; "" when it is gone."""
+    """psutil's name of its state; "" if it has ended."""
     with contextlib.suppress(psutil.Error):
         return str(psutil.Process(pid).status())
     return ""
 
 
 def seconds_of(pid: int) -> float:
-    """CPU seconds a process has used; 0 when it is gone."""
+    """CPU seconds of a process; 0 if it has ended."""
     with contextlib.suppress(psutil.Error):
         return float(sum(psutil.Process(pid).cpu_times()[:2]))
     return 0.0

@@ -1,8 +1,8 @@
-"""Walls of the kernel round a candidate: Landlock, and a seccomp filter.
+"""Restrict a candidate by the kernel: Landlock, and a seccomp filter.
 
-Landlock restricts writing, TCP and signals: files from Linux 5.13, TCP from 6.7, signals from 6.12; reading is free. The
-filter refuses changes of priorities, and of other processes' cores and limits, on x86-64 and 64-bit ARM. Both need no rights,
-hold for the calling thread and all that it starts, and cannot be taken down.
+Landlock restricts writing from Linux 5.13, TCP from 6.7, signals from 6.12; reading is free. The filter refuses changes
+of priorities, and of other processes' cores and limits, on x86-64 and 64-bit ARM. Both need no privileges, hold for the
+calling thread and its descendants, and cannot be removed.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _VERSION, _PATH_BENEATH = 1, 1
 _WRITE_FILE, _TRUNCATE, _REFER = 1 << 1, 1 << 14, 1 << 13
 _MAKE = sum(1 << bit for bit in range(4, 13))
-"""To remove folders and files, and to make devices, folders, files, sockets, pipes and links."""
+"""Landlock rights: remove folders and files; make devices, folders, files, sockets, pipes, links."""
 _TCP, _SIGNALS = 0b11, 0b10
 NEEDS = {"what it writes": 1, "TCP": 4, "signals to other processes": 6}
-"""What can be kept in, and from which version of the kernel's interface on."""
+"""What can be restricted, and the Landlock version it needs."""
 _KEPT = ("mqueue", "hugepages")
-"""Folders of /dev that stay shut. In /dev/shm a program makes the semaphores and the memory that its processes share."""
+"""Folders of /dev without write access. /dev/shm stays writable for semaphores and shared memory."""
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _NEVER = ((144, 119), (142, 118), (314, 274), (251, 30))
 """sched_setscheduler, sched_setparam, sched_setattr, ioprio_set: on x86-64, on 64-bit ARM."""
 _ITSELF = ((203, 122), (302, 261))
-"""sched_setaffinity, prlimit64: the number 0 means the caller."""
+"""sched_setaffinity, prlimit64, allowed for the caller (process 0)."""
 _PRIORITY = (141, 140)
-"""setpriority: of itself a process may only make less."""
+"""setpriority, allowed only to lower the caller's own priority."""
 
 
 def version() -> int:
-    """The version of Landlock's interface; 0 where the kernel has none, or has it switched off."""
+    """Landlock's version; 0 if the kernel lacks it or has it switched off."""
     try:
         return max(0, int(_libc().syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))))
     except (OSError, AttributeError):
@@ -47,13 +47,13 @@ def version() -> int:
 
 
 def missing() -> list[str]:
-    """Which walls this kernel cannot put up."""
+    """Restrictions that this kernel lacks."""
     has = version()
     return [what for what, least in NEEDS.items() if has < least]
 
 
 def caveat() -> dict[str, str] | None:
-    """The caveat of a run with unrestricted candidates; None where they are restricted."""
+    """Caveat of a run with unrestricted candidates; None if they are restricted."""
     lacks = missing()
     told = {
         "what": "the operating system does not confine candidates",
@@ -65,9 +65,9 @@ def caveat() -> dict[str, str] | None:
 
 
 def put_up(folders: Iterable[str | Path]) -> None:
-    """Let this thread, and what it starts, write only into these folders and into devices.
+    """Let this thread and its descendants write only into these folders and into devices.
 
-    What the kernel cannot keep in is not restricted. Raises OSError where it refuses what it should do.
+    Restrictions that the kernel lacks are skipped. Raises OSError if it refuses a supported one.
     """
     gain_no_rights()
     keep_priorities()
@@ -87,13 +87,13 @@ def put_up(folders: Iterable[str | Path]) -> None:
 
 
 def gain_no_rights() -> None:
-    """Set no_new_privs, by which a server refuses a candidate. Raises OSError."""
+    """Set no_new_privs, by which a server recognizes and refuses a candidate. Raises OSError."""
     if _libc().prctl(_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "PR_SET_NO_NEW_PRIVS")
 
 
 def keep_priorities() -> bool:
-    """Refuse (EPERM) changes of others' priorities, cores and limits; False where it cannot."""
+    """Refuse (EPERM) changes of priorities, others' cores and limits; False if unsupported."""
     if platform.machine() not in MACHINES:
         return False
     code = b"".join(struct.pack("=HBBI", *step) for step in _program(*MACHINES[platform.machine()]))
@@ -130,7 +130,7 @@ def _devices() -> Iterator[str]:
 
 
 def _allow(rules: int, place: str | Path, rights: int) -> None:
-    """Let what lies at or below a place be written; nothing where there is no such place."""
+    """Allow writes at or below a place; no-op if it does not exist."""
     try:
         at = os.open(place, os.O_PATH | os.O_CLOEXEC)
     except OSError:

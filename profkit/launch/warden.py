@@ -1,9 +1,8 @@
-"""Guard over one child: all its descendants end with it, in whatever session they are.
+"""Guards one child: all its descendants end with it, in any session.
 
-Run as a program of its own: `python -I -S warden.py PARENT PROGRAM [ARGUMENTS]`; profkit.launch.server puts one over each
-of its forks. The kernel gives orphans among its descendants to it (PR_SET_CHILD_SUBREAPER). It ends as the child ended, by
-the same signal or code; asked to stop, it ends them all.
-"""
+Runs as a separate program: `python -I -S warden.py PARENT PROGRAM [ARGUMENTS]`; profkit.launch.server puts one over
+each of its forks. It adopts orphaned descendants (PR_SET_CHILD_SUBREAPER). It ends like the child, by the same signal
+or code; asked to stop, it ends them all."""
 
 from __future__ import annotations
 
@@ -23,14 +22,14 @@ _CANNOT_START = 127
 
 
 def with_parent(number: int) -> None:
-    """This process gets a signal when the thread that started it ends; 0 for none."""
+    """Send this process a signal when the thread that started it ends; 0 for none."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 def guard(parent: int = 0) -> None:
-    """Go on in a child alone: this process stands over it from now on, and ends as it ends.
+    """Continue only in a forked child; this process guards it and ends as it ends.
 
-    parent: the process that started this one, where known; it may be gone before this is reached.
+    parent: the process that started this one, if known; it may have ended already.
     """
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with_parent(signal.SIGTERM)
@@ -72,7 +71,7 @@ def _become(argv: list[str]) -> None:
 
 
 def _wait(child: int) -> int:
-    """The child's status; orphans that end meanwhile are buried."""
+    """The child's status; also reap orphans that end meanwhile."""
     while True:
         try:
             pid, status = os.wait()
@@ -83,7 +82,7 @@ def _wait(child: int) -> int:
 
 
 def _stop(child: int) -> None:
-    """Have the child stop, within _GRACE seconds; everything else goes when it has."""
+    """Stop the child within _GRACE seconds, then kill all descendants."""
     signal.signal(signal.SIGALRM, lambda *_: _kill(child, signal.SIGKILL))
     signal.setitimer(signal.ITIMER_REAL, _GRACE)
     _kill(child, signal.SIGTERM)
@@ -97,7 +96,7 @@ def _kill(child: int, number: signal.Signals) -> None:
 
 
 def _end_all() -> None:
-    """Kill the descendants that are left until there is none."""
+    """Kill descendants until none is left."""
     end = time.monotonic() + _PATIENCE
     while time.monotonic() < end:
         left = _descendants()
@@ -115,7 +114,7 @@ def _end_all() -> None:
 
 
 def _descendants() -> list[int]:
-    """Everything below this process, by the parents the kernel names."""
+    """All descendants of this process, by the kernel's parent ids."""
     parents: dict[int, int] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():

@@ -1,20 +1,19 @@
-"""Runners out of a process that has imported torch already: a fork for every job.
+"""Start runners as forks of a process that has already imported torch.
 
-    with warm.runners():           # inside, profkit.launch.process starts runners this way
+with warm.runners():           # inside, profkit.launch.process starts runners this way
 
-profkit.launch.server imports and waits; a child is a fork of it that is like a process of its own in everything it can
-see: session, directory, variables, descriptors, limits. What a library reads while it is loaded, and what a process
-inherits, is fixed when a server starts; so there is one for each combination that is needed. Other programs than runners
-are started as ever.
+profkit.launch.server imports and waits; a child is a fork of it with its own session, directory, variables, descriptors
+and limits. Settings that a library reads on import, and settings that a process inherits, are fixed when a server
+starts, so each combination has its own server. Programs other than runners are started as usual.
 
-A lasting server is one of this user's that outlives a command, under a name: an abstract socket, which ends with its
-process, so nothing is left behind. The name holds all that a fork inherits and cannot change; a command that finds no
-server of its name starts one and has the others leave. Both ends ask the kernel for the peer: this user, and no process
-behind a candidate's walls, which can gain no rights any more (no_new_privs), nor can its descendants.
+A lasting server outlives a command, under a name: an abstract socket, which disappears with its process. The name
+contains all that a fork inherits and cannot change; a command that finds no server of its name starts one and asks the
+others to exit. Both ends check the peer: the same user, and no process restricted as a candidate (no_new_privs), nor
+any of its descendants.
 
-Each child has a line (a socket pair) to the process that requested it: its number comes back, then its exit code. A line
-that ends without one means that the server was killed, and the child with it: from then on children have starts of their
-own. A child ends with the requesting process. Several processes may share a server: see `Warm.lend`.
+Each child has a socket pair to the process that requested it: its process id comes back, then its exit code. If the
+socket closes without a code, the server was killed, and the child with it; later children are started normally. A
+child ends with the requesting process. Several processes may share a server: see `Warm.lend`.
 """
 
 from __future__ import annotations
@@ -51,22 +50,22 @@ PRELOAD = (
     "profkit.guest.candidate",
     *(["setuptools"] if importlib.util.find_spec("setuptools") else []),
 )
-"""Modules that most jobs load and that change nothing of torch; the rest of torch's compiler does."""
+"""Modules that most jobs import and that do not change torch."""
 EARLY = re.compile(
     "ATEN_|CUBLAS|CUDA_|CUDNN_|DNNL_|GLIBC_|GOMP_|KMP_|LANG|LC_|LD_|MALLOC_|MKL_|NUMEXPR_|NUMPY_|NVIDIA_|OMP_|ONEDNN_|"
     "OPENBLAS_|PYTHON|PYTORCH_|SETUPTOOLS_|TORCH|TZ"
 )
-"""Beginnings of the names of variables that may be read while torch is imported."""
+"""Prefixes of variables that torch may read on import."""
 _LATE = ("TORCH_EXTENSIONS_DIR", "TORCH_CUDA_ARCH_LIST", "CUDA_VISIBLE_DEVICES")
-"""Of these, the ones first read when building or starting CUDA, which no server does."""
+"""Exceptions: variables first read when building or starting CUDA, which no server does."""
 MOST_FDS, MOST_BYTES = 64, 1 << 18
-"""Of a request; where it is longer the child has a start of its own."""
+"""Limits of a request; a longer one starts its child normally."""
 NUMBER = struct.Struct("=i")
 UNMARKED = "0" * 16
 IDLE = 900.0
-"""Seconds without a command after which it leaves."""
+"""Seconds without a command after which a lasting server exits."""
 LEAVE = b"!"
-"""Message to a server that others have: leave when you are done. Any other is a request."""
+"""Message to a server: exit when done. Any other message is a request."""
 _SPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 _STATUS = ("Umask", "Groups", "CapEff", "Seccomp")
 _HOUSES = ("profkit", "collectors", "analyzers", "roofline")
@@ -83,7 +82,7 @@ class Request(msgspec.Struct):
 
 
 class Forked:
-    """A server's child in the form of subprocess.Popen. Not for two threads."""
+    """A server's child with the interface of subprocess.Popen. Not thread-safe."""
 
     def __init__(self, pid: int, line: socket.socket) -> None:
         self.pid = pid
@@ -91,13 +90,13 @@ class Forked:
         self._line = line
 
     def poll(self) -> int | None:
-        """The exit code, negative for a signal; None while it runs."""
+        """Exit code, negative for a signal; None while it runs."""
         with contextlib.suppress(BlockingIOError):
             self._hear(socket.MSG_DONTWAIT)
         return self.returncode
 
     def wait(self) -> int:
-        """The exit code, when there is one."""
+        """Wait for the exit code."""
         self._hear(0)
         return -signal.SIGKILL if self.returncode is None else self.returncode
 
@@ -109,7 +108,7 @@ class Forked:
 
 
 def _received(line: socket.socket, flags: int = 0) -> int | None:
-    """The next number on a line, None when there will be none. Raises OSError."""
+    """Next number from a socket, None at its end. Raises OSError."""
     try:
         word = line.recv(NUMBER.size, flags)
     except ConnectionError:
@@ -121,7 +120,7 @@ class Warm:
     """Starter like subprocess.Popen: children of `modules` are forks of servers. Thread-safe.
 
     `preload`: what a server imports. lent: name of another process's server -> its inherited descriptor; see `lend`.
-    lasting: servers that this user's next command finds too.
+    lasting: use servers that this user's next command can use too.
     """
 
     def __init__(
@@ -162,7 +161,7 @@ class Warm:
         return _named(self._key(env)), self._server(env).control.fileno()
 
     def close(self) -> None:
-        """End the servers, and with them what still runs."""
+        """End the servers and their running children."""
         with self._lock:
             while self._servers:
                 self._servers.popitem()[1].close()
@@ -175,7 +174,7 @@ class Warm:
             return self._servers[key]
 
     def _key(self, env: Mapping[str, str]) -> object:
-        """What a fork inherits and cannot change."""
+        """Everything that a fork inherits and cannot change."""
         import resource  # on Linux alone; the module is loaded elsewhere as well
 
         early = {k: v for k, v in env.items() if EARLY.match(k) and k not in _LATE}
@@ -183,7 +182,7 @@ class Warm:
         return tuple(sorted(early.items())), tuple(sorted(os.sched_getaffinity(0))), limits
 
     def _found(self, key: object, env: Mapping[str, str]) -> _Server:
-        """A server that is lent, or that a command before has left, or a new one."""
+        """A lent server, one left by an earlier command, or a new one."""
         if (lent := self._lent.pop(_named(key), None)) is not None:
             return _Server(socket.socket(fileno=lent), served=True)
         if not self._lasting:
@@ -203,9 +202,9 @@ def _named(key: object) -> str:
 
 
 class _Server:
-    """One server behind the socket for its requests.
+    """One server behind its socket for requests.
 
-    `served`: whether a child was ever asked of it. started: here, to end with this process.
+    `served`: whether a child was ever requested. started: by this process, to end with it.
     """
 
     def __init__(self, control: socket.socket, started: subprocess.Popen[bytes] | None = None, *, served: bool) -> None:
@@ -213,7 +212,7 @@ class _Server:
 
     @classmethod
     def start(cls, env: Mapping[str, str], preload: Sequence[str], name: str = "") -> _Server:
-        """A new one; with a `name` others find it, and it outlives this process."""
+        """Start a server; with a `name` others can find it, and it outlives this process."""
         control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             started = subprocess.Popen(
@@ -228,7 +227,7 @@ class _Server:
         return cls(control, None if name else started, served=False)
 
     def close(self) -> None:
-        """End it at once with its children; one that others have stays."""
+        """Kill the server and its children; a server shared with others stays."""
         self.control.close()
         if self._started is not None:
             self._started.kill()
@@ -236,7 +235,7 @@ class _Server:
 
 
 def _fork(control: socket.socket, argv: Sequence[str], options: Mapping[str, Any]) -> Forked | None:
-    """A child of the server behind `control`, or None."""
+    """Request a child from the server behind `control`; None on failure."""
     given = tuple(options.get("pass_fds", ()))
     where, env = str(options.get("cwd") or os.getcwd()), dict(options["env"])
     request = msgspec.json.encode(Request(argv[0], list(argv[1:]), where, env, list(given)))
@@ -264,10 +263,10 @@ def _fork(control: socket.socket, argv: Sequence[str], options: Mapping[str, Any
 def runners(
     begun: Mapping[str, str] | None = None, told: Callable[[str], None] | None = None, *, lasting: bool = False
 ) -> Iterator[Any]:
-    """Start runners as forks inside the block, unless that is settled; yields the starter.
+    """Start runners as forks inside the block, unless decided otherwise; yield the starter.
 
     torch is imported once for all of them. begun: environment for a server that imports at once, before any request.
-    told: called with what a child waits for. lasting: use the server that stays for the next command.
+    told: called with the reason a child waits. lasting: use the server that stays for the next command.
     """
     if isinstance(process.start, Warm) and told is not None:
         process.start.told = told
@@ -287,9 +286,9 @@ def runners(
 
 
 def wanted(asked: bool | None = None) -> bool:
-    """Whether a command uses it here: not in CI or tests unless asked.
+    """Whether a command uses a lasting server: by default not in CI or tests.
 
-    Never where a candidate could write into it, as without Landlock, or could not be told from a command.
+    Never if a candidate could write to it (no Landlock), or could pass for a command.
     """
     usual = "CI" not in os.environ and "PYTEST_CURRENT_TEST" not in os.environ
     safe = walls.version() > 0 and _status(os.getpid()).get("NoNewPrivs") == "0"
@@ -311,7 +310,7 @@ def _beginning() -> str:
 
 
 def _sources() -> list[object]:
-    """When torch was installed, and the newest of the files that a server has imported."""
+    """Installation time of torch, and the newest of the files that a server has imported."""
     root = Path(__file__).resolve().parents[2]
     newest = max(file.stat().st_mtime_ns for house in _HOUSES for file in (root / house).rglob("*.py"))
     torch = importlib.util.find_spec("torch")
@@ -320,7 +319,7 @@ def _sources() -> list[object]:
 
 
 def listening(called: str) -> socket.socket | None:
-    """A socket under this name; None where another has it."""
+    """Listen on a socket of this name; None if another process does."""
     found = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         found.bind(f"\0{called}")
@@ -333,7 +332,7 @@ def listening(called: str) -> socket.socket | None:
 
 
 def joined(called: str) -> socket.socket | None:
-    """A line to the server of this name; None where there is none of this user's."""
+    """Connect to this user's server of this name; None without one."""
     line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         line.connect(f"\0{called}")
@@ -346,19 +345,19 @@ def joined(called: str) -> socket.socket | None:
 
 
 def trusted(line: socket.socket) -> bool:
-    """Whether the other end is this user's and stands behind no walls."""
+    """Whether the peer is this user's and unrestricted."""
     pid, uid = peer(line)
     return uid == os.getuid() and pid > 0 and _status(pid).get("NoNewPrivs") == "0"
 
 
 def peer(line: socket.socket) -> tuple[int, int]:
-    """(process, user) of the other end, as the kernel knows them."""
+    """(process, user) of the peer, by the kernel."""
     pid, uid, _ = struct.unpack("=iii", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return pid, uid
 
 
 def running(beginning: str = "") -> Iterator[str]:
-    """The names of this user's servers, which begin so."""
+    """Names of this user's servers with this prefix."""
     if not sys.platform.startswith("linux"):
         return
     with contextlib.suppress(OSError):
@@ -367,7 +366,7 @@ def running(beginning: str = "") -> Iterator[str]:
 
 
 def _status(pid: int) -> dict[str, str]:
-    """What /proc says of a process; nothing when it is gone."""
+    """The lines of /proc/PID/status; empty if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text("utf-8", "replace").splitlines()
     except OSError:

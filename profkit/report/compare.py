@@ -53,7 +53,7 @@ _UNITS = dict.fromkeys(("bytes", "dram_bytes", "l2_bytes", "l1_bytes", "shared_m
 
 @dataclass(frozen=True)
 class Chosen:
-    """An implementation of a run, `RUN` or `RUN:impl`; `impl` is "" for a whole program on a CPU."""
+    """An implementation of a run, `RUN` or `RUN:impl`; "" for a whole program on a CPU."""
 
     study: Study
     impl: str

@@ -166,7 +166,7 @@ def analyze_(
     output: Path | None,
     as_json: bool,
 ) -> int:
-    """Print the official analysis of RUN_DIR/eval_results.json, then the part that noise cannot explain.
+    """Print the official analysis of RUN_DIR/eval_results.json, then what exceeds noise.
 
     Exit code 1 if the baseline contradicts the reference times measured with the rows.
     """

@@ -22,11 +22,11 @@ _TRANSIENT = re.compile(
 _ERROR = re.compile(r"^(?:[^\s:]*/)?(\S.*\b(?:error|fatal) *: *.+)$", re.M)
 _COMPILED = re.compile(r"^build \S+: \w*compile (\S+)$", re.M)
 _FLAGS = re.compile(r"^\w*flags = .*$", re.M)
-"""Of build.ninja: the sources, and how they are compiled."""
+"""Lines of build.ninja with sources and compiler flags."""
 
 
 def unbuilt(errors: Mapping[str, str]) -> str:
-    """One line of the compiler's output where it refused every build so far; "" otherwise."""
+    """One line of the compiler's output if every build so far failed, else ""."""
     said = [text for text in errors.values() if text]
     if not said or len(said) < len(errors):
         return ""
@@ -34,7 +34,7 @@ def unbuilt(errors: Mapping[str, str]) -> str:
 
 
 def refusal(output: str) -> str:
-    """A compiler's first error, its file without the folder; the first line without one."""
+    """A compiler's first error, without the file's folder; else the first line."""
     found = _ERROR.search(output)
     return (found[1] if found else output.strip().partition("\n")[0]).strip()
 
@@ -42,7 +42,7 @@ def refusal(output: str) -> str:
 def followed(file: Path, campaign: str = "") -> Mapping[str, str]:
     """Intercept torch's builds; returns the last error of each by directory, "" for success.
 
-    campaign: what the compiler has refused in it is not compiled again.
+    campaign: sources that failed to compile in this campaign are not compiled again.
     """
     errors: dict[str, str] = {}
     if "cpp_extension" in file.read_text("utf-8", "replace"):
@@ -79,7 +79,7 @@ def _noted(build: Callable[..., Any], errors: dict[str, str], campaign: str) -> 
 
 
 def _asked(folder: Path) -> str:
-    """A hash of a build's sources and flags; "" where they cannot be read."""
+    """Hash of a build's sources and flags; "" if unreadable."""
     with contextlib.suppress(OSError):
         rules = (folder / "build.ninja").read_text("utf-8", "replace")
         parts = [Path(source).read_bytes() for source in _COMPILED.findall(rules)]
@@ -88,7 +88,7 @@ def _asked(folder: Path) -> str:
 
 
 def _under_one_name(build: Callable[..., Any]) -> Callable[..., Any]:
-    """Builder that reuses the name of an equal build, for names with a process id or time."""
+    """Wrap the builder to reuse the name of an equal build, for names with a process id or time."""
     signature = inspect.signature(build)
 
     @functools.wraps(build)
@@ -101,7 +101,7 @@ def _under_one_name(build: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _first_name(asked: Mapping[str, Any]) -> str:
-    """The name of the first equal build; its own where operators or a directory depend on it."""
+    """Name of the first equal build; its own if operators or a directory depend on it."""
     name, root = str(asked["name"]), os.environ.get("TORCH_EXTENSIONS_DIR", "")
     sources = asked.get("sources") or ()
     text = repr(sorted((key, value) for key, value in asked.items() if key not in ("name", "verbose")))

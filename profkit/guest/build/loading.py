@@ -39,11 +39,10 @@ _CACHES = {
 
 
 class BuildLock:
-    """Exclusive use of a build directory, held until the process ends.
+    """Exclusive use of a build directory until the process ends.
 
-    The lock is the kernel's (flock), so it dies with its owner and is never stale. Without the shared directory of
-    this source a private one is used: two runs never share. wait: for builds ahead, which have the time.
-    """
+    It is a kernel lock (flock), so it ends with its owner and is never stale. If the directory of this source is in
+    use, a private one is used. wait: for builds ahead, which can wait."""
 
     def __init__(self, root: Path, key: str, *, wait: bool = False) -> None:
         root.mkdir(parents=True, exist_ok=True)
@@ -63,7 +62,7 @@ class BuildLock:
 
 
 def build_key(file: Path) -> str:
-    """Identity of a build: the source and everything that decides how it is compiled."""
+    """Identity of a build: source and everything that decides how it is compiled."""
     parts = [file.read_bytes()]
     parts += [sibling.read_bytes() for sibling in sorted(file.parent.glob("*.cu*")) if sibling.is_file()]
     variables = [os.environ.get(name, "") for name in ("TORCH_CUDA_ARCH_LIST", "CXX", "CFLAGS", "NVCC_APPEND_FLAGS")]
@@ -74,7 +73,7 @@ def build_key(file: Path) -> str:
 
 
 def enter(file: Path, cache: Path) -> BuildLock:
-    """Build extensions and Triton kernels of this process in the directory of this source.
+    """Build this process's extensions and Triton kernels in the directory of this source.
 
     Triton compiles at the first call and some samples in `__init__`, so `use` precedes each turn.
     """
@@ -97,22 +96,22 @@ def release_all() -> None:
 
 
 def one_architecture(device: torch.device) -> None:
-    """Compile for the chip that is here; compiling for all doubles and trebles the build."""
+    """Compile only for this chip; compiling for all takes two to three times as long."""
     major, minor = torch.cuda.get_device_capability(device)
     os.environ.setdefault("TORCH_CUDA_ARCH_LIST", f"{major}.{minor}")
 
 
 def with_line_tables() -> None:
-    """Have nvcc add line tables, which leave the code unchanged. Triton adds them by itself."""
+    """Have nvcc add line tables, which do not change the code. Triton adds them itself."""
     said = os.environ.get("NVCC_APPEND_FLAGS", "")
     if "-lineinfo" not in said.split():
         os.environ["NVCC_APPEND_FLAGS"] = f"{said} -lineinfo".strip()
 
 
 def import_file(file: Path, name: str, content: bytes = b"") -> ModuleType:
-    """Import an implementation's file under its own name; its folder is importable meanwhile.
+    """Import an implementation's file as its own module; its folder is importable meanwhile.
 
-    content: what to run in place of what is in the file by now.
+    content: source to run instead of the file's current content.
     """
     name = f"profkit_sample_{name.replace('-', '_')}"
     code = compile(content or file.read_bytes(), str(file), "exec", dont_inherit=True)
@@ -166,7 +165,7 @@ def instance(
 
 
 def mode_of(module: ModuleType, asked: str) -> str:
-    """The mode of a sample: option, else `mode` of its reference, else eval. Raises ValueError."""
+    """Mode of a sample: the option, else its reference's `mode`, else eval. Raises ValueError."""
     mode = asked or str(getattr(module, "mode", EVAL))
     if mode not in (TRAIN, EVAL):
         raise ValueError(f"mode = {mode!r}: it is {TRAIN!r} or {EVAL!r}")
@@ -174,7 +173,7 @@ def mode_of(module: ModuleType, asked: str) -> str:
 
 
 def take_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
-    """Load weights into a model that has all these names and shapes; else leave it unchanged."""
+    """Load weights into a model with all these names and shapes; else leave it unchanged."""
     own = model.state_dict()
     if all(name in own and (is_lazy(own[name]) or own[name].shape == one.shape) for name, one in weights.items()):
         # A constructor may have moved its weights in inference mode, where alone they can be written then.
@@ -183,7 +182,7 @@ def take_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) ->
 
 
 def _rearranged(own: torch.Tensor, given: torch.Tensor) -> bool:
-    """Whether a tensor holds the numbers of another one in another order."""
+    """Whether a tensor holds another's numbers in another order."""
     if is_lazy(own) or own.dtype != given.dtype or own.layout is not torch.strided or given.layout is not torch.strided:
         return False
     # Not sortable.
@@ -195,11 +194,10 @@ def _rearranged(own: torch.Tensor, given: torch.Tensor) -> bool:
 
 @contextlib.contextmanager
 def live(values: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Tensor]) -> Iterator[None]:
-    """Give torch layers these values once initialized, other tensors when registered.
+    """Set these values in torch layers once initialized, in other tensors when registered.
 
-    A constructor may fold a norm into a product. It must find other values than ones and zeros there, or it could not be
-    told from one that leaves the norm out. constructed: the ones they replace. They go by short name and contents, in order.
-    """
+    A constructor may fold a norm into a product. If it found ones and zeros there, it would look like one that leaves
+    the norm out. constructed: the values to replace. Tensors match by short name and contents, in order."""
     waiting = list(values)
 
     def give(holder: Mapping[str, torch.Tensor]) -> None:
@@ -236,7 +234,7 @@ def live(values: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Ten
 
 
 _INITIALIZERS = ("reset_parameters", "_reset_parameters")
-"""What the constructors of torch's layers end with."""
+"""Methods that torch's layer constructors call last."""
 
 
 def _then(initialize: Callable[..., None], give: Callable[[Mapping[str, torch.Tensor]], None]) -> Callable[..., None]:
@@ -249,7 +247,7 @@ def _then(initialize: Callable[..., None], give: Callable[[Mapping[str, torch.Te
 
 
 def _initializes(module: Any) -> bool:
-    """Whether it is a layer of torch that fills its tensors after they are registered."""
+    """Whether it is a torch layer that fills its tensors after registering them."""
     ours = type(module).__module__.startswith("torch.nn.")
     return ours and any(hasattr(module, name) for name in _INITIALIZERS)
 
@@ -264,11 +262,11 @@ def construct(module: ModuleType, spec: Mapping[str, Any], seed: int, device: to
 
 
 TYPES = {"": None, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
-"""What inputs and weights are cast to, by name."""
+"""Types to cast inputs and weights to, by name."""
 
 
 def cast(item: Any, dtype: torch.dtype) -> Any:
-    """Floating tensors in any nesting as `dtype`, layout kept; all others unchanged."""
+    """Floating tensors in any nesting as `dtype`, layout kept; others unchanged."""
 
     def converted(base: torch.Tensor) -> torch.Tensor:
         return base.to(dtype) if base.is_floating_point() else base

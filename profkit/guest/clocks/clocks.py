@@ -18,11 +18,11 @@ _MAX_HOLD = 0.02
 
 
 class CudaClock(Clock):
-    """Event pairs round one call, with the queue held so that launching costs no device time.
+    """Event pairs around one call, with the queue held so that launching costs no device time.
 
     A read of twice the L2 makes the call cold and leaves nothing dirty. A spin kernel holds the queue until event,
     call and event are queued. If the device reaches the first event too early, the sample is unsound and the spin
-    grows. Calls that synchronize cannot be held: after `_TRIES` misses one `waits`.
+    grows. Calls that synchronize cannot be held: after `_TRIES` misses the call `waits`.
     """
 
     _TRIES = 8
@@ -110,13 +110,13 @@ class HostClock(Clock):
 
 
 SETTLE = 0.05
-"""Least time of flushing before a call where processes take turns [s]. After one flush of 10 ms a copy of the reference in a
-process of its own read 0.93x on two idle cores (median of 44 runs, 0.71 to 1.01), with this 0.98x (12 runs, 0.94 to 1.03).
-"""
+"""Least time of flushing before a call where processes take turns [s]. After one flush of 10 ms a copy of the reference
+in a process of its own read 0.93x on two idle cores (median of 44 runs, 0.71 to 1.01), with this 0.98x (12 runs, 0.94
+to 1.03). """
 
 
 class CpuClock(Clock):
-    """The wall clock round one call, inputs evicted from cache; host: seconds of all threads."""
+    """Wall clock around one call, inputs evicted from cache; host: CPU seconds of all threads."""
 
     def __init__(self, *, cold: bool = True, settle: float = 0.0) -> None:
         self._settle = settle

@@ -1,8 +1,8 @@
-"""Device activity as CUPTI records it, through torch's profiler; this clock decides.
+"""Device activity recorded by CUPTI through torch's profiler; this clock decides.
 
 Every call stands between two spin kernels. The first holds the queue, so launching costs no device time; the second
 follows when the device is idle. Activity between them, on any stream, is the call: `span` from first start to last
-end, `busy` the time anything ran.
+end, `busy` the time with any activity.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOTE = "CUPTI activity: from the first start to the last end on the device, behi
 MARK = "spin_kernel"
 
 WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
-"""Kineto's types of GPU work -> kinds of the launches frame."""
+"""Kineto's types of GPU work -> kinds in the launches frame."""
 _NO_WORK = ("gpu_", "Context Sync", "Stream", "Event", "Device")
 
 
@@ -49,9 +49,9 @@ class Activity:
 
 
 class CuptiClock(Clock):
-    """Records this process's calls from `warm_up` on; others may record meanwhile.
+    """Records this process's calls from `warm_up` on; other processes may record meanwhile.
 
-    A sample is an event pair's, which tells when enough is known; `calls` has what was recorded.
+    A sample is an event pair's, to decide when to stop; `calls` returns the recording.
     """
 
     method, note = "cupti", NOTE
@@ -91,7 +91,7 @@ class CuptiClock(Clock):
 
 @functools.cache
 def _set_up() -> None:
-    """Start CUPTI once: it takes a tenth of a second in which launches are slow."""
+    """Start CUPTI once: for a tenth of a second launches are slow."""
     with recorder(cpu=False, cuda=True):
         torch.cuda._sleep(1)
         torch.cuda.synchronize()
@@ -109,10 +109,9 @@ def sample(
 ) -> tuple[list[Sample], dict[str, list[Activity]]]:
     """Samples by method "cupti", and the activities of one median call per implementation.
 
-    It ends when event pairs round the same launches have medians known to `target`; after `budget` [s] DECIDING rounds
-    suffice. number: of this recording, later ones in later rounds. Calls in another process are recorded there. Raises
-    CuptiError when records are missing or another tool holds CUPTI.
-    """
+    It ends when medians of event pairs around the same launches are known to `target`; after `budget` [s] DECIDING
+    rounds suffice. number: of this recording, for round numbers. Calls in another process are recorded there. Raises
+    CuptiError if records are missing or another tool holds CUPTI."""
     plan = Plan(budget, target, LEAST, ROUNDS, PER_ROUND, number, late=DECIDING)
     with recording(calls, clock) as own:
         taken = measure(calls, own, plan, before, after).samples
@@ -136,7 +135,7 @@ def sample(
 
 @contextlib.contextmanager
 def recording(calls: Mapping[str, Any], clock: CudaClock) -> Iterator[CuptiClock]:
-    """Record in the processes of all calls, which begin together. Raises CuptiError."""
+    """Record in the processes of all calls, starting together. Raises CuptiError."""
     own, elsewhere = CuptiClock(clock), _elsewhere(calls).values()
     with contextlib.ExitStack() as after:
         for close in (*(call.stop_recording for call in elsewhere), own.close):
@@ -148,7 +147,7 @@ def recording(calls: Mapping[str, Any], clock: CudaClock) -> Iterator[CuptiClock
 
 
 def _giving_way(close: Callable[[], None]) -> Callable[..., None]:
-    """An exit callback; its own error gives way to one that is on its way."""
+    """Exit callback that drops its own error if another is being raised."""
 
     def leave(kind: object, error: BaseException | None, trace: object) -> None:
         with contextlib.suppress(*([] if error is None else [Exception])):
@@ -158,12 +157,12 @@ def _giving_way(close: Callable[[], None]) -> Callable[..., None]:
 
 
 def _elsewhere(calls: Mapping[str, Any]) -> dict[str, Any]:
-    """The calls in processes of their own."""
+    """Calls in other processes."""
     return {name: call for name, call in calls.items() if hasattr(call, "records")}
 
 
 def event_offset(clock: CudaClock, device: torch.device) -> float:
-    """Seconds an event pair reads too much: one tiny kernel by events and CUPTI, medians of 24."""
+    """Overhead of an event pair [s]: one tiny kernel by events and CUPTI, medians of 24."""
     cell = torch.zeros(32, device=device)
 
     def tiny() -> Any:
@@ -180,9 +179,9 @@ def event_offset(clock: CudaClock, device: torch.device) -> float:
 
 
 def activities_of(profiler: Any) -> list[Activity]:
-    """Device activities in order of start, on a clock that begins with the first.
+    """Device activities in order of start, on a clock that starts with the first.
 
-    Nanoseconds since 1970 do not fit a double; they are made relative as integers.
+    Nanoseconds since 1970 do not fit a double, so they are made relative as integers.
     """
     events = [
         event
@@ -199,7 +198,7 @@ def activities_of(profiler: Any) -> list[Activity]:
 
 
 def between_marks(activities: Sequence[Activity], count: int) -> list[list[Activity]]:
-    """The activities of so many calls, each between its marks. Raises CuptiError."""
+    """Activities of so many calls, each between its marks. Raises CuptiError."""
     marks = [activity for activity in activities if MARK in activity.name]
     if len(marks) != 2 * count:
         raise CuptiError(f"{len(marks)} of {2 * count} marker kernels are in CUPTI's record")
@@ -210,14 +209,14 @@ def between_marks(activities: Sequence[Activity], count: int) -> list[list[Activ
 
 
 def summed(calls: Sequence[list[Activity]]) -> tuple[list[tuple[float, float]], list[Activity]]:
-    """((span, busy) [s] of each call, NaN where nothing ran; the activities of a median one)."""
+    """((span, busy) [s] of each call, NaN if nothing ran; activities of a median call)."""
     spans = [(max(a.end for a in mine) - mine[0].start if mine else math.nan, union(mine)) for mine in calls]
     order = sorted(range(len(calls)), key=lambda at: spans[at][0])
     return spans, calls[order[len(order) // 2]]
 
 
 def union(activities: Sequence[Activity]) -> float:
-    """Seconds in which at least one of them ran; they come in order of start."""
+    """Seconds with at least one activity; the activities are sorted by start."""
     total, reached = 0.0, float("-inf")
     for activity in activities:
         total += max(0.0, activity.end - max(activity.start, reached))
@@ -226,7 +225,7 @@ def union(activities: Sequence[Activity]) -> float:
 
 
 def write(calls: Mapping[str, Sequence[Activity]], path: Path) -> None:
-    """Write cupti.csv: a row per device activity of a median call of each implementation."""
+    """Write cupti.csv: one row per device activity of a median call of each implementation."""
     rows = [["impl", "kernel", "launch", "start", "time", "stream", "kind"]]
     for impl, activities in calls.items():
         for number, a in enumerate(activities):
@@ -238,7 +237,7 @@ def write(calls: Mapping[str, Sequence[Activity]], path: Path) -> None:
 def recorder(*, cpu: bool, cuda: bool, shapes: bool = False) -> Any:
     """torch's profiler of the host, the device or both.
 
-    torch.profiler.profile wraps this one; it imports torch's compiler and Triton when it begins, which takes seconds.
+    torch.profiler.profile wraps this one, but imports torch's compiler and Triton, which takes seconds.
     """
     return torch.autograd.profiler.profile(
         use_cpu=cpu, use_device="cuda" if cuda else None, use_kineto=True, record_shapes=shapes
@@ -246,7 +245,7 @@ def recorder(*, cpu: bool, cuda: bool, shapes: bool = False) -> Any:
 
 
 def kind_of(event: Any) -> str:
-    """ "kernel", "memcpy" or "memset" of a GPU record; "" when it is no work."""
+    """ "kernel", "memcpy" or "memset" of a GPU record; "" if it is no work."""
     if hasattr(event, "activity_type"):
         return WORK.get(event.activity_type(), "")
     if said_by_user(event):
@@ -259,5 +258,5 @@ def kind_of(event: Any) -> str:
 
 
 def said_by_user(event: Any) -> bool:
-    """Whether a record is a range of record_function, or its echo on the GPU."""
+    """Whether a record is a range of record_function, or its copy on the GPU."""
     return bool(hasattr(event, "is_user_annotation") and event.is_user_annotation())

@@ -1,7 +1,7 @@
-"""Sampling in rounds: how long does a call take?
+"""Sampling of call times in rounds.
 
-Every round visits every implementation in a random order, so a drifting clock frequency meets all alike. A round is a
-block for the statistics. `measure` stops when every median is known well enough, or when the budget is spent.
+Every round visits every implementation in random order, so clock drift affects all alike. A round is a block for the
+statistics. `measure` stops when every median is precise enough, or when the budget is spent.
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ CLOCK_SHARE = 0.75
 class Sample:
     """One timed call; the fields are the columns of timings.csv.
 
-    `seconds` by the method, of CUPTI the span; `host`: host time in the call [s], on a CPU over all threads; `busy`: device
-    busy time [s], of CUPTI alone. `kept` 0 = dropped. `sm_clock`, `mem_clock` [Hz], `power` [W], `temperature` [C] and `throttle` (NVML
-    bit mask) are the round's; NaN or 0 where unknown.
-    """
+    `seconds` by the method, for CUPTI the span; `host`: host time in the call [s], on a CPU over all threads; `busy`:
+    device busy time [s], CUPTI only. `kept` 0 = dropped. `sm_clock`, `mem_clock` [Hz], `power` [W], `temperature` [C]
+    and `throttle` (NVML bit mask) are the round's; NaN or 0 if unknown."""
 
     impl: str
     method: str
@@ -57,9 +56,9 @@ class Sample:
 
 
 class Clock:
-    """Takes samples of one device.
+    """Takes samples on one device.
 
-    `note`: how; `l2`: state of the cache; `waits`: a call waits for the device, so its launch cost is inside.
+    `note`: how; `l2`: state of the cache; `waits`: a call waits for the device, so its launch cost is included.
     """
 
     method = note = ""
@@ -68,7 +67,7 @@ class Clock:
     flush_bytes = 0
 
     def warm_up(self, call: Call) -> int:
-        """Run the call until it is warm; returns the number of calls."""
+        """Run the call until it is warm; return the number of calls."""
         call()
         return 1
 
@@ -93,9 +92,9 @@ class Result:
 
 @dataclass(frozen=True)
 class Plan:
-    """How long to time: `budget` [s] or until every median is known to `target` (a share).
+    """Stop criteria: `budget` [s], or every median known to `target` (relative half-width).
 
-    Rounds: from `least` to `most`, of `trials` trials each, of one trial beyond the budget, where `late` rounds suffice
+    Rounds: from `least` to `most`, of `trials` trials each; beyond the budget of one trial, and `late` rounds suffice
     (0: `least`); after DECIDING rounds it stops once `enough(samples)`. seed: of the order.
     """
 
@@ -186,7 +185,7 @@ def apart(samples: list[Sample], reference: str, by: float) -> bool:
 def drop_slow_rounds(samples: list[Sample], full_clock: float) -> list[Sample]:
     """Drop samples of rounds with an SM clock below CLOCK_SHARE of `full_clock` [Hz].
 
-    If most rounds are slow, that is the state of the machine and none is dropped.
+    If most rounds are slow, none is dropped.
     """
     slow = {s.round for s in samples if s.sm_clock < CLOCK_SHARE * full_clock}
     if len(slow) * 2 > len({s.round for s in samples}):
@@ -213,7 +212,7 @@ def precision(samples: list[Sample]) -> float:
 
 
 def write(samples: list[Sample], path: Path) -> None:
-    """Write timings.csv: a row per sample, fields as in `Sample`."""
+    """Write timings.csv: one row per sample, fields as in `Sample`."""
     names = [field.name for field in fields(Sample)]
     write_rows(path, [names, *([_cell(getattr(sample, name)) for name in names] for sample in samples)])
 

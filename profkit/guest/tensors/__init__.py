@@ -1,1 +1,1 @@
-"""Inputs, weights and answers as tensors: drawn, mixed, handed over, compared."""
+"""Inputs, weights and answers as tensors: drawn, changed, transferred, compared."""

@@ -15,11 +15,11 @@ from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import numbers, same, tensors, thin
 
 _FEW = 16
-"""Distinct integers up to which they are categories, with no others allowed."""
+"""Most distinct integers that count as categories, which allow no other value."""
 _LEAST = 8
-"""Elements from which an order is not accidental."""
+"""Fewest elements whose order is not accidental."""
 _CHANCE = 1.001
-"""Zeros of two draws, over those that both have, up to which they are a property."""
+"""Ratio of zeros in either draw to zeros in both, up to which zeros are a property."""
 _SUM = 1e-3
 Has = Callable[[torch.Tensor], bool]
 
@@ -33,7 +33,7 @@ class Common:
         self._leaves = {n: Leaf(a, b) for n, ((_, a), (_, b)) in enumerate(pairs) if _comparable(a, b)}
 
     def kept(self, changed: list[Any]) -> list[Any] | None:
-        """Changed inputs with these properties restored, or as drawn; None where all are as drawn."""
+        """Changed inputs with these properties restored, or as drawn; None if all are as drawn."""
         leaves = [leaf for _, leaf in tensors(self._drawn)]
 
         def mended(number: int, leaf: Any) -> Any:
@@ -45,7 +45,7 @@ class Common:
 
 
 def whole(leaf: torch.Tensor) -> bool:
-    """Whether it holds integers only."""
+    """Whether the tensor holds integers only."""
     leaf = numbers(leaf)
     return bool((leaf == leaf.round()).all())
 
@@ -70,7 +70,7 @@ class Leaf:
         self._has += [has for has in (_ordered, *_sums(one.dim())) if has(one) and has(other)]
 
     def mended(self, leaf: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
-        """A changed tensor with its properties restored; as drawn where that fails."""
+        """A changed tensor with its properties restored; as drawn if that fails."""
         if leaf.shape == drawn.shape and (self._zeros is not None or self._symmetrical):
             leaf = leaf.clone() if self._zeros is None else leaf.masked_fill(self._zeros, 0.0)
             leaf = (leaf + leaf.mT) / 2 if self._symmetrical else leaf
@@ -101,7 +101,7 @@ def _ordered(leaf: torch.Tensor) -> bool:
 
 
 def _sums(axes: int) -> Iterator[Has]:
-    """Whether nothing is negative and the sums along an axis are one."""
+    """Whether no element is negative and the sums along an axis are one."""
     for axis in range(axes):
         yield lambda leaf, axis=axis: (  # type: ignore[misc]
             leaf.shape[axis] > 1

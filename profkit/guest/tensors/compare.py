@@ -12,19 +12,19 @@ import torch
 
 FIGURES = ("max_abs", "max_rel", "mean_abs", "median_abs", "mean_rel", "median_rel")
 CHUNK = 1 << 22
-"""Elements compared at once: their float64 copies are small beside large outputs."""
+"""Elements compared at once, so that float64 copies stay small beside large outputs."""
 _CACHED = 3 << 13
-"""The same on a CPU: what fits its caches and one thread, which waits for no other."""
+"""Elements at once on a CPU: fits its caches and one thread."""
 ELEMENTS = 1 << 20
-"""Elements of a sample of a tensor."""
+"""Elements in a sample of a tensor."""
 
 _PLACE = re.compile(r"\[\d+\]")
-"""In a path: a list or tuple, not a key."""
+"""In a path: index of a list or tuple, not a key."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Result of one comparison. `status`: "ok" or what is wrong; `bits`: None for exact outputs.
+    """Result of a comparison. `status`: "ok" or the kind of error; `bits`: None for exact outputs.
 
     Figures are over all outputs, relative to |reference| + rms(reference). Means and medians are of the output where
     each is largest.
@@ -44,7 +44,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Left:
-    """State before and after a call; their difference is what is compared."""
+    """State before and after a call; their difference is compared."""
 
     before: Any
     after: Any
@@ -61,7 +61,7 @@ def coded(tensor: torch.Tensor) -> bool:
 
 
 def packed(tensor: torch.Tensor) -> bool:
-    """Whether it holds two floating numbers in a byte (torch 2.8 on)."""
+    """Whether it packs two floating numbers in a byte (torch 2.8 on)."""
     return str(tensor.dtype) == "torch.float4_e2m1fn_x2"
 
 
@@ -73,7 +73,7 @@ def numbers(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def equal(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Equal element by element, NaN being equal to itself."""
+    """Equal element by element; NaN equals NaN."""
     if one.shape != other.shape:
         return False
     a, b = numbers(one), numbers(other)
@@ -87,7 +87,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def tensors(output: Any, path: str = "output") -> Iterator[tuple[str, Any]]:
-    """Yield (path, leaf) of tuples, lists and dicts; dicts in the order of keys as strings."""
+    """Yield (path, leaf) of tuples, lists and dicts; dict keys in string order."""
     if isinstance(output, Mapping):
         for key in sorted(output, key=str):
             yield from tensors(output[key], f"{path}[{str(key)!r}]")
@@ -117,7 +117,7 @@ def step(count: int, most: int = ELEMENTS) -> int:
 def form(candidate: Any, reference: Any, *, any_dtype: bool = False) -> Verdict | None:
     """Difference in keys, types, shapes, dtypes (any_dtype: kinds) or devices, or None.
 
-    Lists and tuples may be nested in another way, with the same tensors in the same order.
+    Lists and tuples may be nested differently, with the same tensors in the same order.
     """
     got, want = list(tensors(candidate)), list(tensors(reference))
     if len(got) != len(want):
@@ -137,7 +137,7 @@ def form(candidate: Any, reference: Any, *, any_dtype: bool = False) -> Verdict 
 
 
 def _facts(got: Any, want: torch.Tensor) -> Iterator[tuple[str, str, str]]:
-    """(status when different, what we got, what we need)."""
+    """(status if different, actual, expected)."""
     yield "wrong-type", type(got).__name__, type(want).__name__
     yield "wrong-shape", str(tuple(got.shape)), str(tuple(want.shape))
     yield "wrong-dtype", str(got.dtype), str(want.dtype)
@@ -180,7 +180,7 @@ _STRANGE: Mapping[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 
 def strange(got: torch.Tensor, want: torch.Tensor) -> str:
-    """Count of elements that are not finite on one side alone, in words; "" for none."""
+    """Number of elements that are not finite on one side only, in words; "" for none."""
     found: dict[str, int] = dict.fromkeys(_STRANGE, 0)
     for a, b in chunks(got, want):
         if not bool((a.sum() + b.sum()).isfinite()):
@@ -191,7 +191,7 @@ def strange(got: torch.Tensor, want: torch.Tensor) -> str:
 
 
 def figures(candidate: Any, reference: Any) -> dict[str, float]:
-    """The figures of `Verdict`."""
+    """Error figures of `Verdict`."""
     largest = dict.fromkeys(FIGURES, 0.0)
     for (_, a), (_, b) in zip(tensors(candidate), tensors(reference), strict=True):
         if isinstance(b, torch.Tensor) and inexact(b) and b.numel():
@@ -215,7 +215,7 @@ def _leaf_figures(got: torch.Tensor, want: torch.Tensor) -> list[float]:
 
 
 def errors(got: torch.Tensor, want: torch.Tensor, scale: float) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """(error, |want| + scale) by chunk, 0 where either side is not finite."""
+    """(error, |want| + scale) by chunk, 0 if either side is not finite."""
     for a, b in chunks(got, want):
         error, size = (a - b).abs(), b.abs()
         if not bool(error.sum().isfinite()):
@@ -225,7 +225,7 @@ def errors(got: torch.Tensor, want: torch.Tensor, scale: float) -> Iterator[tupl
 
 
 def rms(tensor: torch.Tensor) -> float:
-    """Root mean square of the finite elements; 0 without any."""
+    """Root mean square of the finite elements; 0 if none."""
     squares, count = 0.0, 0.0
     for b in _wide(tensor):
         square, real = float(torch.linalg.vector_norm(b)) ** 2, float(b.numel())
@@ -237,7 +237,7 @@ def rms(tensor: torch.Tensor) -> float:
 
 
 def scalars(*values: torch.Tensor) -> list[float]:
-    """Read several numbers from the device at once: each transfer on a shared GPU has to wait."""
+    """Read several numbers from the device at once: on a shared GPU each transfer waits."""
     found: list[float] = torch.stack([value.to(torch.float64) for value in values]).tolist()
     return found
 

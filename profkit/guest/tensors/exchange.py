@@ -1,9 +1,9 @@
 """Tensors between processes: files in a private directory, and shared device memory.
 
-They are saved by torch, and read back from a candidate with the weights-only loader: data, never code. The judge's
-files are mapped. A candidate's are copied first, because it may still hold them open. With a shared `Area`, by which
-tensors bypass the host, a file has everything but the data. The judge allocates it, and frees it when the other process,
-which opens it by CUDA IPC, has ended: freeing open memory is undefined. Data are copied out before use.
+Files are written by torch; a candidate's are read with the weights-only loader: data, never code. The judge's files
+are mapped. A candidate's are copied first, because it may still hold them open. With a shared `Area`, tensors bypass
+the host, and a file holds everything else. The judge allocates the area; the other process opens it by CUDA IPC. It is
+freed after that process has ended, as freeing open memory is undefined. Data are copied out before use.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ getattr(torch.serialization, "set_crc32_options", lambda _: None)(False)
 
 
 def write(value: Any, file: Path, area: Area | None = None) -> None:
-    """Save tensors, those on the device in the area if it has room. Raises ProfkitError."""
+    """Save tensors, those on the device in the area if they fit. Raises ProfkitError."""
     if area is not None and 0 < size_of(value, area.device) <= area.left:
         value = area.put(value)
     dense = [leaf for leaf in leaves(value) if leaf.layout is torch.strided and not leaf.is_meta]
@@ -59,7 +59,7 @@ def write(value: Any, file: Path, area: Area | None = None) -> None:
 
 
 def read(file: Path, device: torch.device, *, trusted: bool, area: Area | None = None) -> Any:
-    """Load what `write` saved, onto the device, and delete the file.
+    """Load the file of `write` onto the device, and delete it.
 
     Tensors in the area are copied out. `trusted` files are mapped copy-on-write on the CPU. Raises ValueError for
     anything else.
@@ -112,7 +112,7 @@ def restore(described: Any, device: torch.device) -> Any:
 
 
 class Area:
-    """Device memory of one direction of transfer, as one process sees it; filled from its start."""
+    """Device memory for one direction of transfer in one process; filled from its start."""
 
     def __init__(self, memory: torch.Tensor) -> None:
         self.device, self._memory, self._used = memory.device, memory, 0
@@ -120,11 +120,11 @@ class Area:
 
     @property
     def left(self) -> int:
-        """Bytes of room for `put`."""
+        """Free bytes for `put`."""
         return self.size - self._used
 
     def rewind(self) -> None:
-        """Use the memory again: its contents have been read."""
+        """Reuse the memory; its contents have been read."""
         self._used = 0
 
     def put(self, value: Any) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class Area:
         return {_LIES: places, "value": value}
 
     def take(self, put: Any) -> Any:
-        """The value with copies of the data here. Raises ValueError where none can lie."""
+        """The value with copies of the data here. Raises ValueError for an invalid place."""
         if not isinstance(put, dict) or put.keys() != {_LIES, "value"}:
             return put
         places = iter(put[_LIES])
@@ -172,13 +172,13 @@ _left: deque[tuple[int, list[torch.Tensor]]] = deque()
 
 
 def leave(process: int, memory: list[torch.Tensor]) -> None:
-    """Note memory made by `allocate` for release once that process has ended."""
+    """Keep memory of `allocate` for release once that process has ended."""
     if memory and process:
         _left.append((process, memory))
 
 
 def give_back(free: Callable[[torch.Tensor], None]) -> int:
-    """Free the memory of ended processes; returns the bytes."""
+    """Free the memory of ended processes; return the bytes."""
     freed = 0
     for _ in range(len(_left)):
         process, memory = _left.popleft()
@@ -193,7 +193,7 @@ def give_back(free: Callable[[torch.Tensor], None]) -> int:
 
 
 def size_of(value: Any, device: torch.device) -> int:
-    """Bytes that `put` needs for a value; 0 where it cannot go this way."""
+    """Bytes that `put` needs for a value; 0 if it cannot go this way."""
     here = [leaf for leaf in leaves(value) if leaf.device.type == device.type]
     if not all(map(_dense, here)):
         return 0
@@ -206,7 +206,7 @@ def _dense(tensor: torch.Tensor) -> bool:
 
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:
-    """(elements ahead that keep its alignment, all elements to the last)."""
+    """(offset that keeps its alignment, elements up to its last)."""
     if not tensor.numel():
         return 0, 0
     ahead = tensor.storage_offset() % inputs.LINE
@@ -225,7 +225,7 @@ class _Handle(ctypes.Structure):
 
 
 class NotSharedError(RuntimeError):
-    """The driver shares no memory between processes here."""
+    """The driver cannot share memory between these processes."""
 
 
 def allocate(bytes_: int, device: torch.device) -> tuple[torch.Tensor, bytes]:
@@ -254,7 +254,7 @@ def free(memory: torch.Tensor) -> None:
 
 
 def opened(handle: bytes, bytes_: int, device: torch.device) -> torch.Tensor:
-    """Memory that another process allocated. Raises NotSharedError."""
+    """Memory allocated by another process. Raises NotSharedError."""
     # Creates the context.
     facts.settle(device)
     pointer = ctypes.c_uint64()
@@ -277,7 +277,7 @@ def _done(what: str, code: int) -> None:
 
 
 class _Bytes:
-    """Memory in the form torch takes without a copy."""
+    """Memory in the form that torch takes without a copy."""
 
     def __init__(self, pointer: int, bytes_: int) -> None:
         self.__cuda_array_interface__ = {

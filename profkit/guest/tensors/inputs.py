@@ -1,4 +1,4 @@
-"""Inputs: fresh from the reference's own generator, seeded, on the device."""
+"""Fresh inputs by the reference's generator, seeded, on the device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from profkit.guest.tensors.compare import coded, equal, inexact, leaves, numbers
 
 _CHANCE = torch.default_generator
 STIRRED = 64.0
-"""Ulps of rounding to assume in values that are rounded to integers."""
+"""Assumed rounding, in ulps, of values that are rounded to integers."""
 
 
 def seed_all(seed: int) -> None:
@@ -25,14 +25,14 @@ def seed_all(seed: int) -> None:
 
 
 def torch_seed(seed: int) -> None:
-    """Seed torch's generators as torch.manual_seed, which loads the compiler and takes 3 ms."""
+    """Seed torch's generators like torch.manual_seed, which loads the compiler and takes 3 ms."""
     _CHANCE.manual_seed(seed)
     if torch.backends.cuda.is_built():
         torch.cuda.manual_seed_all(seed)
 
 
 def scalable(arguments: Any) -> list[bool]:
-    """Whether each leaf may be multiplied: floating, not integral as masks are, not of one byte."""
+    """Whether each leaf may be scaled: floating, not integral as masks are, not of one byte."""
     return [
         isinstance(leaf, torch.Tensor)
         and leaf.is_floating_point()
@@ -43,7 +43,7 @@ def scalable(arguments: Any) -> list[bool]:
 
 
 def repeated(one: Any, other: Any) -> bool:
-    """Whether two draws are equal in every tensor, and one of them could be multiplied."""
+    """Whether two draws are equal in every tensor, and one tensor could be scaled."""
     pairs = zip(tensors(one), tensors(other), strict=False)
     same = all(isinstance(b, torch.Tensor) and equal(a, b) for (_, a), (_, b) in pairs if isinstance(a, torch.Tensor))
     return same and any(scalable(one))
@@ -80,7 +80,7 @@ def to_device(item: Any, device: torch.device) -> Any:
 def each(item: Any, change: Callable[[Any], Any], *, plain: bool = False) -> Any:
     """The same nesting with every leaf changed, in the order of `tensors`.
 
-    plain: of lists, tuples and dicts with strings for keys, whatever their types are.
+    plain: as lists, tuples and dicts with string keys.
     """
     if isinstance(item, Mapping):
         found = {key: each(item[key], change, plain=plain) for key in sorted(item, key=str)}
@@ -97,7 +97,7 @@ def mapped(item: Any, change: Callable[[torch.Tensor], torch.Tensor], *, plain: 
 
 
 def numbered(item: Any, change: Callable[[int, Any], Any]) -> Any:
-    """A copy with every leaf changed, by its number in the order of `tensors`."""
+    """A copy with every leaf changed, by its index in `tensors`."""
     numbers = itertools.count()
     return each(clone(item), lambda leaf: change(next(numbers), leaf))
 
@@ -117,12 +117,12 @@ def changed(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]
 
 
 def span(shape: Sequence[int], stride: Sequence[int]) -> int:
-    """Elements from the first to the last that a view touches."""
+    """Elements from the first to the last of a view."""
     return 1 + int(sum((size - 1) * step for size, step in zip(shape, stride, strict=True) if size))
 
 
 def through(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """A tensor changed in a type that torch can compute with; packed types are kept."""
+    """A tensor changed in a type that torch can compute with; packed types stay."""
     if packed(tensor):
         return tensor
     if tensor.is_complex():
@@ -149,14 +149,14 @@ def _form(leaf: Any) -> tuple[Any, ...]:
 
 
 def refill(target: Any, source: Any) -> None:
-    """Copy the data of `source` into the very tensors of `target`, which is `alike`."""
+    """Copy the data of `source` into the tensors of `target`, which is `alike`."""
     for (_, mine), (_, theirs) in zip(tensors(target), tensors(source), strict=True):
         if isinstance(mine, torch.Tensor):
             memory(mine).copy_(memory(theirs))
 
 
 def memory(tensor: torch.Tensor) -> torch.Tensor:
-    """The elements from the first to the last that the view touches, as one row."""
+    """Memory from a view's first to its last element, as one row."""
     if tensor.is_contiguous() or tensor.numel() == 0:
         return tensor
     return tensor.as_strided((span(tensor.shape, tensor.stride()),), (1,), tensor.storage_offset())
@@ -191,7 +191,7 @@ def refuse_layouts(arguments: Any, output: Any) -> None:
 
 
 def described(arguments: Any) -> list[str]:
-    """Each input in words: "float32 [16, 1024]", strides of a view, other values cut short."""
+    """Each input in words: "float32 [16, 1024]", strides of a view, other values shortened."""
     found = []
     for _, leaf in tensors(arguments):
         if not isinstance(leaf, torch.Tensor):

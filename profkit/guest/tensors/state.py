@@ -1,7 +1,7 @@
 """State of a model between calls: buffers and tensor attributes that a call changes.
 
-Changes of the reference's buffers are part of its work: a candidate has to make the same. Where answers depend on
-state, both sides begin every compared call with the same.
+Changes of the reference's buffers are part of its work: a candidate must make the same changes. If answers depend on
+state, both sides begin every compared call with the same state.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _TELLS = 13.0
 class State:
     """State that the reference changes in a call.
 
-    `values` before it, by name; `tells`: its answer depends on them; `binding`: names a candidate must change as
-    well, all if it `tells`, else the registered ones.
+    `values`: before it, by name; `tells`: answers depend on them; `binding`: names a candidate must change too, all if
+    `tells`, else the registered ones.
     """
 
     values: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -48,7 +48,7 @@ def changed(model: Any, call: Callable[[], Any]) -> State:
 def put(model: Any, values: Mapping[str, torch.Tensor]) -> None:
     """Bind the model's tensors of these names to copies of the values.
 
-    Other references keep the old tensors.
+    Other references to the old tensors stay valid.
     """
     modules = dict(model.named_modules()) if values and isinstance(model, torch.nn.Module) else {}
     for name, value in values.items():
@@ -67,7 +67,7 @@ def left(model: Any, values: Mapping[str, torch.Tensor], call: Callable[[], obje
 
 
 def keeping(names: Collection[str]) -> Callable[[Any, list[Any]], Left]:
-    """The view of a model's state under these names."""
+    """View of a model's state under these names."""
 
     def view(model: Any, arguments: list[Any]) -> Left:
         def kept() -> dict[str, torch.Tensor]:
@@ -81,7 +81,7 @@ def keeping(names: Collection[str]) -> Callable[[Any, list[Any]], Left]:
 
 
 def held(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """The buffers of a model and the tensors among its modules' attributes, by name."""
+    """Buffers of a model and tensor attributes of its modules, by name."""
     if not isinstance(model, torch.nn.Module):
         return
     yield from model.named_buffers()

@@ -1,7 +1,7 @@
-"""Live weights: constants of construction get drawn values, the same on both sides.
+"""Live weights: initially constant weights get drawn values, the same on both sides.
 
 A new LayerNorm multiplies by one and adds zero, so a candidate that leaves it out would be right. Constant weights,
-biases and statistics, and parameters that every construction repeats (the identity, a range), are redrawn before any
+biases and statistics, and parameters that every construction repeats (identity, a range), are redrawn before any
 comparison. Random ones stay: their seed is drawn for the run.
 """
 
@@ -21,25 +21,25 @@ from profkit.guest.tensors.compare import equal, leaves, numbers, rms, tensors
 _SHARES = (1.0, 0.25, 0.0625)
 """Shares of the change to try, until the answer stays steady."""
 _CALM = 1e3
-"""Largest change of the answer's size."""
+"""Largest accepted change of the answer's size."""
 _TINY = 0.1
-"""A constant parameter below it is enlarged: it scales what rounding would lose."""
+"""Size below which a constant parameter is enlarged, as rounding would lose its effect."""
 _LOOKED_AT, _AGAIN = 4096, 0.9
 _LARGEST = 1 << 27
-"""Largest model to construct twice."""
+"""Size of the largest model to construct twice."""
 MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
 class Weights:
-    """`constructed` and `live` values of the redrawn tensors, by name; `unsteady`: none fits."""
+    """`constructed` and `live` values of redrawn tensors, by name; `unsteady`: no values work."""
 
     constructed: dict[str, torch.Tensor] = field(default_factory=dict)
     live: dict[str, torch.Tensor] = field(default_factory=dict)
     unsteady: bool = False
 
     def mixed(self, alive: Collection[str]) -> dict[str, torch.Tensor]:
-        """Every value, live for these names and as constructed for the others."""
+        """All values: live for these names, as constructed for the others."""
         return {name: self.live[name] if name in alive else value for name, value in self.constructed.items()}
 
 
@@ -47,10 +47,9 @@ class Weights:
 class Match:
     """Counterparts of the reference's weights in a candidate.
 
-    `pairs`: the reference's name -> the candidate's; `missing`: redrawn ones that have no counterpart, but may be in
-    something else; `ordered`: some were told apart by order alone; `unnamed`: weights that have no counterpart of
-    their own name.
-    """
+    `pairs`: the reference's name -> the candidate's; `missing`: redrawn ones without counterpart, which may be part of
+    another tensor; `ordered`: some were matched by order only; `unnamed`: weights without a counterpart of the same
+    name."""
 
     pairs: dict[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
@@ -61,7 +60,7 @@ class Match:
 def draw(model: Any, ask: Callable[[], Any], seed: int, fixed: Collection[str] = ()) -> Weights:
     """Redraw the constants of a model, in place. fixed: the first of `by_another_seed`.
 
-    The answer of `ask` must stay finite and of about its size. Otherwise the change is made smaller, then left out,
+    The answer of `ask` must stay finite and keep about its size. Otherwise the change is made smaller, then left out,
     and `unsteady` is set.
     """
     state = constants(model, fixed)
@@ -107,7 +106,7 @@ def too_many(model: torch.nn.Module) -> bool:
 
 
 def _regular(tensor: torch.Tensor) -> bool:
-    """Whether numbers repeat or are sorted, which drawn ones seldom are."""
+    """Whether numbers repeat or are sorted, which drawn numbers seldom are."""
     if not _plain(tensor) or not tensor.requires_grad or constant(tensor):
         return False
     few = tensor.detach().reshape(-1)[:_LOOKED_AT].double()
@@ -144,7 +143,7 @@ def _drawn(
 
 
 def _values(name: str, old: torch.Tensor, chance: torch.Generator, bold: bool) -> torch.Tensor:
-    """Values to put: variances positive, zeros drawn about zero, others about their value."""
+    """Values to set: variances positive, zeros drawn around zero, others around their value."""
     draw, size = torch.rand(old.shape, generator=chance), float(old.square().mean().sqrt())
     if "var" in name.rpartition(".")[2]:
         return torch.where(old == 0, 1.0, old) * (0.5 + 1.5 * draw)
@@ -179,7 +178,7 @@ def steady(before: Any, after: Any) -> bool:
 
 
 def put(model: Any, values: Mapping[str, torch.Tensor], pairs: Mapping[str, str] | None = None) -> None:
-    """Write values into a model's own tensors. pairs: its names, where those differ."""
+    """Write values into a model's own tensors. pairs: its names, if they differ."""
     state = model.state_dict() if values and isinstance(model, torch.nn.Module) else {}
     with torch.inference_mode():
         for name, value in values.items():
@@ -191,7 +190,7 @@ def put(model: Any, values: Mapping[str, torch.Tensor], pairs: Mapping[str, str]
 def match(model: Any, known: Mapping[str, Any], constructed: Mapping[str, torch.Tensor]) -> Match:
     """Find the reference's weights in a candidate: by name, else by contents.
 
-    known: all; constructed: those to be redrawn, which must also have the shape, since constants look alike.
+    known: all; constructed: those to be redrawn, which must match in shape too, since constants look alike.
     """
     state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     own = {name: one for name, one in state.items() if _readable(one)}
@@ -227,12 +226,12 @@ def _plain(tensor: Any) -> bool:
 
 
 def alike(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors have the same shape and numbers, in any type and place."""
+    """Whether two tensors have the same shape and numbers, in any type and on any device."""
     return equal(one.detach().double().cpu(), other.detach().double().cpu())
 
 
 def _free(model: Any, taken: Collection[str]) -> list[int]:
-    """Sizes of a candidate's free tensors, in its state and among its attributes."""
+    """Sizes of a candidate's unmatched tensors, in its state and among its attributes."""
     module = isinstance(model, torch.nn.Module)
     free = [one for name, one in model.state_dict().items() if name not in taken] if module else []
     for holder in model.modules() if module else [model]:
@@ -255,7 +254,7 @@ def changeable(model: Any, live: Collection[str]) -> list[str]:
 def moved(model: Any, names: Collection[str]) -> dict[str, torch.Tensor]:
     """These weights after an update: rolled by one place, and halved.
 
-    Zeros stay, as the padding row of a table does in training.
+    Zeros stay, like the padding row of a table in training.
     """
 
     def update(_: str, value: torch.Tensor) -> torch.Tensor:

@@ -1,1 +1,1 @@
-"""Measured precision: to how many bits an answer is right."""
+"""Measured precision: number of correct bits of an answer."""

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 BORDERS = {"fp64": 26.0, "fp32": 13.0, "tf32": 9.3, "fp16": 9.3, "bf16": 6.8, "fp8": 3.0}
-"""Bits from which an answer counts as computed in a type, by benchmarks/measured_precision.py."""
+"""Fewest bits of an answer computed in a type, by benchmarks/measured_precision.py."""
 COARSER = {
     "fp64": ("fp32",),
     "fp32": ("tf32", "bf16"),
@@ -15,7 +15,7 @@ COARSER = {
     "bf16": ("fp8",),
     "fp8": (),
 }
-"""Types in common use instead of a task's own."""
+"""Types commonly used in place of the task's own."""
 UNITS = {"fp64": 2.0**-53, "fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8, "fp8": 2.0**-4}
 
 
@@ -23,7 +23,7 @@ UNITS = {"fp64": 2.0**-53, "fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11,
 class Precision:
     """Known precision of a task.
 
-    `type`: of its inputs, weights and arithmetic; `own`: bits of the reference; `noise`: outputs of rounding noise.
+    `type`: of inputs, weights and arithmetic; `own`: bits of the reference; `noise`: outputs that are rounding noise.
     """
 
     type: str = "fp32"
@@ -32,7 +32,7 @@ class Precision:
 
     @property
     def required(self) -> float:
-        """Bits of a right answer: the type's, or one less than the reference where it has fewer."""
+        """Bits of a correct answer: the type's, or one less than the reference's if it has fewer."""
         return min(BORDERS[self.type], self.own - 1.0)
 
     @property
@@ -41,7 +41,7 @@ class Precision:
         return min(self.required, *(BORDERS[one] for one in COARSER[self.type]), BORDERS[self.type])
 
     def named(self, bits: float) -> str:
-        """The type that corresponds to so many bits in this task."""
+        """Type with this number of bits in this task."""
         if bits >= self.required:
             return self.type
         return next((one for one in COARSER[self.type] if bits >= BORDERS[one]), "")

@@ -1,6 +1,6 @@
-"""Weights with a longer memory: open gates, rotation matrices, decays near one, even terms.
+"""Weights with long memory: open gates, rotation matrices, decays near one, even terms.
 
-With weights as constructed a recurrence forgets, so its last steps alone may be right to the last digit.
+With its initial weights a recurrence forgets, so computing only the last steps may be right to the last digit.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import torch
 LONG = 16
 """Elements of a long axis."""
 _SMALL = 1 << 16
-"""Largest parameter that counts as a decay, a bias or a table of terms."""
+"""Size of the largest parameter that counts as a decay, a bias or a table of terms."""
 _FADED = 1 / 16
 
 
 def remembering(model: Any, state: Mapping[str, torch.Tensor], length: int) -> Iterator[dict[str, torch.Tensor]]:
-    """Values for some of these tensors, by name, with which a model may remember so many steps."""
+    """Values by name for some of these tensors that make a model remember so many steps."""
     together = {name: value for name, value in _layers(model, state, length) if name in state}
     if together:
         yield together
@@ -48,7 +48,7 @@ def _fading(value: torch.Tensor) -> bool:
 
 
 def _layers(model: Any, state: Mapping[str, torch.Tensor], length: int) -> Iterator[tuple[str, torch.Tensor]]:
-    """(name, value) of torch's recurrent layers: gates that keep for `length` steps, rotations."""
+    """(name, value) for torch's recurrent layers: gates that keep for `length` steps, rotations."""
     keeps = {torch.nn.GRU: (3, {1: 1.0}), torch.nn.LSTM: (4, {1: 1.0, 0: -0.5})}
     keeps |= {torch.nn.GRUCell: keeps[torch.nn.GRU], torch.nn.LSTMCell: keeps[torch.nn.LSTM]}
     for path, module in model.named_modules():
@@ -67,7 +67,7 @@ def _layers(model: Any, state: Mapping[str, torch.Tensor], length: int) -> Itera
 
 
 def _slower(value: torch.Tensor, length: int) -> Iterator[torch.Tensor]:
-    """Candidates for a decay that lasts `length` steps."""
+    """Values for a decay that lasts `length` steps."""
     if bool(((value >= 0) & (value <= 1)).all()):
         yield 1 - (1 - value) / length
     yield value / length
@@ -76,7 +76,7 @@ def _slower(value: torch.Tensor, length: int) -> Iterator[torch.Tensor]:
 
 
 def _even(value: torch.Tensor) -> torch.Tensor:
-    """Numbers of one size, with their signs."""
+    """Values of one magnitude, signs kept."""
     size = value.to(torch.float64).square().mean().sqrt().to(value)
     steps = torch.linspace(0.75, 1.25, value.numel(), dtype=torch.float64).to(value).view(value.shape)
     return torch.where(value < 0, -size, size) * steps
@@ -94,7 +94,7 @@ def _gates(value: torch.Tensor, length: int) -> Iterator[torch.Tensor]:
 
 
 def _turning(value: torch.Tensor) -> torch.Tensor:
-    """A matrix that rotates its last columns by one place, with small other weights."""
+    """A matrix that rotates its last columns by one place, other weights small."""
     rows, columns = value.shape
     new = value / (rows * columns) ** 0.5
     new[:, columns - rows :] = torch.eye(rows, dtype=value.dtype, device=value.device).roll(1, 0)

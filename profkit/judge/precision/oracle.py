@@ -1,9 +1,9 @@
-"""Measured precision: to how many bits is an answer right?
+"""Measured precision: number of correct bits of an answer.
 
-Truth is the reference in float64. Small random relative steps in inputs and weights give each element's response, per
-unit of the step. The error, less the answer's own rounding, is divided by the response, quantile by quantile. All
-elements and the smaller half are compared; the worst ratio is 2**-bits. Elements that jump may have the value of any
-moved run.
+Truth is the reference in float64. Small random relative steps in inputs and weights give each element's response per
+unit of the step. The error, minus the answer's own rounding, is divided by the response, quantile by quantile, for all
+elements and for the smaller half. The worst ratio is 2**-bits. Elements that jump may have the value of any perturbed
+run.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from profkit.judge.precision.bits import BORDERS, UNITS, Precision
 SMOOTH, KINK = 2.0**-20, 2.0**-11
 """Relative steps: far above float64's rounding, and as coarse as accepted types."""
 _LEAST = 1.0 / 64
-"""Least response of an element, relative to its size."""
+"""Smallest response of an element, relative to its size."""
 _TIMES = 2.0
 _DRAWS, _FEW = 2, 4096
-"""Runs by the smooth step; one more for outputs with few elements."""
+"""Runs with the smooth step; outputs up to this many elements get one more."""
 _MANY = (8, 32)
-"""Runs that reveal ties among integers, more before an answer is rejected: of eight, one of 256 ties is missed."""
+"""Perturbed runs to find ties among integers, and before rejecting: eight miss one of 256 ties."""
 _OFFENDERS = 1 << 12
 _STRAY = 8
-"""Ratio of integers changed by a moved run to those that only the candidate changed."""
+"""Ratio of integers changed by a perturbed run to those changed only by the candidate."""
 _ROUGH, _RARE = 2.0, 3.0
 _ANY = 0.05
-"""Bits that are told as one decimal above 0."""
+"""Fewest bits to report as a number; below, "no bit agrees"."""
 _NOISE = 0.5
 _QUANTILES = (0.5, 0.9, 0.99, 0.9999)
 
@@ -60,8 +60,8 @@ _QUANTILES = (0.5, 0.9, 0.99, 0.9999)
 class _Leaf:
     """One output at some elements, flat.
 
-    `kinks`: (step, value) of the coarse runs; `smooth`: response to the smooth step; `rounded`: half an ulp; `base`: what
-    the answer's difference from it is compared with.
+    `kinks`: (step, value) of the coarse runs; `smooth`: response to the smooth step; `rounded`: half an ulp; `base`:
+    subtracted from an answer before comparison.
     """
 
     truth: torch.Tensor
@@ -78,12 +78,12 @@ class _Leaf:
 
     @functools.cached_property
     def moved(self) -> torch.Tensor:
-        """The response, 0 where it or the truth is not finite."""
+        """The response; 0 if it or the truth is not finite."""
         return torch.where(self.truth.isfinite() & self.response.isfinite(), self.response, 0.0)
 
     @functools.cached_property
     def expected(self) -> tuple[list[float], list[float]]:
-        """Quantiles of the response, of all and of the small elements."""
+        """Quantiles of the response over all and over small elements."""
         return _quantiles(self.moved), _quantiles(self.moved[self.small])
 
 
@@ -100,13 +100,13 @@ class Oracle:
         self.any_dtype = False
 
     def case(self, arguments: list[Any], want: Any, view: twin.View = twin.called, *, drawn: bool = False) -> Case:
-        """The expected answer `want` to these arguments. drawn: not unusual ones."""
+        """Inputs with the expected answer `want`. drawn: not unusual inputs."""
         return Case(self, arguments, want, view, drawn=drawn)
 
     def runs(
         self, arguments: list[Any], view: twin.View, take: Callable[[Any], Any], draws: int
     ) -> list[tuple[float, Any]]:
-        """(step, what `take` keeps) of the truth, of `draws` smooth and two coarse runs."""
+        """(step, `take`'s result) of the truth, `draws` smooth runs and two coarse runs."""
         plan = [(0.0, 0, 1.0), *((SMOOTH, 1 + n, 1.0) for n in range(draws))]
         coarse = max(KINK, 2 * UNITS[self.precision.type])
         plan += [(coarse, 1 + draws, sign) for sign in (1.0, -1.0)]
@@ -128,7 +128,7 @@ class Oracle:
 
 
 class Case:
-    """Inputs, the reference's answer, and the truth, computed when needed."""
+    """Inputs, the reference's answer, and the truth, computed on demand."""
 
     def __init__(self, oracle: Oracle, arguments: list[Any], want: Any, view: twin.View, *, drawn: bool) -> None:
         self._oracle, self._arguments, self._view, self._drawn = oracle, arguments, view, drawn
@@ -138,11 +138,10 @@ class Case:
         self._thin: list[_Leaf | None] | None = None
 
     def judged(self, got: Any, *, exact: bool = False, full: bool = False, strict: bool = False) -> Verdict:
-        """The verdict on an answer.
+        """Verdict on an answer.
 
-        exact: measure the bits even where the size of the error would do. full: with the figures. strict: reject a type
-        coarser than the task's.
-        """
+        exact: measure bits even if the error's size suffices. full: with the figures. strict: reject a type coarser
+        than the task's."""
         known = self._oracle.precision
         least = known.required if strict else known.least
         if wrong := form(_after(got), _after(self.want), any_dtype=self._oracle.any_dtype):
@@ -178,7 +177,7 @@ class Case:
         )
 
     def noise(self) -> list[str]:
-        """Outputs that rounding alone moves by as much as their size."""
+        """Outputs that rounding alone changes by as much as their size."""
         found = []
         for n, (where, leaf) in enumerate(self._leaves):
             one = self._sampled(n) if _is_float(leaf) else None
@@ -190,7 +189,7 @@ class Case:
         return found
 
     def bits(self, answer: Mapping[str, Any]) -> dict[str, float]:
-        """Bits of thinned answers by output: inf where exact, -inf where nothing is right."""
+        """Bits of thinned answers by output: inf if exact, -inf if no bit is right."""
         found = {}
         for n, (where, leaf) in enumerate(self._leaves):
             got = answer.get(where)
@@ -220,7 +219,7 @@ class Case:
         return self._ratio(one, _flat(want, index), want.dtype)
 
     def _near(self, n: int, have: torch.Tensor) -> bool:
-        """Whether the error alone is small enough, so that the reference need not run again."""
+        """Whether the error is small enough without running the reference again."""
         want = self._leaves[n][1]
         if have.dtype == want.dtype and equal(have, want):
             return True
@@ -231,7 +230,7 @@ class Case:
         return not any(map(bool, found))
 
     def _measured(self, n: int, have: torch.Tensor) -> tuple[float, str]:
-        """(bits, the mismatch in words) by truth, at a sample and at the worst elements."""
+        """(bits, mismatch in words) against the truth, at a sample and at the worst elements."""
         want = self._leaves[n][1]
         sample = self._sampled(n)
         if sample is None:
@@ -278,7 +277,7 @@ class Case:
         return _to_bits(max(map(_over, found, one.expected)))
 
     def _error(self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """The error beyond rounding at the elements of a leaf, 0 where one side is not finite."""
+        """Error beyond rounding at the elements of a leaf, 0 if one side is not finite."""
         y = _flat(have)
         value = y - one.base
         half = _half_unit(dtype) * y.abs().nan_to_num(0.0, 0.0, 0.0).clamp_min(torch.finfo(dtype).smallest_normal)
@@ -290,7 +289,7 @@ class Case:
         return torch.where(value.isfinite() & one.truth.isfinite() & one.response.isfinite(), error, 0.0)
 
     def _sampled(self, n: int) -> _Leaf | None:
-        """Truth and response at a sample of the elements; None where the reference fails."""
+        """Truth and response at a sample of the elements; None if the reference fails."""
         if self._thin is None:
             index = [
                 slice(None, None, step(leaf.numel())) if isinstance(leaf, torch.Tensor) else None
@@ -338,7 +337,7 @@ class Case:
     # What is exact
 
     def _whole(self, n: int, have: torch.Tensor) -> str:
-        """Mismatch of integers or booleans: they are exact where no moved run changes them."""
+        """Mismatch of integers or booleans: exact unless a perturbed run changes them."""
         want = self._leaves[n][1]
         a, b = have.reshape(-1), want.reshape(-1)
         off = (a != b).nonzero().flatten()
@@ -357,7 +356,7 @@ class Case:
         return f"{len(off)} of {want.numel()} elements differ"
 
     def _strange(self, n: int, have: torch.Tensor) -> str:
-        """Mismatch of non-finite elements, unless truth and all moved runs agree with the answer."""
+        """Mismatch of non-finite elements, unless truth and all perturbed runs agree with it."""
         want = self._leaves[n][1]
         if not (what := strange(have, want)):
             return ""
@@ -384,7 +383,7 @@ def _bases(value: Any, count: int) -> list[Any]:
 
 
 def _taken(value: Any, index: Sequence[Any]) -> list[Any]:
-    """(elements, dtype) of the wanted outputs, less the values before the call."""
+    """(elements, dtype) of the wanted outputs, minus the values before the call."""
     leaves = [_as_tensor(leaf) for _, leaf in tensors(_after(value))]
     bases = _bases(value, len(leaves))
     found: list[Any] = []
@@ -406,7 +405,7 @@ def _as_tensor(leaf: Any) -> Any:
 
 
 def _flat(tensor: torch.Tensor, at: torch.Tensor | slice = slice(None)) -> torch.Tensor:
-    """Elements in float64 or complex128; at: which of the flat tensor."""
+    """Elements in float64 or complex128; at: indices into the flat tensor."""
     tensor = numbers(tensor.detach().reshape(-1)[at])
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
 
@@ -417,7 +416,7 @@ def _half_unit(dtype: torch.dtype) -> float:
 
 
 def _quantiles(values: torch.Tensor) -> list[float]:
-    """The _QUANTILES and the maximum; [] of an empty tensor."""
+    """The _QUANTILES and the maximum; [] for an empty tensor."""
     if not values.numel():
         return []
     last, values = values.numel() - 1, values.to(torch.float64)
@@ -444,6 +443,6 @@ def _to_bits(ratio: float) -> float:
 
 
 def _class_of(values: torch.Tensor) -> torch.Tensor:
-    """0 of finite numbers, 1 of NaN, 2 and 3 of infinities."""
+    """0 for finite numbers, 1 for NaN, 2 and 3 for infinities."""
     real = values.real if values.is_complex() else values
     return torch.where(real.isnan(), 1, torch.where(real.isinf(), torch.where(real > 0, 2, 3), 0))

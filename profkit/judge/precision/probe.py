@@ -1,7 +1,7 @@
 """Probe of a task: its precision, and the trivial answers that pass.
 
 Trivial answers are zeros, ones, the mean, a stale answer, half an answer, the input itself. Unusual inputs may still
-tell a passing one apart, as a relu of positive inputs from a copy. If they do not, the task cannot tell right from
+reject one, such as a copy in place of relu on positive inputs. If they do not, the task cannot tell right from
 wrong.
 """
 
@@ -26,7 +26,7 @@ from profkit.launch.protocol import Events
 
 AS_IT_CAME, OTHERS = "an input as it came", "the answer to other inputs"
 _COPIED = 3
-"""Unusual inputs to return unchanged before a task counts as a copy."""
+"""Number of unusual inputs returned unchanged from which the task is a copy."""
 _TYPES = {torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
 _TYPES |= {torch.complex128: "fp64", torch.complex64: "fp32"}
 _HOLES = frozenset({"isnan", "nan_to_num", "isfinite", "isinf", "nansum", "nanmean", "nanmedian", "nanquantile"})
@@ -35,18 +35,17 @@ _TENSOR_CORES = {
     "matmul": {"mm", "bmm", "addmm", "baddbmm"},
     "recurrence": {"_cudnn_rnn"},
 }
-"""torch's operators by the kind of switch that lets them use TF32."""
+"""torch's operators by the kind of switch that allows TF32."""
 
 
 @dataclass(frozen=True)
 class Probe:
     """Properties of a task.
 
-    `passing`: trivial answers that pass; `told`: those for drawn inputs alone, and the unusual inputs that tell them
-    apart. `still`: outputs equal for all inputs; `mutates`: the reference mutates
-    its inputs. `random`: it draws random numbers; `keeps`: its answer depends on earlier calls. `varied`: how
-    repeated draws are changed; `holes`: it looks for NaN.
-    """
+    `passing`: trivial answers that pass; `told`: trivial answers that pass only for drawn inputs, with the unusual
+    inputs that reject them. `still`: outputs equal for all inputs; `mutates`: the reference mutates its inputs;
+    `random`: it draws random numbers; `keeps`: its answer depends on earlier calls; `varied`: how repeated draws are
+    changed; `holes`: it checks for NaN."""
 
     precision: Precision = field(default_factory=Precision)
     passing: list[str] = field(default_factory=list)
@@ -60,11 +59,11 @@ class Probe:
 
     @property
     def repeatable(self) -> bool:
-        """Whether the same call gives the same answer again, so that timed calls can be compared."""
+        """Whether a repeated call gives the same answer, so that timed calls can be compared."""
         return not (self.mutates or self.random or self.keeps)
 
     def report(self, events: Events) -> None:
-        """Send the findings, and caveats for what weakens a verdict."""
+        """Send the findings, and caveats that weaken a verdict."""
         own = self.precision.own if math.isfinite(self.precision.own) else None
         report = asdict(self)
         report["precision"]["own"] = own
@@ -143,7 +142,7 @@ def probe(
 
 
 def known(reported: Mapping[str, Any]) -> Probe:
-    """The probe that an earlier process reported."""
+    """The probe reported by an earlier process."""
     measured = {name: value for name, value in reported.get("precision", {}).items() if value is not None}
     return msgspec.convert({**reported, "precision": measured}, Probe)
 
@@ -173,7 +172,7 @@ def told_apart(found: Probe, asked: Iterable[Trial], other: Any, oracle: Oracle)
 
 
 def gives(trial: Trial, got: Any, found: Probe, other: Any) -> str:
-    """The trivial answer, passing for drawn inputs alone, that this one is; "" for none."""
+    """Name of the equal trivial answer that passes only for drawn inputs; "" for none."""
     answer = thinned(trial.answer)
     # Under the reference's names: lists may be nested in another way.
     mine = dict(zip(answer, thinned(got).values(), strict=False))
@@ -218,7 +217,7 @@ def thinned(output: Any) -> dict[str, Any]:
 
 
 def _passed_through(arguments: list[Any], answer: Any) -> torch.Tensor | None:
-    """An input of the form of the only output."""
+    """An input with the form of the only output."""
     (_, only), *more = tensors(answer)
     if more or not isinstance(only, torch.Tensor):
         return None
@@ -233,9 +232,9 @@ def _generators() -> list[Any]:
 
 
 def task_type(model: Any, arguments: Any, answer: Any, arithmetic: str = "") -> str:
-    """The precision of a task, by inputs, weights and the reference's arithmetic.
+    """Precision of a task by inputs, weights and the reference's arithmetic.
 
-    It is the narrower of the widest input and widest weight, of the answer without either, and of the arithmetic.
+    It is the narrowest of the widest input, the widest weight (without both, the narrowest output) and the arithmetic.
     One-byte floats are codes and do not count.
     """
     weights = model.state_dict() if isinstance(model, torch.nn.Module) else {}
@@ -255,7 +254,7 @@ def _floats(leaf: Any) -> bool:
 
 
 class _OperatorLog(Watched):
-    """Records the operators, the narrowest floating type of any result, and a look for NaN."""
+    """Records operators, the narrowest floating type of any result, and checks for NaN."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A model in float64, with inputs and weights moved at random by a small relative step."""
+"""A model in float64, with inputs and weights perturbed at random by a small relative step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import CHUNK, Left, coded, inexact, leaves
 
 _FINE = 2.0**-16
-"""Step above which one-byte codes are moved too."""
+"""Step above which one-byte codes are perturbed too."""
 Run = Callable[[float, int, float], tuple[Any, float]]
 """(step, seed, sign) -> (result of a view, the step taken)."""
 View = Callable[[Any, list[Any]], Any]
@@ -22,19 +22,19 @@ View = Callable[[Any, list[Any]], Any]
 
 
 def called(model: Any, arguments: list[Any]) -> Any:
-    """The view of a model's answer."""
+    """View of a model's answer."""
     return model(*arguments)
 
 
 def left(model: Any, arguments: list[Any]) -> Left:
-    """The view of what a call leaves in its inputs."""
+    """View of a call's changes to its inputs."""
     before = inputs.clone(arguments)
     model(*arguments)
     return Left(before, arguments)
 
 
 def ways(model: Any, arguments: list[Any]) -> Iterator[Callable[[View], Run]]:
-    """Ways to evaluate a model more exactly, the best first."""
+    """Ways to evaluate a model more exactly, best first."""
     # A float64 copy without conversions, one with them, the model itself (closures included), then its own types.
     yield lambda view: _asked(model, arguments, view, _copied, _widening)
     yield lambda view: _asked(model, arguments, view, _copied, _default)
@@ -70,7 +70,7 @@ def _asked(
 
 
 class _Perturbation:
-    """Moves tensors by up to a relative step. `taken`: the largest step, at least an ulp or two."""
+    """Perturbs tensors by up to a relative step. `taken`: the largest step, 1 or 2 ulps at least."""
 
     def __init__(self, step: float, seed: int, sign: float, *, wide: bool, codes: bool) -> None:
         self._step, self._seed, self._sign = step, seed, sign
@@ -79,13 +79,13 @@ class _Perturbation:
         self.taken = step
 
     def changed(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A moved argument, in its layout."""
+        """A perturbed argument, in its layout."""
         if not inexact(tensor) or (coded(tensor) and not (self._codes and self._step)):
             return tensor
         return inputs.changed(tensor, self.moved)
 
     def moved(self, source: torch.Tensor) -> torch.Tensor:
-        """A moved copy: in float64 where wide, else in its own type."""
+        """A perturbed copy: in float64 if wide, else in its own type."""
         wide = torch.complex128 if source.is_complex() else torch.float64
         keeps = coded(source) or not self._wide
         if not self._step:
@@ -130,7 +130,7 @@ def _leaves(item: Any) -> Iterator[torch.Tensor]:
 
 @contextlib.contextmanager
 def _copied(model: Any, wide: bool) -> Iterator[tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]]]:
-    """A deep copy, with (its tensor, the model's) of each movable one. A function is not copied."""
+    """A deep copy, and (its tensor, the model's) per tensor to perturb; functions are not copied."""
     if not isinstance(model, torch.nn.Module):
         yield model, []
         return
@@ -147,7 +147,7 @@ def _copied(model: Any, wide: bool) -> Iterator[tuple[Any, list[tuple[torch.Tens
 
 @contextlib.contextmanager
 def _borrowed(model: Any, wide: bool) -> Iterator[tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]]]:
-    """The model itself, its tensors exchanged until the end of the block."""
+    """The model itself, with exchanged tensors until the end of the block."""
     held = _held(model) if isinstance(model, torch.nn.Module) else []
     before = [one.data for one in held]
     try:
@@ -167,7 +167,7 @@ def _widened(tensor: torch.Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def _default() -> Iterator[None]:
-    """Make float64 the default type inside."""
+    """Make float64 the default type inside the block."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -181,7 +181,7 @@ _METHODS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
 
 
 class _Widening(TorchFunctionMode):  # type: ignore[misc]
-    """Keep float64 where a model names a narrower type: rounding is not part of the truth."""
+    """Keep float64 where a model asks for a narrower type: the truth has no rounding."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -198,7 +198,7 @@ class _Widening(TorchFunctionMode):  # type: ignore[misc]
 
 @contextlib.contextmanager
 def _widening() -> Iterator[None]:
-    """Float64 for new tensors and for tensors that the model would narrow."""
+    """Use float64 for new tensors and for tensors that the model would narrow."""
     with _default(), _Widening():
         yield
 

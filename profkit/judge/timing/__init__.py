@@ -1,1 +1,1 @@
-"""Rounds of timed calls, and the clock outside of a candidate's process."""
+"""Rounds of timed calls, and the judge's clock for candidates in other processes."""

@@ -18,7 +18,7 @@ from profkit.judge.remote import Remote
 
 _PROBES = 8
 _PROBE_RTOL = 0.05
-"""Probes show that a result is there; precision is checked on whole outputs."""
+"""Tolerance of probes, which check that a result exists; whole outputs get the precision check."""
 
 
 class RemoteCall:
@@ -45,7 +45,7 @@ class RemoteCall:
         self.remote.ask("run", wanted=self.wanted)
 
     def turn(self) -> None:
-        """Queue other data for the next request; the last output's memory is overwritten there."""
+        """Queue other data for the next request; it also overwrites the last output's memory."""
         self.remote.phase = "time"
         self.remote.turns.append(self._change())
 
@@ -70,7 +70,7 @@ class RemoteCall:
         return int(self.remote.ask("warm_up", method=method)["calls"])
 
     def sample(self, method: str) -> tuple[float, float, bool]:
-        """(device seconds, host seconds, sound) as the process claims."""
+        """(device seconds, host seconds, sound), as the process claims."""
         reply = self.remote.ask("sample", method=method, wanted=self.wanted)
         # JSON has null for NaN.
         seconds, host = (math.nan if reply[name] is None else float(reply[name]) for name in ("seconds", "host"))
@@ -79,15 +79,15 @@ class RemoteCall:
         return seconds, host, bool(reply["sound"])
 
     def waits(self, method: str) -> bool:
-        """Whether its clock could not hold the queue, as the process claims."""
+        """Whether its clock failed to hold the queue, as the process claims."""
         # All are asked at once: what says nothing is not laid at another's door.
         return self.remote.ask("waits", method=method).get("waits") is True
 
     def batch(self, count: int, hold: float) -> float:
         """Seconds of `count` back-to-back calls by the judge's clock; `count` may be 0.
 
-        The answer must hold elements of the last output chosen with the request, so the work is done when it comes.
-        Raises ChangedResultError when they are wrong.
+        The answer must hold elements of the last output chosen with the request, so it proves that the work is done.
+        Raises ChangedResultError if they are wrong.
         """
         self.remote.phase = "time"
         changes = [self._change(), self._change()]
@@ -105,7 +105,7 @@ class RemoteCall:
         return wall
 
     def _probes(self) -> list[tuple[int, int, float, float]]:
-        """(leaf, element, value, slack) of a few elements drawn at random."""
+        """(leaf, element, value, tolerance) of a few random elements."""
         leaves = [leaf for _, leaf in tensors(None if self._alone else self._data.answer())]
         real = [
             n
@@ -124,16 +124,16 @@ class RemoteCall:
         return found
 
     def ask_warm_up(self, method: str) -> None:
-        """Have a clock begin without waiting for it, so that processes begin together."""
+        """Start the warm-up without waiting, so that processes warm up together."""
         self.remote.post("warm_up", method=method)
 
     def ask_records(self) -> None:
-        """Have the recording end without waiting for it; `records` has what was recorded."""
+        """End the recording without waiting; `records` returns it."""
         self._records = self.remote.fresh_file()
         self.remote.post("records", output=self._records.name)
 
     def records(self) -> tuple[list[tuple[float, float]], list[Activity]]:
-        """See cupti.summed. Raises CuptiError."""
+        """Recorded times, see cupti.summed. Raises CuptiError."""
         self.remote.due()
         try:
             spans, activities = self.remote.output(self._records)
@@ -147,7 +147,7 @@ class RemoteCall:
 
 
 def _span(span: Any, busy: Any) -> tuple[float, float]:
-    """Seconds of a call, both NaN where nothing ran. Raises ValueError for what is no time."""
+    """Seconds of a call, both NaN if nothing ran. Raises ValueError for an invalid time."""
     found = float(span), float(busy)
     if not (all(0 < one < math.inf for one in found) or all(map(math.isnan, found))):
         raise ValueError(f"{found} are no times")
@@ -162,12 +162,12 @@ def _activity(name: Any, start: Any, end: Any, stream: Any) -> Activity:
 
 
 def suspects(calls: Mapping[str, Any]) -> dict[str, RemoteCall]:
-    """The calls that live in other processes."""
+    """Calls in other processes."""
     return {name: call for name, call in calls.items() if isinstance(call, RemoteCall)}
 
 
 def note(calls: Mapping[str, Any], clock: Clock) -> str:
-    """How the clock measures, here and in other processes."""
+    """How the clock measures, in this and in other processes."""
     waits = clock.waits or any(call.waits(clock.method) for call in suspects(calls).values())
     return clock.note + "; one call waits for the device itself, so its launch cost is inside" * waits
 

@@ -1,9 +1,8 @@
-"""Others on this machine: judges that share the device, and contention.
+"""Judges that share the device, and CPU contention.
 
-A judge is beside others while preparing, and alone while timing.
-
-Between calls, with the device idle, a judge yields to one that waits to time. It gives up its share before candidates
-are imported, while the host draws data, and at the end.
+A judge shares the device while preparing and locks it while timing. Between calls, with the device idle, it yields to
+a judge that waits to time. It releases its share before candidates are imported, while the host draws data, and at
+the end.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from profkit.launch.alone import Door
 from profkit.launch.protocol import Events
 
 _PRESSED = 0.05
-"""Share of the time in which some task waited for a core, below which the machine was free."""
+"""Share of time with a task waiting for a core below which the machine counts as free."""
 _ROUGH = 1.5
 
 
 class Company:
-    """This judge's share of the device. door: of the device; without one nothing waits."""
+    """This judge's share of the device. door: lock of the device; None: no waiting."""
 
     def __init__(self, door: Door | None, device: torch.device, events: Events) -> None:
         self._door = door
@@ -35,44 +34,44 @@ class Company:
         self.leave()
 
     def clock(self) -> float:
-        """Seconds without waiting for others."""
+        """Seconds, without time spent waiting for other judges."""
         return time.monotonic() - self._waited
 
     def join(self) -> None:
-        """Share the device with others from now on."""
+        """Share the device with other judges from now on."""
         if self._door is not None:
             self._wait_at(self._door.share)
             self._here = True
 
     def leave(self) -> None:
-        """Give up the share of the device."""
+        """Release the share of the device."""
         if self._door is not None:
             self._here = False
             self._door.leave()
 
     @property
     def wanted(self) -> bool:
-        """Whether another judge waits to have the device alone."""
+        """Whether another judge waits to lock the device."""
         return self._here and self._door is not None and self._door.wanted
 
     def step_aside(self) -> None:
-        """Let a waiting judge time; nothing runs here meanwhile."""
+        """Let a waiting judge time; this process is idle meanwhile."""
         if self.wanted and self._door is not None:
             facts.settle(self._device)
             self._wait_at(self._door.share)
 
     def apart(self) -> contextlib.AbstractContextManager[None]:
-        """Give up the share inside the block, which uses the host alone."""
+        """Release the share inside the block, which uses only the host."""
         return self._instead(self.leave) if self._here else contextlib.nullcontext()
 
     def alone(self) -> contextlib.AbstractContextManager[None]:
-        """Have the device alone inside the block."""
+        """Lock the device inside the block."""
         door = self._door
         return contextlib.nullcontext() if door is None else self._instead(lambda: self._wait_at(door.turn))
 
     @contextlib.contextmanager
     def _instead(self, act: Callable[[], None]) -> Iterator[None]:
-        """Have the device idle, then in another way than sharing it inside the block."""
+        """Wait for an idle device, then hold it by `act` inside the block instead of sharing it."""
         facts.settle(self._device)
         self._here = False
         act()
@@ -102,7 +101,7 @@ class Watch:
 
     @property
     def pressure(self) -> float:
-        """Share of the time in which some task waited for a core; NaN where the kernel does not say."""
+        """Share of time with a task waiting for a core; NaN if the kernel does not report it."""
         passed = time.monotonic() - self._began
         return (_waited() - self._waited) / passed if passed > 0 else float("nan")
 
@@ -125,7 +124,7 @@ class Watch:
 
 
 def unsure(what: str, how_much: str) -> dict[str, str]:
-    """The caveat about a difference that load may explain."""
+    """Caveat about a difference that load may explain."""
     return {"what": what, "how_much": how_much, "fix": "measure again when nothing else runs", "code": "busy"}
 
 
@@ -134,7 +133,7 @@ def _cores() -> int:
 
 
 def _waited() -> float:
-    """Total seconds in which some task waited for a core; NaN where the kernel does not say."""
+    """Total seconds with a task waiting for a core; NaN if the kernel does not report it."""
     try:
         first = Path("/proc/pressure/cpu").read_text("ascii").splitlines()[0]
         return int(first.rpartition("total=")[2]) * 1e-6
@@ -143,7 +142,7 @@ def _waited() -> float:
 
 
 def _running() -> int:
-    """Runnable tasks; 1 where the kernel does not say."""
+    """Runnable tasks; 1 if the kernel does not report it."""
     try:
         return max(1, int(Path("/proc/loadavg").read_text("ascii").split()[3].partition("/")[0]))
     except (OSError, ValueError, IndexError):

@@ -1,4 +1,4 @@
-"""All the ways of timing one set of calls, in the order that disturbs them least."""
+"""All timing methods for one set of calls, in the order that disturbs them least."""
 
 from __future__ import annotations
 
@@ -24,30 +24,29 @@ from profkit.launch.protocol import Events, Job
 
 SIDE_ROUNDS = 12
 RECHECKS = 1 / 8
-"""Share of timed calls to compare, at random; half of the first ones."""
+"""Share of timed calls to compare, at random; half of the first calls."""
 _FIRST_TURNS = 8
 _LOADED = 2.0
 _PRESSED = 0.3
 _AGREEING, _AGREED = 0.3, 0.01
-"""Share of the budget for event pairs, and the precision that suffices, where CUPTI decides."""
+"""Share of the budget for event pairs, and their precision, if CUPTI decides."""
 _FEW: Mapping[str, Any] = {"least": 8, "trials": 2}
 _FEWER: Mapping[str, Any] = {"least": timing.DECIDING, "most": timing.DECIDING, "trials": 1}
 """Rounds of event pairs then; fewer in repeated jobs, which only need the launch time."""
 _COMPARING = 0.5
 """Share of the time for comparisons after the first rounds."""
 MOST_RECORDINGS = 6
-"""CUPTI holds records in memory until a recording ends, so long measurements need several."""
+"""Most CUPTI recordings; each holds its records in memory, so long measurements need several."""
 
 
 def time_all(
     job: Job, calls: Mapping[str, TimedCall], device: torch.device, events: Events, turn: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Write timings.csv and cupti.csv; returns the data of the event "timing".
+    """Write timings.csv and cupti.csv; return the data of the event "timing".
 
-    On a CPU the wall clock runs until the wanted precision. On CUDA event pairs come first, to agree with CUPTI. Then
-    come the host's view and CUPTI, which decides; `again` runs CUPTI alone. Without CUPTI the event pairs decide and
-    run to that precision. A failed cross-check is a caveat.
-    """
+    On a CPU the wall clock runs to the wanted precision. On CUDA: event pairs, to check CUPTI; the host's clock; then
+    CUPTI, which decides. `again` runs CUPTI only. Without CUPTI the event pairs decide and run to that precision. A
+    failed cross-check is a caveat."""
     timed = _Timed(job, calls, device, events, turn)
     if isinstance(timed.own, CudaClock):
         timed.by_events(timed.own)
@@ -77,7 +76,7 @@ def time_all(
 
 
 class _Timed:
-    """Clocks and samples of one set of calls; `offset`: an event pair's own time [s]."""
+    """Clocks and samples of one set of calls; `offset`: overhead of an event pair [s]."""
 
     def __init__(
         self,
@@ -98,7 +97,7 @@ class _Timed:
         self._scant, self.offset, self.dropped = False, 0.0, 0
 
     def before(self, name: str) -> None:
-        """Change an implementation's data, and choose whether the output is compared."""
+        """Change an implementation's data, and decide whether to compare the output."""
         self._turn(name)
         self._calls[name].turn()
         self._after.choose(name)
@@ -143,7 +142,7 @@ class _Timed:
             self.notes["event"] += f"; less {self.offset * 1e6:.2f} us, what the pair reads on an empty kernel"
 
     def _cross_checks(self, clock: CudaClock) -> list[Sample]:
-        """The same calls by the host's clock and by CUPTI; sets `offset`."""
+        """Time the same calls by the host's clock and by CUPTI; sets `offset`."""
         job = self._job
         more = [] if job.again else self._host()
         try:
@@ -159,7 +158,7 @@ class _Timed:
         return more
 
     def _host(self) -> list[Sample]:
-        """Samples by the host's clock; none, and a caveat, when it fails."""
+        """Samples by the host's clock; none, and a caveat, on failure."""
         try:
             clock = HostClock(self._device)
             plan = timing.Plan(1.0, 0.0, most=SIDE_ROUNDS, trials=1)
@@ -169,14 +168,14 @@ class _Timed:
             return []
 
     def _without(self, error: Exception, what: str, fix: str) -> None:
-        """Go on without a clock that failed, with a caveat; raise a candidate's own failure."""
+        """Continue without a failed clock, with a caveat; raise a candidate's own failure."""
         if isinstance(error, RemoteError) and error.status:
             raise error
         traceback.print_exc()
         self._events.send("caveat", what=what, how_much=str(error).partition("\n")[0], fix=fix)
 
     def _less(self, sample: Sample) -> Sample:
-        """The sample without the event pair's own time; dropped when nothing is left."""
+        """The sample minus the event pair's overhead; dropped if nothing is left."""
         seconds = sample.seconds - self.offset
         return replace(sample, seconds=seconds, kept=sample.kept if seconds > 0 else 0)
 
@@ -202,7 +201,7 @@ class _Timed:
         self.notes[outside.METHOD] = outside.NOTE
 
     def _look(self) -> tuple[dict[str, float], list[outside.Exam], company.Watch]:
-        """(violated lower bounds, exams, load) of one look from outside."""
+        """(violated lower bounds, exams, load) of one outside measurement."""
         watch = company.Watch()
         exams = outside.examine(self._calls, self.samples, self._device, self._visitor(watch))
         return outside.bounds(exams, claims.suspects(self._calls), outside.MARGIN[self._device.type]), exams, watch
@@ -213,7 +212,7 @@ class _Timed:
 
 
 class _Comparing:
-    """Compare some timed outputs, drawn at random before the call; other processes' if any."""
+    """Compare some timed outputs, chosen at random before the call; other processes' if any."""
 
     def __init__(self, calls: Mapping[str, TimedCall]) -> None:
         self.compared: Mapping[str, Any] = claims.suspects(calls) or calls
@@ -245,7 +244,7 @@ def _judged(
     before: Callable[[str], None],
     after: Callable[[str, int], None],
 ) -> tuple[list[Sample], dict[str, list[cupti.Activity]]]:
-    """CUPTI's samples, in as many recordings as the precision takes and the budget allows."""
+    """CUPTI's samples, in as many recordings as the precision needs and the budget allows."""
     end = time.monotonic() + job.budget
     samples, activities = list[Sample](), dict[str, list[cupti.Activity]]()
     for number in range(MOST_RECORDINGS):

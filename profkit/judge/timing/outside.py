@@ -1,8 +1,8 @@
 """Lower bounds of call times, by the clock of another process.
 
-A candidate's process may replace every timer in it. From outside, batches of N + 1 calls and of one are timed. Each
-stands behind the same spin kernel, which hides launching. The difference divided by N is one call; start, hold, and
-answer cancel.
+A candidate's process may replace every timer in it. From outside, batches of N + 1 calls and of one call are timed,
+both behind the same spin kernel, which hides launches. The difference divided by N is one call; start, hold and answer
+cancel.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ NOTE = "another process's clock: what N more calls take, divided by N; warm cach
 DECIDING = ("cupti", "event", "wall")
 ROUNDS = 7
 MARGIN = {"cuda": 1.35, "cpu": 1.1}
-"""Slow-down accepted in a batch over the claimed time: gaps between launches."""
+"""Accepted ratio of a batch's time to the claimed time: gaps between launches."""
 RESOLUTION = 20e-6
 """Insignificant difference of two batches [s]."""
 TICK = {"cuda": 1e-6, "cpu": 0.0}
-"""Resolution of a device's timer [s], half of it to either side of a claim and its offset."""
+"""Resolution of a device's timer [s]; a claim and its offset are each off by up to half."""
 _WORK = {"cuda": 1e-3, "cpu": 20e-3}
-"""Seconds of calls in a batch, on a GPU limited by the launch queue."""
+"""Seconds of calls in a batch; on a GPU limited by the launch queue."""
 _MOST_CALLS = {"cuda": 200, "cpu": 10_000}
 _FEW = 10
 _MOST_HOLD = 0.2
@@ -125,8 +125,7 @@ def _exam(
 def bounds(exams: list[Exam], suspects: Mapping[str, Any], margin: float) -> dict[str, float]:
     """Lower bounds of seconds per call, by name, of implementations that claim less.
 
-    The reference runs in the judge's process. Load slows its batches too, so the others' bounds are divided by its
-    ratio.
+    The reference runs in the judge's process. Load slows its batches too, so the other bounds are divided by its ratio.
     """
     usual = max([1.0, *(e.least / e.claimed for e in exams if e.impl not in suspects and e.claimed > 0)])
     least = {exam.impl: exam.least / (margin * usual) for exam in exams if exam.impl in suspects}
@@ -150,7 +149,7 @@ def raised(samples: list[Sample], name: str, least: float) -> list[Sample]:
 
 
 def caveat(exam: Exam, least: float, load: str) -> dict[str, str]:
-    """The caveat of calls that take longer from outside; load: contention that may explain it."""
+    """Caveat about calls that take longer from outside; load: contention that may explain it."""
     inside, outside = exam.claimed * 1e6, exam.least * 1e6
     if load:
         what = f"the time that {exam.impl}'s process reports could not be checked"
@@ -167,11 +166,10 @@ def caveat(exam: Exam, least: float, load: str) -> dict[str, str]:
 def launching(
     exam: Exam, call: Any, samples: list[Sample], device: torch.device, before: Callable[[str], None]
 ) -> bool:
-    """Whether launching explains the batches' time.
+    """Whether launch overhead explains the batches' time.
 
-    The queue need not hold two calls of many kernels, and a hold may be shorter than launching on a busy machine.
-    Then one call behind a longer hold takes its claimed time more than an empty batch.
-    """
+    The queue may be too short for two calls of many kernels, and a hold too short for launches on a busy machine. Then
+    one call behind a longer hold takes its claimed time more than an empty batch."""
     claimed, host = _claim(samples, exam.impl)
     if device.type != "cuda" or not host > claimed:
         return False

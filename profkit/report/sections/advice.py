@@ -23,7 +23,7 @@ AT_LOWER_BOUND = 1.1
 
 
 def advice(study: Study, part: Part | None, mine: Sequence[Finding]) -> tuple[str, Finding | None]:
-    """Next step and its finding: make it right, measure quietly, stop, or the first finding's step.
+    """Next step and its finding: make it right, measure quietly, stop, or the first finding.
 
     mine: findings about the part in rank order.
     """

@@ -232,7 +232,7 @@ def _hottest(kernel: Mapping[Any, Any], share: str) -> str:
 
 
 def _launched(counts: Mapping[str, float], *, kinds: int = 0) -> list[str]:
-    """ "719 kernels (72 different)", "2.25 copies", "17 fills"; kinds: number of different kernels, 0 for none."""
+    """ "719 kernels (72 different)", "2.25 copies", "17 fills"; kinds: of kernels, 0 for none."""
     names = (("kernel", "different" if kinds > 1 else "kernels"), ("memcpy", "copies"), ("memset", "fills"))
     told = [(name, many(counts[kind])) for kind, name in names if counts.get(kind, 0)]
     return [
