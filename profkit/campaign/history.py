@@ -91,10 +91,9 @@ def histories(index: Index, *, sample: str = "", device: str = "", since: str = 
     for row in rows:
         if row.role == "reference":
             continue
-        # All that may explain a change, the first named first.
-        own: dict[str, Any] = {"source": row.source[:12], "GPU": row.uuid, "driver": row.driver}
-        own |= {"profkit": row.profkit, "method": row.method, "the reference's time": references.get(row.path)}
-        facts = {name: value for name, value in own.items() if value} | known[row.path, row.impl]
+        facts = known[row.path, row.impl]
+        if row.path in references:
+            facts = {**facts, "the reference's time": references[row.path]}
         series.setdefault((row.sample, row.impl, row.device), []).append((row, facts))
     return [_judged(series[key], since) for key in sorted(series)]
 

@@ -36,27 +36,20 @@ Facts = dict[str, Any]
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     """One implementation of one run, in SI units; NaN and "" where it is not known.
 
-    `path`: of the run, relative to the folder. `status`: of the run; `state`, `reason`: of the implementation.
-    `source`: hash of its file. `word`: its verdict, "" for what is not judged (a reference, a range); `line`: the
-    verdict as a sentence, `line_zh` in Chinese; `wins`: it counts as faster. `lower_bound`: time over the lower bound;
-    `share`: of the attainable.
-    `caveats`: those about it or about the whole run.
+    `path`: of the run, relative to the folder. `status`: of the run; `state`: of the implementation. `word`: its verdict,
+    "" for what is not judged (a reference, a range); `line`: the verdict as a sentence, `line_zh` in Chinese; `wins`: it
+    counts as faster. `lower_bound`: time over the lower bound; `share`: of the attainable. `caveats`: those about it or
+    about the whole run.
     """
 
     path: str
     sample: str
-    kind: str
     created: str
     status: str
-    profkit: str
     device: str
-    uuid: str
-    driver: str
     impl: str
     role: str
     state: str = ""
-    reason: str = ""
-    source: str = ""
     word: str = ""
     line: str = ""
     line_zh: str = ""
@@ -65,12 +58,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     low: float = NAN
     high: float = NAN
     time: float = NAN
-    time_low: float = NAN
-    time_high: float = NAN
     lower_bound: float = NAN
     share: float = NAN
-    flops: float = NAN
-    bandwidth: float = NAN
     bound: str = ""
     method: str = ""
     caveats: tuple[str, ...] = ()
@@ -235,51 +224,32 @@ def _rows(path: str, manifest: Manifest, metrics: _Metrics) -> Iterator[tuple[Ro
     figures = {str(one.get("impl", "")): one for one in metrics.impls}
     caveats = manifest.caveats if metrics.caveats is None else metrics.caveats
     hottest = {one.get("impl"): one for one in sorted(metrics.kernels, key=lambda one: one.get("time") or 0.0)}
-    device = {key: str(manifest.device.get(key) or "") for key in ("name", "uuid", "driver")}
     impls = {one.name: one for one in manifest.impls}
     for name in impls or figures or [""]:
         impl, own = impls.get(name), figures.get(name, {})
         said, line = _said(impl, name, metrics)
-        pace = ("speedup", "low", "high") if said.word in COMPARED else ()
-        figured: dict[str, Any] = {key: getattr(said, key) for key in pace}
-        figured |= {key: number(own, field) for key, field in _FIGURES.items()}
-        figured |= {key: str(own.get(field) or "") for key, field in _WORDS.items()}
         row = Row(
             path=path,
             sample=manifest.sample.id,
-            kind=manifest.sample.kind,
             created=manifest.created,
             status=manifest.status,
-            profkit=manifest.profkit,
-            device=device["name"],
-            uuid=device["uuid"],
-            driver=device["driver"],
+            device=str(manifest.device.get("name") or ""),
             impl=name,
             role=impl.role if impl is not None else "range",
             state=impl.status if impl is not None else "",
-            reason=impl.reason if impl is not None else "",
-            source=_source(manifest, impl),
             word=said.word,
             line=line,
             line_zh=said.text("zh", in_chinese) if line else "",
             wins=int(said.wins),
+            **({key: getattr(said, key) for key in ("speedup", "low", "high")} if said.word in COMPARED else {}),
+            time=number(own, "time"),
+            lower_bound=number(own, "lower_bound_ratio"),
+            share=number(own, "attainable_fraction"),
+            bound=str(own.get("bound_by") or ""),
+            method=str(own.get("method") or ""),
             caveats=tuple(one.what for one in caveats if one.about in ("", name)),
-            **figured,
         )
-        yield row, _facts(manifest, own, hottest.get(name, {}))
-
-
-_FIGURES = {
-    "time": "time",
-    "time_low": "time_low",
-    "time_high": "time_high",
-    "lower_bound": "lower_bound_ratio",
-    "share": "attainable_fraction",
-    "flops": "achieved_flops",
-    "bandwidth": "dram_bandwidth",
-}
-_WORDS = {"bound": "bound_by", "method": "method"}
-"""Fields of Row -> fields of metrics.json's `impls`."""
+        yield row, _facts(manifest, impl, own, hottest.get(name, {}))
 
 
 def _said(impl: Impl | None, name: str, metrics: _Metrics) -> tuple[Verdict, str]:
@@ -293,9 +263,14 @@ def _said(impl: Impl | None, name: str, metrics: _Metrics) -> tuple[Verdict, str
     return msgspec.convert(known, Verdict), str(known.get("line", ""))
 
 
-def _facts(manifest: Manifest, own: Facts, kernel: Facts) -> Facts:
-    """Known facts that may explain a change of the time: numbers in SI units, or words."""
+def _facts(manifest: Manifest, impl: Impl | None, own: Facts, kernel: Facts) -> Facts:
+    """Known facts that may explain a change of the time: numbers in SI units, or words; the first are named first."""
     facts: Facts = {
+        "source": _source(manifest, impl)[:12],
+        "GPU": manifest.device.get("uuid"),
+        "driver": manifest.device.get("driver"),
+        "profkit": manifest.profkit,
+        "method": own.get("method"),
         **{f"version of {name}": text for name, text in manifest.versions.items()},
         "version of ncu": manifest.counters.version,
         "inputs": ", ".join(manifest.inputs),

@@ -47,10 +47,10 @@ def test_a_row_says_what_the_files_say(tmp_path):
     names = ("time", "speedup", "speedup_low", "speedup_high", "lower_bound_ratio", "attainable_fraction", "bound_by")
     told = (row.time, row.speedup, row.low, row.high, row.lower_bound, row.share, row.bound)
     assert told == tuple(own[name] for name in names)
-    assert row.source == run_json["sample"]["files"]["cuda"]["sha256"]
     assert len(row.caveats) == len(metrics["caveats"])
     facts = Index(tmp_path).facts[row.path, "cuda"]
     assert facts["its registers"] == 100.0
+    assert facts["source"] == run_json["sample"]["files"]["cuda"]["sha256"][:12]
     assert facts["version of torch"] == run_json["versions"]["torch"]
 
 
@@ -79,7 +79,7 @@ def test_only_what_changed_is_read_again(runs):
     (path / "metrics.json").unlink()
     index = Index(runs)
     assert index.read == 1
-    changed = [row for row in index.rows() if row.profkit == "9.9"]
+    changed = [row for row in index.rows() if index.facts[row.path, row.impl]["profkit"] == "9.9"]
     assert [math.isnan(row.time) for row in changed] == [True]
 
 
