@@ -1,4 +1,4 @@
-"""Why a kernel is near no ceiling, in words; analyzers.placement finds which holds."""
+"""Causes for a kernel far from every ceiling, in words; analyzers.placement selects one."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ CAUSES: dict[str, tuple[str, str]] = {
     "stalls": ("warps wait", "线程束在等待"),
     "issue": ("issue slots are nearly full", "指令发射已接近饱和"),
 }
-"""Why a kernel is near no ceiling, as counters or geometry show it: (English, Chinese). The first that holds is named."""
+"""Cause by counters or geometry -> (English, Chinese); the first that holds applies."""

@@ -1,4 +1,4 @@
-"""Comparison of runs of one task in a row: changes, gains and caveats."""
+"""Compare runs of one task in order: changes, gains and caveats."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ NAN = math.nan
 UNKNOWN = Ratio()
 SCHEMA = "profkit-compare/1"
 CLOCK = 0.02
-"""SM clocks that differ by more than this share are another state of the chip."""
+"""Relative difference of SM clocks that makes times incomparable."""
 
 SINGLE = 1.5
-"""Factor by which two times may differ by chance where no spread of either is known; convention."""
+"""Factor by which two single times may differ by chance; convention."""
 
 MOVED = 0.1
-"""Relative change from which a counter is said to have moved."""
+"""Relative change from which a counter counts as changed."""
 
 MOST_MOVED = 6
 _WATCHED = (
@@ -67,17 +67,17 @@ _FACTS: Mapping[str, tuple[str, ...]] = {
     "reference": ("the reference file differs: maybe not the same task", "check that both runs solve the same task"),
 }
 APART = ("device", "sample", "method", "window", "l2", "sm_clock")
-"""Facts whose difference makes a time ratio mean something else than the change of the code."""
+"""Facts that must agree for a time ratio to measure the code change."""
 
 OTHER_TASK = "other-task"
-"""The verdict on two times of different tasks, which no ratio compares."""
+"""Verdict on times of different tasks, which have no ratio."""
 
 
 @dataclass(frozen=True)
 class Step:
     """Measured implementation: row of Analysis.impls, longest kernel, run, facts, file hashes.
 
-    `loaded`: the largest factor by which other work on the machine may have lengthened its time.
+    `loaded`: largest factor by which other work on the machine may have lengthened its time.
     """
 
     label: str
@@ -91,18 +91,18 @@ class Step:
 
     @property
     def main(self) -> str:
-        """The name of the longest kernel; "" where none was counted."""
+        """Name of the longest kernel; "" without counters."""
         return str(self.kernel.get("kernel", ""))
 
     def number(self, name: str) -> float:
         return number(self.row if name in self.row else self.kernel, name)
 
     def time_beside(self, other: Step) -> float:
-        """Seconds of a launch where both are sums over launches of one kernel, else of a call."""
+        """Seconds of a call, or of a launch if both are sums over one kernel's launches."""
         return self.number("time") / (self.number("kernels") if self.counted_unlike(other) else 1.0)
 
     def over(self, other: Step, threshold: float) -> Ratio:
-        """Speed-up over `other` with its interval; over the run's own reference of paired rounds."""
+        """Speed-up over `other` with its interval; over the run's own reference by paired rounds."""
         if self.judged_against(other):
             value, low, high = (self.number(name) for name in ("speedup", "speedup_low", "speedup_high"))
             known = str(self.row.get("verdict", ""))
@@ -114,7 +114,7 @@ class Step:
         return Ratio(value, low, high, verdict=word(*ends(Ratio(value, low, high)), threshold))
 
     def judged_against(self, other: Step) -> bool:
-        """Whether `other` is the reference over which the run of both has a speed-up."""
+        """Whether `other` is the reference of the same run, with a recorded speed-up."""
         own = self.run == other.run != "" and self.number("speedup_low") > 0
         return own and other.row.get("verdict") == "reference" != self.row.get("verdict")
 
@@ -136,9 +136,9 @@ class Moved:
 
 @dataclass(frozen=True, kw_only=True)
 class Rung:
-    """Step of a ladder: old / new against the one before, `step`, and the first, `total`.
+    """Step of a ladder: old / new against the previous step, `step`, and the first, `total`.
 
-    `low`, `high`: interval of `step`. `kernel`: the longest; `moved` needs the same one.
+    `low`, `high`: interval of `step`. `kernel`: the longest; `moved` needs the same kernel.
     """
 
     label: str
@@ -159,13 +159,13 @@ class Rung:
 
 
 def ends(one: Ratio) -> tuple[float, float]:
-    """Interval of a speed-up; without one, what chance may make of two single times."""
+    """Interval of a speed-up; without one, the range of chance for two single times."""
     return (one.value / SINGLE, one.value * SINGLE) if math.isnan(one.low) else (one.low, one.high)
 
 
 @dataclass(frozen=True)
 class Row:
-    """Steps in order; `since`: speed-up over the first; `apart`: facts that differ and matter."""
+    """Steps in order; `since`: speed-up over the first; `apart`: relevant facts that differ."""
 
     rungs: tuple[Any, ...]
     caveats: tuple[Caveat, ...]
@@ -176,13 +176,13 @@ class Row:
         return [one for one in self.rungs[1:] if one.since.verdict == "slower" and 1 / ends(one.since)[1] - 1 > limit]
 
     def inconclusive(self, limit: float) -> list[Any]:
-        """Steps with the limit inside their interval."""
+        """Steps whose interval contains the limit."""
         sure = self.regressions(limit)
         return [one for one in self.rungs[1:] if one not in sure and not 1 / ends(one.since)[0] - 1 <= limit]
 
 
 class Ladder(Row):
-    """Implementations in a row: steps of Rung."""
+    """Ladder of implementations: steps of Rung."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: SI, NaN as None."""
@@ -243,13 +243,13 @@ def _rung(step: Step, before: Step | None, first: Step, threshold: float) -> Run
 
 
 def _other_task(before: Step, after: Step) -> bool:
-    """Whether the samples and their references differ: no code was made faster or slower then."""
+    """Whether samples and references differ, so that the code is not comparable."""
     facts = [(before.facts.get(name), after.facts.get(name)) for name in ("sample", "reference")]
     return all(one and other and one != other for one, other in facts)
 
 
 def _changed(before: Step, after: Step) -> tuple[str, ...]:
-    """What differs in the code: another implementation, or files with another hash."""
+    """Changes of the code: another implementation, or files with another hash."""
     if before.impl != after.impl:
         return (f"{before.impl} -> {after.impl}",)
     names = sorted(set(before.files) | set(after.files))
@@ -257,7 +257,7 @@ def _changed(before: Step, after: Step) -> tuple[str, ...]:
 
 
 def _moved(before: Step, after: Step) -> tuple[Moved, ...]:
-    """Counters that differ between the calls, and in the longest kernel if it is the same."""
+    """Counters that changed in the call, and in the longest kernel if it is the same."""
     if any(one.row.get("work_source", "counted") != "counted" for one in (before, after)):
         return ()
     same = before.main == after.main
@@ -273,7 +273,7 @@ def _size(moved: Moved) -> float:
 
 
 def unlike(steps: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[list[Caveat], list[str]]:
-    """What steps (label, facts) differ in, and which of that matters (APART)."""
+    """Differences between steps (label, facts), and the relevant ones (APART)."""
     caveats, apart = [], []
     for name, (words, *fix) in _FACTS.items():
         values = {label: str(facts.get(name) or "") for label, facts in steps}

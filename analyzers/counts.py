@@ -1,4 +1,4 @@
-"""Launches added up by kernel, implementation or any key."""
+"""Sums of launches by kernel, implementation or any key."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ _KEPT = ("device", "cc", "tool", "kind", "grid", "block")
 
 
 def add_up(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """One row a group of launches, groups in order of appearance.
+    """One row per group of launches, groups in order of appearance.
 
-    Counters combine by their kind: "sum" adds up (NaN when one launch lacks it), "mean" is weighted by time,
-    "fact" is the largest. A row of a summary stands for its `instances`; `launches` counts them. Text columns hold the
-    group's value, or "" where it varies.
-    """
+    Counters combine by kind: "sum" adds up (NaN if one launch lacks it), "mean" is weighted by time, "fact" is the
+    largest. A summary's row counts as its `instances`; `launches` counts them. Text columns hold the group's value, or
+    "" if it varies."""
     # What a frame carries beside its columns is copied by everything pandas does with them.
     bare = pd.DataFrame(frame)
     bare.attrs = {}
@@ -48,7 +47,7 @@ def add_up(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 Array: TypeAlias = NDArray[np.float64]
 Groups: TypeAlias = NDArray[np.intp]
-"""For each row the number of its group, counted in order of appearance."""
+"""For each row, the number of its group in order of appearance."""
 
 
 def grouped(keys: Sequence[pd.Series[str]]) -> tuple[Groups, Groups]:
@@ -72,7 +71,7 @@ def grouped(keys: Sequence[pd.Series[str]]) -> tuple[Groups, Groups]:
 
 
 def _weight(kind: str, frame: pd.DataFrame, counts: Array, keys: Groups) -> Array:
-    """Weight of each launch: launches it stands for, times their time in a mean if all have one."""
+    """Weight of each launch: number of launches, times their time for a mean if all have one."""
     if kind != "mean" or "time" not in frame:
         return counts
     time = column(frame, "time")
@@ -82,7 +81,7 @@ def _weight(kind: str, frame: pd.DataFrame, counts: Array, keys: Groups) -> Arra
 
 
 def _combined(kind: str, values: Array, weight: Array, keys: Groups) -> Array:
-    """Counters of one kind added up: rows are counters, columns groups of launches."""
+    """Combined counters of one kind: rows are counters, columns groups of launches."""
     if kind == "fact":
         return np.asarray(pd.DataFrame(values.T).groupby(keys).max().to_numpy().T)
     total = known_sums(values * weight, keys)
@@ -95,12 +94,12 @@ def _combined(kind: str, values: Array, weight: Array, keys: Groups) -> Array:
 
 
 def known_sums(values: Array, keys: Groups) -> Array:
-    """For each row of `values`: sums by the group in `keys`, from `grouped`; NaN counts 0."""
+    """Sums of each row of `values` by group in `keys` (from `grouped`); NaN counts as 0."""
     return np.array([np.bincount(keys, np.where(np.isnan(row), 0.0, row)) for row in values], dtype=np.float64)
 
 
 def _common(values: pd.Series[str], keys: Groups, first: Groups) -> pd.Series[str]:
-    """The text of each group, "" where it varies."""
+    """The text of each group, "" if it varies."""
     codes, texts = _coded(values)
     own = codes[first]
     varies = np.zeros(len(first), dtype=bool)
@@ -112,7 +111,7 @@ def _common(values: pd.Series[str], keys: Groups, first: Groups) -> pd.Series[st
 
 
 def _coded(values: pd.Series[str]) -> tuple[NDArray[np.integer[Any]], pd.Index[Any]]:
-    """Position of each row's text in `texts`, which may hold others too."""
+    """Index of each row's text in `texts`, which may hold more."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         return values.cat.codes.to_numpy(), values.cat.categories
     codes, texts = pd.factorize(values)
@@ -134,9 +133,9 @@ def inside(launches: pd.DataFrame) -> dict[str, NDArray[np.intp]]:
 
 
 def by_part(launches: pd.DataFrame) -> pd.DataFrame:
-    """Launches with impl = part, repeated for each range around an inner one; see `inside`.
+    """Launches with impl = part, repeated for each enclosing range; see `inside`.
 
-    With a single part this is the frame itself, uncopied: a million launches take 0.2 GB.
+    A single part returns the frame uncopied: a million launches take 0.2 GB.
     """
     parts = inside(launches)
     if len(parts) == 1:
@@ -147,9 +146,9 @@ def by_part(launches: pd.DataFrame) -> pd.DataFrame:
 
 
 def at_least(hottest: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
-    """`hottest` where nested parts count a launch several times: the least there can have been.
+    """`hottest` for nested parts that count a launch several times: lower bounds.
 
-    For each kernel: what lies in no part, plus the largest of its parts (`kernels`: by part).
+    Per kernel: launches outside all parts, plus the largest of its parts (`kernels`: by part).
     """
     outside = kernels["impl"] == ""
     told = hottest.copy()
@@ -161,13 +160,13 @@ def at_least(hottest: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
 
 
 def pipe_counts(frame: pd.DataFrame) -> pd.DataFrame:
-    """Operations by pipe, one column each; NaN not collected, 0 where the chip has no such pipe."""
+    """Operations by pipe, one column each; NaN not collected, 0 if the chip lacks the pipe."""
     result: pd.DataFrame = pd.DataFrame(by_pipe(frame), index=frame.index)
     return result
 
 
 def by_pipe(frame: pd.DataFrame) -> dict[str, Array]:
-    """As pipe_counts, an array a pipe."""
+    """Like pipe_counts, as one array per pipe."""
     found = {}
     for pipe, counter in PIPES.items():
         values = column(frame, counter)
@@ -177,12 +176,12 @@ def by_pipe(frame: pd.DataFrame) -> dict[str, Array]:
 
 
 _FLOP_OF = {"flop_fp64": ("fp64", 1.0), "flop_fp32": ("fp32", 1.0), "flop_fp16": ("fp16", 2.0)}
-"""Counter of FLOP -> its precision, and the FLOP of an add."""
+"""Counter of FLOP -> its precision, and FLOP per instruction."""
 _PARTS = tuple(f"inst_{kind}_{op}" for kind, _ in _FLOP_OF.values() for op in ("add", "mul", "fma"))
 
 
 def known_by_pipe(frame: pd.DataFrame, counts: Mapping[str, Array]) -> dict[str, Array]:
-    """As by_pipe, but of a pipe that lacks a part the sum of the others: a lower bound."""
+    """Like by_pipe, but with the known parts of incompletely counted pipes: lower bounds."""
     found = dict(counts)
     for pipe, counter in PIPES.items():
         if counter not in _FLOP_OF or not (unknown := np.isnan(counts[pipe])).any():
@@ -201,15 +200,15 @@ def beyond_l1(frame: pd.DataFrame) -> NDArray[np.bool_]:
 
 
 BEYOND = 2.0**20
-"""Bytes below which a kernel's own overhead may be most of its traffic."""
+"""Bytes below which a kernel's own overhead may dominate its traffic."""
 
 
 def without_half_moves(frame: pd.DataFrame, works: Mapping[str, Sequence[Work]]) -> tuple[pd.DataFrame, list[Caveat]]:
-    """Set flop_fp16 to 0 where there is no FP16 arithmetic; returns the frame and its caveats.
+    """Set flop_fp16 to 0 for launches without FP16 arithmetic; return the frame and its caveats.
 
     HFMA2 and HADD2 also load constants and convert halves, and the counter cannot tell; inst_fp16_* stay. works: by
-    part, "" for all launches. A part without halves in its declared FLOP has none; without a declaration, neither has a
-    kernel with arguments of wider types alone.
+    part, "" for all launches. A part whose declared FLOP has no halves has none; without a declaration, neither has a
+    kernel with only wider argument types.
     """
     chosen = list[_Chosen]()
     if "flop_fp16" in frame:
@@ -234,7 +233,7 @@ def without_half_moves(frame: pd.DataFrame, works: Mapping[str, Sequence[Work]])
 
 
 _Chosen: TypeAlias = "tuple[NDArray[np.intp], bool]"
-"""Rows without FP16 arithmetic, and whether that is worth a word."""
+"""Rows without FP16 arithmetic, and whether to report them."""
 
 
 def _declared_without_halves(frame: pd.DataFrame, works: Mapping[str, Sequence[Work]]) -> list[_Chosen]:
@@ -281,13 +280,13 @@ def missing_pipes(frame: pd.DataFrame) -> tuple[str, ...]:
 
 
 def has_operations(frame: pd.DataFrame) -> NDArray[np.bool_]:
-    """Rows for which the tool gave at least one counter of operations."""
+    """Rows with at least one counter of operations."""
     given = [column(frame, counter) for counter in (*PIPES.values(), *_PARTS) if counter in frame]
     return np.any(~np.isnan(given), axis=0) if given else np.zeros(len(frame), dtype=bool)
 
 
 def has_counts(frame: pd.DataFrame) -> bool:
-    """Whether anything was counted beside times and what a launch was started with."""
+    """Whether any counter was collected besides times and launch parameters."""
     known = (COUNTERS[name] for name in frame.columns if name in COUNTERS)
     return any(one.name != "time" and one.group != "launch" for one in known)
 
@@ -300,7 +299,7 @@ def column(frame: pd.DataFrame, name: str) -> NDArray[np.float64]:
 
 
 def counted(added: pd.DataFrame) -> list[Work | None]:
-    """Counted work of each row; None without FLOP and DRAM bytes, NaN without some pipe."""
+    """Counted work of each row; None without FLOP and DRAM bytes, NaN if a pipe is missing."""
     rows = zip(has_operations(added), column(added, LEVELS["dram"]), pipe_counts(added).to_dict("records"), strict=True)
     found: list[Work | None] = []
     for known, sent, pipes in rows:
@@ -311,7 +310,7 @@ def counted(added: pd.DataFrame) -> list[Work | None]:
 
 
 def as_counters(work: Work) -> dict[str, float]:
-    """Counter columns of a work; pipes it does not name are 0. Raises AnalyzeError."""
+    """Counter columns of a work; other pipes are 0. Raises AnalyzeError."""
     strange = sorted(set(work.flops) - set(PIPES))
     if strange:
         raise AnalyzeError(f"{work.source} work: no pipe {strange[0]!r}", fix=f"name one of {', '.join(PIPES)}")

@@ -1,4 +1,4 @@
-"""The exception of this house; the tree stands in collectors/errors.py."""
+"""AnalyzeError; the tree of errors is in collectors/errors.py."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from collectors.errors import ProfkitError
 
 
 class AnalyzeError(ProfkitError):
-    """Input the analyzers cannot judge; the message names the place."""
+    """Input that cannot be analyzed; the message names the place."""

@@ -1,4 +1,4 @@
-"""The least an algorithm must do, and the least time a machine needs for it."""
+"""Least work of an algorithm, and the least time of a machine for it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ NAN = math.nan
 SOURCES = ("declared", "modelled", "counted")
 
 AGREE = 0.05
-"""Two counts of the same work may differ by this share before it is a caveat."""
+"""Relative difference of two counts of the same work above which there is a caveat."""
 
 
 class Work(msgspec.Struct, frozen=True, omit_defaults=True):
     """Work: FLOP by pipe (names of the compute ceilings; integers in OP) and DRAM bytes.
 
-    `source`: declared (by the sample), modelled (from the reference's operations) or counted (by hardware, which is no
-    lower bound). `written`: the part of `bytes` that is output. NaN unknown. Raises AnalyzeError on a negative or
-    infinite number or another source.
-    """
+    `source`: declared (by the sample), modelled (from the reference's operations) or counted (by hardware; no lower
+    bound). `written`: output bytes among `bytes`. NaN unknown. Raises AnalyzeError for a negative or infinite number or
+    an unknown source."""
 
     flops: Mapping[str, float]
     bytes: float = NAN
@@ -53,12 +52,12 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def total(self) -> float:
-        """FLOP over all pipes; NaN when one is unknown, 0 without any."""
+        """FLOP over all pipes; NaN if one is unknown, 0 without any."""
         return float(sum(self.flops.values()))
 
     @property
     def intensity(self) -> float:
-        """FLOP per byte [FLOP/B]; NaN when no byte is moved."""
+        """FLOP per byte [FLOP/B]; NaN without bytes."""
         return self.total / self.bytes if self.bytes > 0 else NAN
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,11 +83,10 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True)
 class LowerBound:
-    """The least time [s] for a work, and what sets it (a ceiling's name, or "unknown").
+    """Least time [s] for a work, and what sets it (a ceiling's name, or "unknown").
 
-    `flop_time`: of the arithmetic alone, NaN unknown. `hard`: no measurement may be shorter: the highest ceiling of any
-    source, and no byte that may stay in L2.
-    """
+    `flop_time`: of the arithmetic only, NaN unknown. `hard`: no measurement can be shorter: by the highest ceiling of
+    any source, without bytes that may stay in L2."""
 
     time: float = NAN
     bound_by: str = "unknown"
@@ -103,9 +101,8 @@ class LowerBound:
 def lower_bound_time(work: Work, roofline: Roofline, *, l2_bytes: float = NAN, l2: str = "cold") -> LowerBound:
     """Least time for `work`: max(FLOP / peak, bytes / bandwidth, an empty kernel's time).
 
-    Different pipes and the memory work side by side, the tensor paths share one unit and add up. `l2_bytes`: size of
-    the cache (NaN unknown); `l2`: "cold" or "warm". Both matter to `hard` alone: written data may still be in the
-    cache.
+    Different pipes and memory overlap; tensor pipes share one unit and add up. `l2_bytes`: size of the cache (NaN
+    unknown); `l2`: "cold" or "warm". Both affect only `hard`: written data may still be in the cache.
     """
     times = pipe_times(work.flops, roofline.peak)
     byte_time = _quotient(work.bytes, roofline.peak("dram"))
@@ -117,7 +114,7 @@ def lower_bound_time(work: Work, roofline: Roofline, *, l2_bytes: float = NAN, l
 
 
 def pipe_times(flops: Mapping[str, float], peak: Callable[[str], float]) -> dict[str, float]:
-    """Seconds each pipe needs at its peak; NaN where the count or the peak is unknown."""
+    """Seconds of each pipe at its peak; NaN if the count or the peak is unknown."""
     return {name: _quotient(flops[name], peak(name)) for name in in_order(flops)}
 
 
@@ -126,7 +123,7 @@ def _quotient(amount: float, rate: float) -> float:
 
 
 def _combined(times: Mapping[str, float]) -> dict[str, float]:
-    """Times of units: the tensor paths' sum stands under the name of the longest."""
+    """Times by unit: the sum of the tensor pipes, under the name of the longest."""
     units = {name: value for name, value in times.items() if not name.startswith(TENSOR)}
     tensor = {name: value for name, value in times.items() if name.startswith(TENSOR) and not math.isnan(value)}
     if tensor:
@@ -144,7 +141,7 @@ def _hard_time(work: Work, roofline: Roofline, l2_bytes: float, l2: str) -> floa
 
 
 ALONE = 1.25
-"""A ceiling known from measuring alone may lie so much higher: nothing but the machine's own state held it down."""
+"""Factor on a ceiling known only by measurement, as the machine's state may have lowered it."""
 
 
 def _highest(roofline: Roofline, name: str) -> float:
@@ -179,14 +176,13 @@ def combine(
     flops_matter: bool = True,
     l2_bytes: float = NAN,
 ) -> tuple[Work | None, tuple[Caveat, ...]]:
-    """(the work that sets the lower bound, caveats where its counts disagree).
+    """(the work that sets the lower bound, caveats about counts that disagree).
 
-    That is the declared work, its unknown numbers taken from the modelled one; None when neither is given:
-    counts are no lower bound. A difference above AGREE in FLOP or bytes is a caveat that names both numbers
-    and the likely reason. `impl`: the implementation with counted launches. `flops_matter`: False when every count of
-    them is hidden behind the memory traffic, where conventions of counting exp or a division decide
-    nothing. `l2_bytes`: cache that may still hold what was written, NaN unknown.
-    """
+    The declared work, its unknown numbers taken from the modelled work; None without both: counts are no lower bound. A
+    difference above AGREE in FLOP or bytes is a caveat with both numbers and the likely reason. `impl`: the
+    implementation with counted launches. `flops_matter`: False if memory traffic takes longer than every count of FLOP,
+    so that conventions for exp or division do not matter. `l2_bytes`: cache that may still hold written data, NaN
+    unknown."""
     least, caveats = declared or modelled, list[Caveat]()
     if declared is not None and modelled is not None:
         moved, written = declared.bytes, declared.written

@@ -1,7 +1,7 @@
-"""The registry of metrics: what is computed from a launch's counters and a roofline.
+"""Registry of metrics, computed from a launch's counters and a roofline.
 
-A metric's row gives the column and the key in JSON, metrics.toml its unit and the line in the documentation. A metric is NaN wherever
-something it needs was not collected. `python -m analyzers.metrics` writes the reference page.
+A metric's row gives the column and the JSON key; metrics.toml its unit and documentation. A metric is NaN if anything
+it needs was not collected. `python -m analyzers.metrics` writes the reference page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from roofline.ceilings import Roofline
 
 @dataclass(frozen=True)
 class View:
-    """Launches as a formula sees them: counters, metrics, use of ceilings; each made once."""
+    """Launches as seen by a formula: counters, metrics, use of ceilings; each computed once."""
 
     frame: pd.DataFrame
     roofline: Roofline
@@ -39,12 +39,12 @@ class View:
 
     @cached_property
     def counts(self) -> dict[str, Array]:
-        """Operations by pipe: NaN where they are not known whole."""
+        """Operations by pipe: NaN unless completely counted."""
         return by_pipe(self.frame)
 
     @cached_property
     def known(self) -> dict[str, Array]:
-        """As `counts`, and lower bounds where a part of a pipe is missing."""
+        """Like `counts`, with lower bounds for incompletely counted pipes."""
         return known_by_pipe(self.frame, self.counts)
 
     @cached_property
@@ -53,22 +53,21 @@ class View:
 
     @cached_property
     def flops(self) -> Array:
-        """FLOP over all pipes, integer tensor operations alike; a lower bound where `flops_lower`."""
+        """FLOP over all pipes, integer tensor operations included; a lower bound if `flops_lower`."""
         total = np.nansum(list(self.known.values()), axis=0)
         return np.where(has_operations(self.frame) & ((total > 0) | ~self._misses), total, np.nan)
 
     @property
     def flops_lower(self) -> NDArray[np.bool_]:
-        """Mask of rows with a lower bound of FLOP: a pipe of the chip was not collected whole."""
+        """Mask of rows whose FLOP are a lower bound: a pipe was not completely counted."""
         return self._misses & (self.flops > 0)
 
     @cached_property
     def roof_times(self) -> dict[str, Array]:
-        """Seconds each launch needs at each ceiling, by pipe and level; NaN unknown, 0 for no work.
+        """Seconds of each launch at each ceiling, by pipe and level; NaN unknown, 0 for no work.
 
-        Traffic that passes L1 by is unknown there. Without DRAM's bytes or ceiling, ncu's own share of DRAM's peak
-        stands in.
-        """
+        L1 is unknown for traffic that bypasses it. Without DRAM's bytes or ceiling, ncu's own share of DRAM's peak is
+        used."""
         amounts = {pipe: self.known[pipe] for pipe in PIPES}
         amounts |= {level: column(self.frame, counter) for level, counter in LEVELS.items()}
         amounts["l1"] = np.where(beyond_l1(self.frame), np.nan, amounts["l1"])
@@ -79,7 +78,7 @@ class View:
 
     @property
     def shares(self) -> dict[str, Array]:
-        """Share of each ceiling in use, by pipe and level; above 1 something is wrong."""
+        """Used share of each ceiling, by pipe and level; above 1 is an error."""
         time = column(self.frame, "time")
         with np.errstate(divide="ignore", invalid="ignore"):
             return {name: needed / time for name, needed in self.roof_times.items()}
@@ -88,7 +87,7 @@ class View:
     def complete(self) -> NDArray[np.bool_]:
         """Mask of launches with FLOP and memory traffic collected and their ceilings known.
 
-        A pipe with less than AGREE of the FLOP may lack its ceiling. On chips without DRAM counters L2 stands in.
+        A pipe with less than AGREE of the FLOP may lack its ceiling. On chips without DRAM counters L2 is used.
         """
         times, flops = self.roof_times, self.flops
         little = np.where(np.isnan(flops), 0.0, AGREE * flops)
@@ -98,7 +97,7 @@ class View:
 
     @cached_property
     def binding(self) -> pd.DataFrame:
-        """Seconds at each ceiling, one column a unit; tensor paths share one as their sum."""
+        """Seconds at each ceiling, one column per unit; the sum for tensor pipes, which share one."""
         times: dict[str, Array] = dict(self.roof_times)
         paths = [name for name in times if name.startswith(TENSOR)]
         tensor = np.array([times[name] for name in paths])
@@ -115,7 +114,7 @@ class View:
         return self.derived[name] if name in self.derived else column(self.frame, name)
 
     def derive(self) -> pd.DataFrame:
-        """The frame with a float column for every metric with any of its counters."""
+        """The frame with a float column for each metric that has a counter."""
         for metric in METRICS.values():
             if any(need in self.frame or need in self.derived for need in metric.needs):
                 self.derived[metric.name] = metric.formula(self)
@@ -127,7 +126,7 @@ class View:
 
 @dataclass(frozen=True)
 class Metric:
-    """Computed column: `unit` SI ("1" a fraction), `needs` counters or metrics above it."""
+    """Computed column: `unit` SI ("1" a fraction), `needs`: counters or earlier metrics."""
 
     name: str
     unit: str
@@ -137,7 +136,7 @@ class Metric:
 
 
 def divide(a: Array, b: Array) -> Array:
-    """a / b, NaN where b is 0: a ratio to nothing has no value."""
+    """a / b, NaN if b is 0."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.where(b == 0, np.nan, a / b)
 
@@ -148,7 +147,7 @@ def _tensor_share(view: View) -> Array:
 
 
 def _fma_share(view: View) -> Array:
-    """Instructions of the precision groups that were collected; NaN when none was."""
+    """Share of FMA in the collected precision groups; NaN if none was collected."""
     parts = np.array([[view[f"inst_{pipe}_{op}"] for op in ("add", "mul", "fma")] for pipe in ("fp64", "fp32", "fp16")])
     known = np.where(np.isnan(parts).any(axis=1, keepdims=True), np.nan, parts)
     share = divide(np.nansum(known[:, 2], axis=0), np.nansum(known, axis=(0, 1)))
@@ -161,7 +160,7 @@ def _compute_fraction(view: View) -> Array:
 
 
 def _roof_time(view: View) -> Array:
-    """Seconds at the binding ceiling by arithmetic and DRAM; caches have unreachable peaks."""
+    """Seconds at the binding ceiling of arithmetic or DRAM; cache peaks are unreachable."""
     units = view.binding.drop(columns=["l2", "l1"])
     times = units.max(axis=1).to_numpy(dtype="float64")
     return np.where(view.complete, times, np.nan)

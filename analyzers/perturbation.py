@@ -1,9 +1,9 @@
-"""What binds a call, inferred from its times under other conditions; without counters.
+"""Infer the bottleneck of a call from its times under changed conditions, without counters.
 
-One kind of evidence is how near the call comes to a ceiling by the work of its task. The other is what slows it down:
-    half of the SMs taken        twice as long: it computes; as long: it waits for DRAM, a launch or a few blocks
-    half of every SM taken       longer: it needs its warps to hide latency
-    a warm L2                    shorter: it waits for DRAM, and its data fits
+One kind of evidence is the share of a ceiling by the task's work. The other is the change of time:
+half of the SMs taken        twice as long: compute-bound; same: bound by DRAM, launches or few blocks
+half of every SM taken       longer: the warps are needed to hide latency
+a warm L2                    shorter: DRAM-bound, and the data fits
 Missing or contradicting evidence makes the answer less sure, or "unknown".
 """
 
@@ -20,18 +20,18 @@ from analyzers.placement import LAUNCH_LOWER_BOUND, NEAR
 SURE, LIKELY, UNKNOWN = "sure", "likely", "unknown"
 LATENCY = "latency"
 SAME, TWICE = 1.35, 1.6
-"""Times as long beside the resident kernel: up to the first the call does not mind, from the second it does."""
+"""Ratios of times with the resident kernel: up to the first unaffected, from the second doubled."""
 FASTER = 0.85
-"""Share of the time from which a warm L2 helps."""
+"""Ratio of times up to which a warm L2 helps."""
 PART = 0.35
-"""Share of a ceiling below which it is not named, whatever else speaks for it."""
+"""Share of a ceiling below which it is never named."""
 MINDS = 1.2
-"""Times as long with half of every SM, from which the call needs its warps."""
+"""Ratio of times with half of every SM from which the call needs its warps."""
 CONDITIONS = ("half_sms", "half_warps", "warm")
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """How many times as long a call takes under each condition; NaN where not tried.
+    """Ratio of times of a call under each condition; NaN if not tried.
 
     `uses`: share of each ceiling by the task's work; `time` [s].
     """
@@ -44,7 +44,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
     @property
     def near(self) -> tuple[str, float]:
-        """The ceiling used most, and its share; one that is exceeded does not count."""
+        """The ceiling with the largest share, and the share; exceeded ceilings are ignored."""
         known = {name: use for name, use in self.uses.items() if use <= 1.05}
         name = max(known, key=lambda one: known[one], default="")
         return name, known.get(name, 0.0)
@@ -60,7 +60,7 @@ class Inferred(msgspec.Struct, frozen=True):
 
     @property
     def reasons(self) -> list[tuple[str, dict[str, str]]]:
-        """Kinds of evidence it rests on, with their numbers."""
+        """Kinds of evidence used, with their numbers."""
         seen, (name, share) = self.evidence, self.evidence.near
         told: list[tuple[str, dict[str, str]]] = [("short", {})] if seen.time < LAUNCH_LOWER_BOUND else []
         told += [("near", {"roof": name, "share": f"{share:.0%}"})] if name else []
@@ -76,7 +76,7 @@ def evidence(time: float, uses: Mapping[str, float], seconds: Mapping[str, Seque
 
 
 def infer(impl: str, seen: Evidence) -> Inferred:
-    """What binds a call; "unknown" where the evidence does not say."""
+    """Bottleneck of a call; "unknown" if the evidence is insufficient."""
     bound, sure = _concluded(seen)
     return Inferred(impl, bound, sure, seen)
 
@@ -101,7 +101,7 @@ def _concluded(seen: Evidence) -> tuple[str, str]:
 
 
 def _agrees(name: str, seen: Evidence) -> bool:
-    """Whether a condition bears out a ceiling that the call is near."""
+    """Whether a condition confirms the ceiling with the largest share."""
     if name == "dram":
         return seen.half_sms < TWICE or seen.warm <= FASTER
     return seen.half_sms >= TWICE

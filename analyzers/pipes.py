@@ -13,7 +13,7 @@ LEVELS = {level: f"{level}_bytes" for level in BANDWIDTH}
 """Memory level -> its counter of bytes."""
 
 DRAM_TOLD = "dram_throughput"
-"""The counter with the share of DRAM's peak that ncu gives by itself, in its basic set, where it counts no bytes."""
+"""ncu's own share of DRAM's peak, in its basic set, which has no bytes."""
 
 TENSOR = "tensor_"
 _CORES = ("fp64", "fp32", "fp16")
@@ -32,7 +32,7 @@ def peak_counter(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def chip_has(counter: str, cc: str) -> bool:
-    """Whether a chip has a counter; of an unknown chip only what every chip has."""
+    """Whether a chip has a counter; for an unknown chip only counters of every chip."""
     try:
         capability(cc)
     except ValueError:
@@ -58,6 +58,6 @@ def keeps(pipe: str) -> tuple[int, ...]:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Pipe names in the order of PIPES, strangers last."""
+    """Pipe names in the order of PIPES, unknown ones last."""
     order = {name: index for index, name in enumerate(PIPES)}
     return sorted(names, key=lambda name: (order.get(name, len(order)), name))

@@ -1,10 +1,9 @@
-"""Where launches stand under the ceilings, and what holds them there.
+"""Place launches under the ceilings, and name what limits them.
 
-Each unit (a compute pipe, the tensor unit, a memory level) is compared with its own ceiling; the one used
-most binds. Below NEAR of every ceiling nothing binds: the kernel waits, and is called latency-bound, not
-memory-bound (the rule of Nsight Compute's speed-of-light section). Without operations the bandwidth alone
-decides. Latency is claimed only when DRAM bytes and operations were collected, their ceilings are known, and counters
-or geometry show the cause; else the answer is "unknown".
+Each unit (a compute pipe, the tensor unit, a memory level) is compared with its own ceiling; the one with the largest
+share binds. Below NEAR of every ceiling the kernel is latency-bound, not memory-bound (the rule of Nsight Compute's
+speed-of-light section). Without operations only the bandwidth decides. Latency needs known DRAM bytes, operations and
+ceilings, and counters or geometry that show the cause; else the answer is "unknown".
 """
 
 from __future__ import annotations
@@ -21,55 +20,55 @@ from collectors.caveat import Caveat
 from roofline.ceilings import Roofline
 
 NEAR = 0.6
-"""Share of a ceiling from which it binds; below, latency. The limit of Nsight Compute's bottleneck rule."""
+"""Share of a ceiling from which it binds; the limit of Nsight Compute's bottleneck rule."""
 
 REACH = 0.9
-"""Share of a ceiling that good kernels reach (plain copies, large GEMMs): what lies beyond is a bound, nothing to count on."""
+"""Share of a ceiling that good kernels reach (plain copies, large GEMMs)."""
 
 ABOVE = 1.02
-"""Use of a ceiling from which a launch is flagged: measured ceilings repeat within 2 %."""
+"""Use of a ceiling from which a launch is flagged; measured ceilings repeat within 2 %."""
 
 LAUNCH_LOWER_BOUND = 2.5e-6
-"""Seconds between starts of empty kernels in a stream, as published for H200; half of that inside a graph."""
+"""Seconds between starts of empty kernels in a stream, published for H200; half inside a graph."""
 
 MOSTLY_IDLE = 0.5
-"""Share of a call in which kernels run, below which launching takes most of its time."""
+"""Share of a call with a kernel running, below which launches dominate."""
 
 MANY = 3
-"""Kernels in a call from which launching them may take its time; two may be halves of a task. Convention."""
+"""Kernels in a call from which launches may dominate; two may be halves of a task. Convention."""
 
 SMALL = 0.8
-"""Blocks over SMs below which a fifth of the SMs has nothing to do; convention."""
+"""Blocks per SM below which a fifth of the SMs is idle; convention."""
 
 LOW = 0.5
-"""Occupancy below which few warps hide little latency; convention."""
+"""Occupancy below which latency is poorly hidden; convention."""
 
 TAIL = 0.8
-"""Share of whole waves below which the last one costs a fifth of the time; convention."""
+"""Share of whole waves below which the last wave costs a fifth of the time; convention."""
 
 UNEVEN = 0.7
-"""Achieved over theoretical occupancy below which blocks are uneven; convention."""
+"""Achieved over theoretical occupancy below which blocks are imbalanced; convention."""
 
 WIDEST = 16.0
 """Sectors of the widest coalesced request: 32 threads of 16 bytes."""
 
 SPILLED = 2.0
-"""Bytes written to L2 over those of the output from which stores are not coalesced: half of each sector is wasted."""
+"""Bytes written to L2 over output bytes from which stores are uncoalesced: half of each sector wasted."""
 
 MUCH = 0.25
-"""Share of the L2 traffic from which stores are a cause; convention."""
+"""Share of the L2 traffic from which stores can be a cause; convention."""
 
 WAITING = 0.5
-"""Share of a warp's time waiting for loads from which they are the cause: more than all else together."""
+"""Share of a warp's time in load stalls from which loads are the cause: the majority."""
 
 ISSUE_BOUND = 0.7
-"""Issue slots used from which issuing is the limit, and below which warps wait, convention; needs deep counters."""
+"""Share of issue slots from which issue is the limit, and below which warps stall; convention; needs deep counters."""
 
 
 def causes(result: pd.DataFrame) -> list[str]:
-    """Name in CAUSES of what keeps each launch from its ceilings; "" where nothing shows it.
+    """Name in CAUSES for each launch; "" if none is shown.
 
-    `output`: bytes that the task writes, where the launch writes them all.
+    `output`: bytes that the task writes, if the launch writes them all.
     """
 
     def of(name: str) -> NDArray[np.float64]:
@@ -97,12 +96,12 @@ def causes(result: pd.DataFrame) -> list[str]:
 
 
 def place(frame: pd.DataFrame, roofline: Roofline) -> pd.DataFrame:
-    """Add every metric and where each launch stands under the ceilings.
+    """Add all metrics and the placement of each launch under the ceilings.
 
     `compute`: the pipe with the longest time at its peak, "" without operations. `bound_by`: a ceiling's name,
-    "latency" or "unknown"; `evidence` of it; `cause`: of latency, see `causes`. `roof`: the nearest ceiling;
-    `roof_share`: time at it over the time. `flops_lower`: the FLOP are a lower bound. Works on launches and on rows of
-    counts.add_up alike.
+    "latency" or "unknown"; `evidence`: for it; `cause`: of latency, see `causes`. `roof`: the nearest ceiling;
+    `roof_share`: time at it over the time. `flops_lower`: the FLOP are a lower bound. Accepts launches and rows of
+    counts.add_up.
     """
     view = View(frame, roofline)
     result = view.derive()
@@ -126,7 +125,7 @@ def place(frame: pd.DataFrame, roofline: Roofline) -> pd.DataFrame:
 
 
 def _compute(frame: pd.DataFrame, shares: pd.DataFrame, result: pd.DataFrame) -> list[str]:
-    """By time at the peak; by the count where no peak is known."""
+    """Main pipe by time at the peak; by the count if no peak is known."""
     counts = pd.DataFrame({pipe: column(frame, c) for pipe, c in PIPES.items()}, index=frame.index)
     flops = result["flops"] if "flops" in result else pd.Series(np.nan, index=frame.index)
     timed = _largest(shares[list(PIPES)])
@@ -135,7 +134,7 @@ def _compute(frame: pd.DataFrame, shares: pd.DataFrame, result: pd.DataFrame) ->
 
 
 def _largest(table: pd.DataFrame) -> list[str]:
-    """Name of the largest positive column of each row; "" without one."""
+    """Name of the largest positive column per row; "" without one."""
     values = table.fillna(0.0).to_numpy(dtype="float64")
     if not len(values):
         return []
@@ -163,7 +162,7 @@ def _evidence(
 
 
 def over_roofs(frame: pd.DataFrame, roofline: Roofline) -> tuple[Caveat, ...]:
-    """Caveats for ceilings that launches exceed, naming the worst kernel; nothing is clamped."""
+    """Caveats about exceeded ceilings, with the worst kernel; nothing is clamped."""
     if not has_counts(frame):
         return ()
     caveats = []
@@ -192,12 +191,10 @@ def _cure(name: str, roofline: Roofline) -> str:
 
 
 def launch_bound(span: float, busy: float, kernels: float) -> str:
-    """Evidence that launching, not running kernels, takes the time of a call; "" without.
+    """Evidence that launches dominate the time of a call; "" without.
 
-    span: time of the call on the device [s]; busy: sum of its kernels' times [s]; kernels: how many. Gaps
-    that take more than half of the span count, or many kernels that start about as fast as kernels can be
-    started.
-    """
+    span: time of the call on the device [s]; busy: sum of its kernels' times [s]; kernels: their number. Evidence: gaps
+    of more than half the span, or many kernels that start about as fast as possible."""
     if not (span > 0 and kernels >= 1):
         return ""
     if busy < MOSTLY_IDLE * span:

@@ -1,4 +1,4 @@
-"""Frames of this house <-> plain records for JSON."""
+"""Frames of this package <-> plain records for JSON."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ NAN = math.nan
 
 @cache
 def tables(file: str) -> Mapping[str, Any]:
-    """Tables of a TOML file of this house: sentences by language, or columns with meaning."""
+    """Tables of a TOML file here: sentences by language, or columns with meaning."""
     return msgspec.toml.decode((files("analyzers") / file).read_bytes(), type=dict[str, Any])
 
 
 def number(record: Mapping[Any, Any], name: str) -> float:
-    """A value of a record, NaN where there is none or it is no number."""
+    """A number in a record, NaN if missing or not a number."""
     found = record.get(name, NAN)
     return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else NAN
 
 
 def to_frame(rows: Iterable[Mapping[str, Any]], names: Sequence[str] = ()) -> pd.DataFrame:
-    """A frame of records; text and flags as columns.toml has them, else float64 with NaN."""
+    """A frame from records; text and flags by columns.toml, else float64 with NaN."""
     import pandas as pd
 
     known = tables("columns.toml")
@@ -54,7 +54,7 @@ def to_records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def plain(data: Mapping[str, Any] | msgspec.Struct) -> dict[str, Any]:
-    """What JSON can hold: numbers that are none become None, those in lists and objects too."""
+    """Make data valid JSON: NaN and infinity become None, in lists and objects too."""
     fields = msgspec.to_builtins(data) if isinstance(data, msgspec.Struct) else data
     return {key: _plain(value) for key, value in fields.items()}
 

@@ -18,10 +18,10 @@ SLICE_KINDS = (LOWER_BOUND, WORK, EXCESS, KERNELS, GAPS)
 """Kinds of slices, in the order of a waterfall."""
 
 BETWEEN = ("cupti", "nsys")
-"""Methods of timing that begin with the first launch and end with the last: without the cost of launching."""
+"""Timing methods from the first launch to the last end, without launch overhead."""
 
 SAME = 0.1
-"""Share of the time by which two tools may differ about one launch; more is something else that ran."""
+"""Relative difference of two tools about one launch, above which something else ran."""
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class Slice(msgspec.Struct, frozen=True):
 class Waterfall(msgspec.Struct, frozen=True):
     """Call of an implementation: `slices` add up to `time` [s]; `kernels`: seconds of each.
 
-    `lower_bound` [s] is the task's, or that of the implementation's own precision where lower; NaN unknown.
+    `lower_bound` [s] is the task's, or the lower one of the implementation's own precision; NaN unknown.
     """
 
     impl: str
@@ -46,12 +46,12 @@ class Waterfall(msgspec.Struct, frozen=True):
     kernels: Mapping[str, float] = {}
 
     def of(self, kind: str) -> float:
-        """Seconds of all slices of a kind."""
+        """Seconds in slices of a kind."""
         return sum((one.seconds for one in self.slices if one.kind == kind), 0.0)
 
 
 def waterfalls(analysis: Analysis) -> dict[str, Waterfall]:
-    """The waterfall of every implementation that has a time."""
+    """Waterfall of every implementation that has a time."""
     kernels = analysis.kernels
     parts, rows = inside(kernels) if len(kernels) else {}, kernels.to_dict("records")
     found = {}
@@ -73,9 +73,9 @@ def least(task: float, own: float) -> float:
 
 
 def _at_roof(row: Mapping[Any, Any]) -> float:
-    """Least seconds of a kernel at the ceiling of its row, caches included; NaN inconclusive.
+    """Least seconds of a kernel at its ceilings, caches included; NaN if inconclusive.
 
-    Where a pipe was not counted, what is known is enough for a kernel that is bound by a ceiling.
+    For a kernel bound by a ceiling, the known pipes suffice.
     """
     at, near = float(row.get("roof_time", math.nan)), float(row.get("roof_share", math.nan)) * row["time"]
     if math.isnan(at):
@@ -94,9 +94,8 @@ def _waterfall(
 ) -> Waterfall:
     """Waterfall of one call. `alone`: the call is one launch; recorded [s]: kernel time.
 
-    Without a record, what a kernel took longer while it was counted is scaled away. Where the ceilings of all kernels
-    lie below the lower bound (a launch's cost), the rest is taken from everything else in proportion.
-    """
+    Without a record, counted kernel times are scaled down to the call. If the kernels' times at their ceilings are
+    below the lower bound (a launch's cost), all other slices are reduced in proportion."""
     counted = np.array([row["time"] for row in kernels], dtype=np.float64)
     busy = float(counted.sum())
     total = in_call(time, busy, recorded) if busy > 0 else 0.0

@@ -1,6 +1,6 @@
-"""Facts in kernel names: the library that a kernel is of, and its tensor pipe.
+"""Library and tensor pipe of a kernel, by its name.
 
-cuBLAS, cuDNN and CUTLASS spell the type in which a product is computed:
+cuBLAS, cuDNN and CUTLASS encode the compute type of a product:
 sm80_xmma_gemm_f32f32_tf32f32_f32_..., cutlass_80_tensorop_s1688gemm_... (FP32 operands: TF32),
 ampere_bf16_s16816gemm_bf16_..., nvjet_sm90_tst_... (h: fp16, t: bf16), GemmUniversal<... cutlass::half_t ...>.
 """
@@ -14,7 +14,7 @@ from functools import lru_cache
 from analyzers.pipes import keeps
 
 UNKNOWN = "tensor"
-"""On a tensor pipe, in a type that the name does not tell."""
+"""On a tensor pipe, with a type not shown by the name."""
 
 _XMMA = re.compile(
     r"_xmma_\w*?_((?:tf32|bf16|f16|f32|f64|i8|u8|e4m3|e5m2){2})_((?:tf32|bf16|f16|f32|f64|i32|i8|e4m3|e5m2){2})_"
@@ -49,7 +49,7 @@ _LIBRARIES = (
 
 @lru_cache(maxsize=4096)
 def library(kernel: str) -> str:
-    """cuBLAS, cuDNN, ATen or NCCL for a kernel of theirs by its name, else ""."""
+    """cuBLAS, cuDNN, ATen or NCCL by the kernel's name, else ""."""
     return next((name for name, pattern in _LIBRARIES if pattern.search(kernel)), "")
 
 
@@ -58,7 +58,7 @@ _INDUCTOR = re.compile(r"^triton_(poi|per|red|tem|for|mm)_")
 
 
 def compiled(impl: str, kernels: Iterable[str]) -> bool:
-    """Whether torch.compile made a part: by its kernels' names, or by the part's own."""
+    """Whether torch.compile made a part: by its kernels' names, or by the part's name."""
     return bool(_COMPILED.search(impl)) or any(_INDUCTOR.match(name) for name in kernels)
 
 

@@ -1,8 +1,8 @@
 """Precision audit: a candidate's tensor pipes against the types of task and reference.
 
-Evidence, best first: tensor-pipe counters; the names that cuBLAS, cuDNN and CUTLASS give their kernels; and the types in
-any kernel's name. What narrows inside shows in the bits of its answers alone. A candidate is named only when it keeps
-less (`keeps`: significand, then exponent) than the task's types and than the reference: a reference on TF32 allows TF32,
+Evidence, best first: tensor-pipe counters; kernel names of cuBLAS, cuDNN and CUTLASS; types in any kernel's name.
+Reduced precision inside a kernel shows only in the bits of its answers. A candidate is reported only if it keeps less
+(`keeps`: significand, then exponent) than the task's types and than the reference: a reference on TF32 allows TF32,
 but not FP16, which has a shorter exponent.
 """
 
@@ -24,22 +24,21 @@ from analyzers.records import plain
 from collectors.caveat import Caveat
 
 MATTERS = 0.01
-"""Share of an implementation's operations, or of its time, below which a pipe is not spoken of."""
+"""Share of an implementation's operations or time below which a pipe is ignored."""
 
 EMULATED = (2.5, 9.5)
-"""So many times the reference's operations on a narrow pipe: FP32 put together from 3 to 9 narrow products."""
+"""Ratio of operations on a narrow pipe to the reference's that means FP32 emulated by 3 to 9 products."""
 
 _TYPES = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """An implementation that computed in less than it was asked to.
+    """An implementation that computed in a lower precision than the task.
 
-    `task`: the narrowest type of the task, `reference`: what the reference computed it in where that is less, else "";
-    `used`: the least it computed in (tf32, bf16, ...), `kinds`: all that is less, the least first. `time_share`: of its
-    kernels' time; `flop_share`: of its counted operations, NaN without counters. `evidence`: counters or kernel names.
-    """
+    `task`: narrowest type of the task; `reference`: the reference's lower precision, else ""; `used`: the lowest
+    precision (tf32, bf16, ...), `kinds`: all lower ones, lowest first. `time_share`: of its kernels' time;
+    `flop_share`: of its counted operations, NaN without counters. `evidence`: counters or kernel names."""
 
     impl: str
     task: str
@@ -56,11 +55,11 @@ class Reduced:
 
     @property
     def asked(self) -> str:
-        """What it was asked for, in words: "FP32", "FP32 (TF32 in the reference)"."""
+        """The expected precision: "FP32", "FP32 (TF32 in the reference)"."""
         return f"{self.task} ({self.reference} in the reference)" if self.reference else self.task
 
     def beyond(self, allowed: Collection[str]) -> str:
-        """The lowest precision it computed in that is not in `allowed`; "" for none."""
+        """The lowest precision used that is not in `allowed`; "" for none."""
         return next((kind for kind in self.kinds if kind not in allowed), "")
 
     def caveat(self) -> Caveat:
@@ -91,9 +90,9 @@ def audit(
     reference: str,
     candidates: Iterable[str],
 ) -> list[Reduced]:
-    """Candidates of a launches frame that computed in less than task and reference keep.
+    """Candidates of a launches frame with lower precision than task and reference.
 
-    task: its types, {"inputs": ["float32"], ...}. Nothing is found without launches of the reference.
+    task: its types, {"inputs": ["float32"], ...}. Needs launches of the reference.
     """
     kernels = launches[launches["kind"].isin(["kernel", ""])] if "kind" in launches else launches
     rows = {str(name): part for name, part in kernels.groupby("impl", sort=False, observed=True)}
@@ -136,29 +135,29 @@ class _Seen:
 
     @property
     def pipes(self) -> set[str]:
-        """The types that matter; UNKNOWN is among them when it cannot be told."""
+        """All types in use; UNKNOWN if the pipe's type is unknown."""
         return self.computed | self.kept
 
     @property
     def computed(self) -> set[str]:
-        """The types of tensor pipes, by operations, or by time where those were not counted."""
+        """Types of tensor pipes, by operations; by time without counters."""
         by = (self.operations, self.total) if self.total > 0 else (self.times, float(self.times.sum()))
         return _mattering(self.types, *by)
 
     @property
     def kept(self) -> set[str]:
-        """The narrow types of what is read or written, by time."""
+        """Narrow types in memory, by time."""
         return _mattering(self.stored, self.times, float(self.times.sum()))
 
 
 def _mattering(kinds: Sequence[str], values: NDArray[np.float64], total: float) -> set[str]:
-    """Kinds with at least MATTERS of the total; all of them where there is no total."""
+    """Kinds with at least MATTERS of the total; all without a total."""
     sums = {kind: float(values[[one == kind for one in kinds]].sum()) for kind in set(kinds) if kind}
     return {kind for kind, amount in sums.items() if not total > 0 or amount / total >= MATTERS}
 
 
 def _reduced(impl: str, seen: _Seen, own: str, base: _Seen) -> Reduced | None:
-    """Precision below `own`, the task's, and below the reference's; None where there is none."""
+    """Precision below the task's `own` and the reference's; None if there is none."""
     # A reference whose pipe cannot be told keeps (), which nothing is below.
     least = min([own, *sorted(base.pipes)], key=keeps)
     narrow = {kind for kind in seen.pipes if () < keeps(kind) < keeps(least)}

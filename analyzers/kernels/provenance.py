@@ -24,11 +24,11 @@ class Provenance:
 
     @property
     def never_launched(self) -> bool:
-        """The source defines kernels, kernels ran, and none of them was its own."""
+        """Whether the source defines kernels, kernels ran, and none of its own did."""
         return bool(self.unlaunched) and not self.authored and bool(self.library)
 
     def caveat(self, impl: str) -> Caveat | None:
-        """Caveat when the candidate's own kernels did not run, or carry less than half of the time."""
+        """Caveat if the candidate's own kernels did not run, or take less than half of the time."""
         if self.never_launched:
             much = f"defined {', '.join(self.unlaunched)}; ran {', '.join(map(base_name, self.library[:3]))}"
             what = f"{impl}: none of the kernels it defines was launched"

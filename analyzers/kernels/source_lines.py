@@ -1,9 +1,8 @@
-"""Stall samples charged to the source line that causes them.
+"""Stall samples attributed to the source line that causes them.
 
 A warp that waits for a load is sampled at the instruction that needs the value, often on another line than the load.
-Such samples are charged to the instruction that produces the value: one before it, along the addresses, that writes a
-register it reads (Zhou et al., GPA, CGO 2021, name the same step blaming). All other samples stay where they
-were taken.
+Such samples are attributed to the instruction that produces the value: an earlier one, by address, that writes a
+register it reads (as in Zhou et al., GPA, CGO 2021). All other samples stay in place.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from analyzers.waterfall import EXCESS, KERNELS, Waterfall
 from collectors.ncu.source import Instruction, Listing
 
 WAITS = {"long_sb": "long scoreboard", "short_sb": "short scoreboard", "lg": "LSU queue", "mio": "MIO queue"}
-"""Reasons to wait for memory, as people call them; the first two are blamed on the producer."""
+"""Memory stall reasons in words; the first two are attributed to the producer."""
 LOADS = {
     "long_sb": re.compile(r"(LD|LDG|LDL|ATOM|ATOMG|TEX|TLD|TLD4|SULD)\b"),
     "short_sb": re.compile(r"(LDS|LDSM|LDC|ULDC|ATOMS|MUFU|S2R|S2UR|SHFL|I2F|F2I)\b"),
 }
-"""Reasons that are blamed on the producer -> the instructions that make others wait so."""
+"""Stall reasons attributed to the producer -> the instructions that cause them."""
 _PREDICATE = re.compile(r"^@!?U?P\w+\s+")
 _STORES = ("ST", "RED", "BRA", "ISETP", "FSETP")
 """Instructions whose first operand is read, or is no register."""
@@ -36,9 +35,8 @@ _REGISTER = re.compile(r"\bU?R(\d+)\b(?:\.(64|128))?")
 class Line(msgspec.Struct, frozen=True):
     """Source line of a kernel; `number` 0: an instruction without a known line, with its text.
 
-    `share`: of the kernel's samples, 0..1; `reason`: what most of them wait for; `bound` [s]: what mending the line
-    could win at most, NaN unknown; `excess`: sectors asked of the L2 over the sectors needed, NaN where the line moves
-    nothing.
+    `share`: of the kernel's samples, 0..1; `reason`: of most of them; `bound` [s]: most time that fixing the line could
+    save, NaN unknown; `excess`: sectors requested from L2 over sectors needed, NaN if the line moves no data.
     """
 
     kernel: str
@@ -53,9 +51,9 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def lines_of(listings: Iterable[Listing], calls: Mapping[str, Waterfall]) -> list[Line]:
-    """Lines of every kernel in every waterfall it is part of, the longest excess first.
+    """Lines of every kernel in its waterfall, the longest excess first.
 
-    A line may hold its share of the kernel's time in the call, and no more than the kernel's slices of the waterfall.
+    A line's bound is its share of the kernel's time in the call, at most the kernel's slices of the waterfall.
     """
     known = {one.kernel: one for one in listings}
     found: list[Line] = []
@@ -72,10 +70,10 @@ def lines_of(listings: Iterable[Listing], calls: Mapping[str, Waterfall]) -> lis
 
 
 def hot_lines(listing: Listing, *, time: float = math.nan, least: float = math.nan) -> list[Line]:
-    """Lines of a kernel, the most blamed first; instructions without a line stand alone.
+    """Lines of a kernel, most stalls first; instructions without a line are listed separately.
 
-    time, least [s]: of all its launches, and the least its ceilings allow. A line can win its share of the time, and no
-    more than the kernel can. Empty without samples.
+    time, least [s]: of all its launches, and at its ceilings. A line can save its share of the time, and no more than
+    the kernel can. Empty without samples.
     """
     charged = _charged(listing.instructions)
     total = sum(sum(reasons.values()) for reasons in charged.values())
@@ -109,7 +107,7 @@ def hot_lines(listing: Listing, *, time: float = math.nan, least: float = math.n
 
 
 _Place: TypeAlias = "tuple[str, int, int]"
-"""File, line, and the address where there is no line."""
+"""File, line, and the address if there is no line."""
 
 
 def _place(one: Instruction) -> _Place:
@@ -130,10 +128,10 @@ def _charged(instructions: Sequence[Instruction]) -> dict[_Place, dict[str, floa
 
 
 def _producer(instructions: Sequence[Instruction], at: int, reason: str = "long_sb") -> int | None:
-    """The load that the instruction at `at` waits for; None when none is in sight.
+    """The load that the instruction at `at` waits for; None if not found.
 
-    It writes a register that the instruction reads, and nothing in between has waited for it. Of several loads take the
-    one with most sectors, of equal ones the last: the others have arrived by then, or are waited for together.
+    It writes a register that the instruction reads, and nothing in between has waited for it. Of several loads, the
+    one with most sectors; of equal ones the last, as the others have arrived by then or are waited for together.
     """
     wanted, awaited, found = set(_used(instructions[at].sass)[0]), set[str](), []
     for before in range(at - 1, -1, -1):

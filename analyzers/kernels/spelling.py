@@ -1,4 +1,4 @@
-"""Spellings of a kernel's name: what ncu, CUPTI, nsys and Kineto call it, and its function."""
+"""Spellings of a kernel's name by ncu, CUPTI, nsys and Kineto, and its function name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def base_name(kernel: str) -> str:
 
 
 def _without(text: str, brackets: str) -> str:
-    """The text without anything between brackets; one that is not closed takes the rest."""
+    """The text without bracketed parts; an unclosed bracket takes the rest."""
     left, right = map(re.escape, brackets)
     inner = re.compile(f"{left}[^{left}{right}]*{right}")
     while (shorter := inner.sub("", text)) != text:
@@ -32,7 +32,7 @@ def _without(text: str, brackets: str) -> str:
 
 
 def same_kernels(counted: Iterable[str], recorded: Iterable[str]) -> dict[str, str]:
-    """Counted name -> plain_name of the recorded kernel; without unrecorded and ambiguous ones."""
+    """Counted name -> plain_name of the recorded kernel, without unknown and ambiguous ones."""
     mine, theirs = dict.fromkeys(counted), {plain_name(name): name for name in recorded}
     found = {name: plain for name in mine if (plain := plain_name(name)) in theirs}
     taken = set(found.values())
@@ -49,12 +49,12 @@ def _spelt(names: Iterable[str]) -> dict[str, str]:
 
 
 def plain_name(kernel: str) -> str:
-    """A kernel's full name without spaces, each unnamed part spelled <unnamed>."""
+    """Kernel name without spaces; unnamed parts are <unnamed>."""
     return _NO_NAME.sub("<unnamed>", kernel).replace(" ", "")
 
 
 def one_spelling(kernel: str) -> str:
-    """Spelling of a demangled kernel name that ncu, CUPTI, nsys and Kineto have in common.
+    """Common spelling of a demangled kernel name for ncu, CUPTI, nsys and Kineto.
 
     Function and template arguments without namespaces, types of calls (T1 in ncu), return types and qualifiers; a
     lambda by its arguments and number, a number without its type. Without template arguments those of the call stay.

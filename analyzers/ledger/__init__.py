@@ -1,1 +1,1 @@
-"""A program's operations: what each takes, needs at least, and can win."""
+"""A program's operations: time, lower bound and possible gain of each."""

@@ -1,4 +1,4 @@
-"""The ledger of a program: each operation's time, lower bound, advice and win."""
+"""The ledger of a program: each operation's time, lower bound, advice and gain."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ CEILING, FASTER, FUSE, OVERLAP, ELIMINATE, LATE, UNKNOWN = (
     "bound unknown",
 )
 GATE = 0.85
-"""Share of its lower bound's speed from which work is at its ceiling: what is left is seldom worth anybody's time."""
+"""Share of its lower bound's speed from which an operation counts as at its ceiling."""
 LIKELY = 0.6
-"""Share of the bound's speed that a kernel written with care reaches nearly always: the low end of what is won."""
+"""Share of the lower bound's speed of a careful kernel: the low end of a gain."""
 HALF = 0.5
-"""Share of a fused or eliminated operation's time that is won at the low end."""
+"""Share of a fused or eliminated operation's time gained at the low end."""
 LITTLE = 0.1
-"""Share of the saved GPU time below which a step does not get shorter by it: the host is what it waits for."""
+"""Share of saved GPU time below which a step does not get shorter: it waits for the host."""
 MOST = 60
-"""Rows whose win is replayed; the others count in what all win together."""
+"""Rows whose gain is replayed; the others count only in the total."""
 KINDS = ("operations", "kernels", "copies", "fills")
 _INNER = re.compile(r"DtoD|Device -> Device|Device-to-Device")
 _COLLECTIVE = re.compile(r"all_?(?:reduce|gather|to_?all)|reduce_?scatter|broadcast_oop", re.IGNORECASE)
@@ -56,12 +56,11 @@ _MOVED = {"memcpy": "copies", "memset": "fills"}
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One operation with its shapes, or a kernel, copy or fill of no known operation.
 
-    Times in s; `calls`, `time` and `own` are per step. `own`: without what ran beside work that had begun before, so
-    that it adds up; `share`: of the step. `each`: of one call; `bound`: the least by its shapes, NaN unknown, and what
-    sets it; `reached`: share of the bound's speed. `advice`: one of the seven words above; `partner`: what to fuse with.
-    `wins`: from, to, NaN where not replayed. `gone`: the win if its calls took no time, less than `own` where the host
-    is late. `kernel`: its longest; `multiplies`: its longest on tensor cores, else the same.
-    """
+    Times in s; `calls`, `time` and `own` are per step. `own`: without overlap with earlier work, so that it adds up;
+    `share`: of the step. `each`: of one call; `bound`: the least by its shapes, NaN unknown, and what sets it;
+    `reached`: share of the bound's speed. `advice`: one of the seven words above; `partner`: for fusion. `wins`: from,
+    to, NaN if not replayed. `gone`: gain if its calls took no time, less than `own` if the host is late. `kernel`: its
+    longest; `multiplies`: its longest on tensor cores, else the same."""
 
     name: str
     shapes: str
@@ -84,17 +83,16 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def needed(self) -> Need:
-        """What one of its calls needs."""
+        """Work of one of its calls."""
         return need(self.op, self.multiplies)
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     """Rows by their share of a step; `accounts`: seconds by KINDS and idle, which add up.
 
-    `bounded`: share of the kernels' time that has a lower bound. `together`: what all rows and the idle time win at most,
-    `queued`: what the idle time wins alone, were the host never late. `whole` [s]: from the first to the last GPU work of the
-    record. `data` is the JSON for programs, null for what is not known.
-    """
+    `bounded`: share of the kernels' time with a lower bound. `together`: most gain of all rows and idle time, `queued`:
+    gain of idle time only, if the host were never late. `whole` [s]: from the first to the last GPU work of the record.
+    `data` is JSON, null for unknown values."""
 
     schema: str = SCHEMA
     device: str
@@ -119,7 +117,7 @@ def ledger(
 ) -> Ledger:
     """Ledger of one process and device. frame: launches, with `op` and `call` if recorded.
 
-    Raises AnalyzeError where nothing has a begin.
+    Raises AnalyzeError without start times.
     """
     if "start" not in frame or not (frame["time"] > 0).any():
         raise AnalyzeError(
@@ -143,7 +141,7 @@ class _Making:
 
     @cached_property
     def work(self) -> pd.DataFrame:
-        """Launches of the window and the next step's first, with key, group, own and number."""
+        """Work of the window and the next step's first launch, with key, group, own and number."""
         steady = self.budget.steady
         behind = min(steady.end + bool(steady.marks), len(self.frame))
         part = self.frame.iloc[steady.first : behind]
@@ -220,9 +218,8 @@ class _Making:
     def _bound(self, work: Work, twice: float, fastest: float, kernels: int) -> tuple[float, str]:
         """(seconds, what sets them), the lower bound of a call.
 
-        Every byte comes from DRAM; where a call was faster, what L2 may hold comes from there. NaN where even that is longer
-        than a call took.
-        """
+        All bytes come from DRAM; if a call was faster, data that may be in L2 comes from there. NaN if even that is
+        longer than a call took."""
         cold = lower_bound_time(work, self.roofline)
         launch = kernels * self.roofline.peak("launch")
         bound, by = (launch, "launch") if launch > cold.time else (cold.time, cold.bound_by)
@@ -257,7 +254,7 @@ class _Making:
     def _advised(
         self, rows: Mapping[int, Row], partners: Mapping[int, tuple[int, float]]
     ) -> tuple[dict[int, Row], dict[int, tuple[float, float]]]:
-        """Rows with their advice, and what is left of a row's time at the low and the high end."""
+        """Rows with their advice, and remaining time of a row at the low and the high end."""
         found: dict[int, Row] = {}
         left: dict[int, tuple[float, float]] = {}
         for group, row in sorted(rows.items(), key=lambda one: -one[1].own):
@@ -305,7 +302,7 @@ class _Making:
     def _replayed(
         self, rows: Mapping[int, Row], left: Mapping[int, tuple[float, float]]
     ) -> tuple[dict[int, Row], float, float]:
-        """Rows with their wins, what the idle time wins alone, and what all win together, of a step."""
+        """Rows with their gains, the gain of idle time alone, and that of all together, per step."""
         work = self.work.reset_index(drop=True)
         host = self.host
         if host is not None:
@@ -350,12 +347,12 @@ def _neighbours(inside: pd.DataFrame) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def _linked(row: Row) -> bool:
-    """Whether it is a copy between host and device."""
+    """Whether the row is a copy between host and device."""
     return row.kind == "copies" and not _INNER.search(row.kernel)
 
 
 def _loops(group: int, decided: Mapping[int, Row], partners: Mapping[int, tuple[int, float]]) -> bool:
-    """Whether the fusion partners form a cycle: one operation has to remain."""
+    """Whether the fusion partners form a cycle, in which one operation must remain."""
     seen, at = {group}, partners[group][0]
     while at not in seen:
         seen.add(at)

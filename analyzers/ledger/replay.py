@@ -1,7 +1,7 @@
-"""Replay of recorded GPU work with other lengths, to see what a change wins.
+"""Replay of recorded GPU work with other durations, to find the gain of a change.
 
-Work begins when what it began after has ended and the host has launched it. The host launches at its recorded pace, except
-that it waits a shorter time for a GPU that is done sooner.
+Work starts when its recorded predecessor has ended and the host has launched it. The host launches at its recorded
+pace, except that it waits less for a GPU that is done sooner.
 """
 
 from __future__ import annotations
@@ -16,19 +16,18 @@ from analyzers.timeline.calls import WAITING, matching
 from analyzers.timeline.intervals import Times
 
 QUEUED = 2e-6
-"""Seconds between two kernels of a stream that are both queued, at most."""
+"""Most seconds between two queued kernels of a stream."""
 SOON = 30e-6
-"""Seconds after the end of the GPU's work within which a call returns that waited for it."""
+"""Seconds after the end of GPU work within which a call that waited for it returns."""
 
 
 @dataclass(frozen=True)
 class Replay:
     """Work of a window by start: begin, end and launch time [s] (NaN unknown).
 
-    after: for each row the one it began after, -1 none; before: the previous one in its stream. waited: for each row the
-    last call that waited for the GPU and returned before the row was launched, -1 none. `waits`: begin and end of those
-    calls, and the row that each waited for.
-    """
+    after: each row's predecessor, -1 none; before: the previous row in its stream. waited: for each row the last call
+    that waited for the GPU and returned before the row was launched, -1 none. `waits`: begin and end of those calls,
+    and the row that each waited for."""
 
     start: Times
     stop: Times
@@ -75,10 +74,9 @@ class Replay:
     def spans(self, groups: NDArray[np.int64], factors: Times, freed: Times, *, queued: int) -> Times:
         """Seconds from the first start to the last end in each scenario.
 
-        groups: the row of `factors` for each launch; factors [groups, scenarios]: what lengths are multiplied by; freed
-        [groups, scenarios]: seconds of the host that a launch no longer costs; queued: the number of the last scenarios in which
-        the host is never late and work begins without a gap, as near as in a CUDA graph.
-        """
+        groups: the row of `factors` for each launch; factors [groups, scenarios]: factors on durations; freed [groups,
+        scenarios]: host seconds saved per launch; queued: number of last scenarios in which the host is never late and
+        work starts without a gap, as in a CUDA graph."""
         count, scenarios = len(self.start), factors.shape[1]
         length = self.stop - self.start
         gap = np.where(self.after >= 0, self.start - self.stop[self.after], 0.0)
@@ -110,6 +108,6 @@ class Replay:
 
 
 def _last(stops: Times, moments: Times, order: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
-    """The row that ended last before each moment, -1 none."""
+    """Row that ended last before each time, -1 none."""
     at = np.searchsorted(stops, moments + slack, side="right") - 1
     return np.where(at >= 0, order[np.maximum(at, 0)], -1)

@@ -1,8 +1,8 @@
-"""The least that one call of an operation must do, from the shapes it was called with.
+"""Least work of one call of an operation, by the shapes of its arguments.
 
-Bytes are compulsory: every distinct element of the inputs in once, every output out once. FLOP are counted for products,
-convolutions and attention alone: what else there is never takes longer than its bytes. What is not known is left out of
-the bound, so that it stays one.
+Bytes are compulsory: every distinct input element read once, every output written once. FLOP are counted only for
+products, convolutions and attention; all other operations are bound by bytes. Unknown parts are left out, so the
+bound stays a lower bound.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ POINTWISE, MOVING, OTHER = "pointwise", "moving", "other"
 
 @dataclass(frozen=True)
 class Need:
-    """Work of a call, its kind, and the sizes by which it is matched with its neighbours.
+    """Work of a call, its kind, and the sizes that match it with its neighbours.
 
-    `work`: None where the operation or its shapes are unknown; `output`: elements, 0 unknown; `inputs`: bytes by elements.
-    `twice`: bytes counted for a second input that may be the first one.
+    `work`: None if the operation or its shapes are unknown; `output`: elements, 0 unknown; `inputs`: bytes by elements.
+    `twice`: bytes of a second input that may be the first one.
     """
 
     kind: str = OTHER
@@ -37,14 +37,14 @@ class Need:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call, and the kernel that tells types where the call does not."""
+    """A call, and its kernel, which shows types missing in the call."""
 
     op: Operation
     tensors: list[Tensor]
     kernel: str
 
     def size(self, one: Tensor) -> float:
-        """Bytes of an element; of a list by the kernel that works on it, NaN unknown."""
+        """Bytes of an element; for a list by the kernel that works on it, NaN unknown."""
         if one.kind:
             return float(BYTES[one.kind])
         if plain := re.search(r"OpaqueType<(\d+)u?>", self.kernel):
@@ -60,7 +60,7 @@ class _Call:
         return Need(kind, Work({}, self.bytes(read) + written, "modelled", written), output, inputs)
 
     def product(self, found: Need, flops: float, kind: str) -> Need:
-        """Put FLOP on the pipe of a type; for FP32 the kernel's name says which."""
+        """Put FLOP on the pipe of a type; for FP32 by the kernel's name."""
         told, work = tensor_type(self.kernel), found.work
         pipes = {"c10::BFloat16": "tensor_bf16", "c10::Half": "tensor_fp16", "double": "tensor_fp64"}
         pipes["float"] = f"tensor_{'tf32' if told == UNKNOWN else told}" if told else "fp32"
@@ -99,25 +99,25 @@ _SHAPED = _TRUE | _words(
     sigmoid_backward tanh_backward threshold_backward hardtanh_backward hardswish_backward leaky_relu_backward elu_backward
     native_dropout_backward masked_scale _softmax_backward_data _log_softmax_backward_data mse_loss_backward"""
 )
-"""An output as large as what the inputs broadcast to."""
+"""The output has the broadcast shape of the inputs."""
 _LARGEST = re.compile(
     r"(native_layer|_fused_rms|native_group|(native|cudnn|miopen)_batch)_norm(_backward)?|_(log_)?softmax"
 )
-"""An output as large as the largest input."""
+"""The output has the shape of the largest input."""
 _ONCE = re.compile(
     r"(sum|mean|a?max|a?min|arg(max|min)|all|any|prod|norm|linalg_vector_norm|(var|std)(_mean)?|logsumexp|topk|sort|count_nonzero"
     r"|max_pool2d_with_indices|_adaptive_avg_pool2d|avg_pool2d|mse_loss"
     r"|(_C|sgl_kernel|aiter)::(rms_?norm|(silu|gelu|gelu_tanh)_and_mul|static_scaled_\w+_quant))"
     r"|triton_(poi|per|red)_fused(?!.*(index|embedding|gather|slice|split|select|cat|pad|scatter|roll|fold|strided|chunk)).*"
 )
-"""Arguments once, outputs that are given included; a fused kernel that says so may leave out elements of its arguments."""
+"""Arguments once, given outputs included; a named fused kernel may skip elements of its arguments."""
 _PLACED: dict[str, tuple[Sequence[int], Sequence[int]]] = {
     "max_pool2d_with_indices_backward": ((0, 2), (1,)),
     "_C::fused_add_rms_norm": ((0, 1, 2), (0, 1)),
     "fill_": ((), (0,)),
     "zero_": ((), (0,)),
 }
-"""Which of the tensors are read, and as which the outputs are."""
+"""Indices of tensors that are read, and that outputs resemble."""
 
 
 def _kind(name: str) -> str:
@@ -221,7 +221,7 @@ def _listwise(call: _Call) -> Need | None:
 
 
 def _product(call: _Call) -> Need | None:
-    """A matrix product, batched or not, with or without what is added."""
+    """A matrix product, batched or not, with or without an addend."""
     added = call.tensors[: call.op.short in ("addmm", "baddbmm", "_addmm_activation")]
     pair = [one for one in call.tensors[len(added) :] if len(one.dims) in (2, 3)][:2]
     if len(pair) < 2 or pair[0].dims[-1] != pair[1].dims[-2]:
@@ -245,7 +245,7 @@ _CAUSAL = {
     "_efficient_attention_forward": 9,
     "_efficient_attention_backward": 12,
 }
-"""Where a call says that it is causal; the efficient one by a kind of mask, 0 for none."""
+"""Argument that marks a causal call; for the efficient one a kind of mask, 0 for none."""
 
 
 def _attention(call: _Call) -> Need | None:

@@ -1,1 +1,1 @@
-"""Rules that explain lost time: evidence in, case out, texts in the TOML beside each module."""
+"""Rules that explain lost time: evidence -> case; texts in the TOML file beside each module."""

@@ -1,4 +1,4 @@
-"""Rules about a whole call: launches, gaps, waiting for the host, intermediates in DRAM."""
+"""Rules about a whole call: launches, gaps, host delays, intermediates in DRAM."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from analyzers.timeline.call import in_call
 from roofline.units import seconds
 
 HOST_RATIO = 1.2
-"""Host seconds over device seconds a call from which the host holds the device up."""
+"""Host seconds over device seconds per call from which the call is host-bound."""
 
 CHAIN_EXCESS = 1.3
 
 MOST = 0.6
-"""Share of a call from which one kernel is what to look at."""
+"""Share of a call from which one kernel is the main target."""
 
 ONE_THREAD, FEW_THREADS = 0.9, 0.75
-"""Threads busy in a call below which it waits for something else; share of a CPU's threads below which some idle."""
+"""Busy threads in a call below which it waits for something else; share of a CPU's threads below which some idle."""
 
 FAR = 4.0
-"""Times its lower bound at which a call would still be on all threads, from which its loops come first."""
+"""Ratio to its lower bound that a call would have on all threads, from which its loops come first."""
 
 BUSY = "cpu-busy"
 UNEXPLAINED = ("cpu", "cpu-torch", "cpu-dram", BUSY)
-"""Variants of a call on a CPU that say how far it is from its lower bound, and not why."""
+"""Variants of a CPU call that give its distance to the lower bound without a cause."""
 
 GAPS = 0.02
-"""Share of a call that no counted kernel fills from which it is told by itself."""
+"""Share of a call without a counted kernel, from which it is reported."""
 
 BETWEEN = frozenset({""})
-"""What a finding about the time between kernels covers: no kernel's."""
+"""`covers` of a finding about the time between kernels."""
 
 
 @rule("launch-bound", ("kernels", "counted_time"), level=CALL)
@@ -130,7 +130,7 @@ def _modelled(s: Subject) -> Case | None:
 
 
 def _on_a_cpu(s: Subject) -> str:
-    """Variant for a CPU: what holds a call up that is near no ceiling."""
+    """Variant for a CPU: bottleneck of a call that is near no ceiling."""
     held = held_up(s["threads"], s["sm_count"], s["own_slower"])
     # PyTorch's operators take the threads that they can use.
     if s["own_seconds"] >= MOST * s.time:
@@ -139,7 +139,7 @@ def _on_a_cpu(s: Subject) -> str:
 
 
 def held_up(threads: float, of: float, slower: float) -> str:
-    """Variant for idle threads of a CPU; BUSY where other work may explain them."""
+    """Variant for idle threads of a CPU; BUSY if other work may explain them."""
     if not threads < FEW_THREADS * of:
         return ""
     waited = threads * max(1.0, slower) >= FEW_THREADS * of
@@ -147,17 +147,17 @@ def held_up(threads: float, of: float, slower: float) -> str:
 
 
 def _variant(s: Subject, way: str = "") -> str:
-    """Name of a variant; "compiled" first where torch.compile has been at work."""
+    """Name of a variant; "compiled" first for code by torch.compile."""
     return "-".join(filter(None, ("compiled" if s.text.get("compiled") else "", way)))
 
 
 def _busy(s: Subject) -> float:
-    """Seconds of the call in which kernels run: as recorded, else as counted; NaN unknown."""
+    """Kernel seconds of the call: recorded, else counted; NaN unknown."""
     return in_call(s.time, s["counted_time"], s["kernel_time"])
 
 
 def _gaps(s: Subject) -> float:
-    """Seconds of the call without a kernel; 0 where the counted ones took longer, or unknown."""
+    """Seconds of the call without a kernel; 0 if the counted kernels took longer, or unknown."""
     return 0.0 if math.isnan(_busy(s)) else max(0.0, s.time - _busy(s))
 
 

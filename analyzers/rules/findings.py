@@ -17,7 +17,7 @@ from analyzers.waterfall import EXCESS, Waterfall, waterfalls
 from roofline.ceilings import Roofline
 
 FILES = (call, latency, memory, operators, pipes, program)
-"""Where the rules stand; importing them fills RULES."""
+"""Modules with rules; importing them fills RULES."""
 
 _LEVEL = {TIME: 0, HOST: 1, HINT: 2, COLLECT: 3}
 
@@ -35,11 +35,10 @@ def explain(
 ) -> list[Finding]:
     """Ranked findings about every implementation and kernel.
 
-    kernel: only kernels with this text in their name. sms: SMs of the device, where the launches do not say, of a CPU its threads. budgets:
-    of a program, where its wall time went. calls: the analysis's waterfalls, where known already. steps: where only
-    some launches of a program were counted, kernel -> its seconds in a step, NaN where it runs in none.
-    on_cpu: implementation -> the operators of a call, and times that other work made it `slower` at most.
-    """
+    kernel: only kernels with this text in their name. sms: SMs of the device (for a CPU its threads), if missing in the
+    launches. budgets: a program's wall time by part. calls: the analysis's waterfalls, if known. steps: kernel -> its
+    seconds in a step (NaN if in none), if only some launches of a program were counted. on_cpu: implementation -> the
+    operators of a call, and the most that other work made it `slower`."""
     kernels = kernel_subjects(analysis, roofline, sms)
     every = (
         _of_a_step(kernels, steps, budgets) if steps else [*call_subjects(analysis, roofline, sms, on_cpu), *kernels]
@@ -66,7 +65,7 @@ def explain(
 
 
 def _of_a_step(kernels: Iterable[Subject], steps: Mapping[str, float], budgets: Mapping[str, Budget]) -> list[Subject]:
-    """The kernels with the seconds of a step in place of the counted ones."""
+    """Kernels with the seconds of a step instead of the counted ones."""
     counted: dict[str, float] = {}
     for one in kernels:
         counted[one.kernel] = counted.get(one.kernel, 0.0) + one.time
@@ -80,7 +79,7 @@ def _of_a_step(kernels: Iterable[Subject], steps: Mapping[str, float], budgets: 
 
 
 def _weights(analysis: Analysis, budgets: Mapping[str, Budget]) -> dict[str, float]:
-    """Part -> its share of a program's wall time, to rank it beside the program's own findings."""
+    """Part -> its share of a program's wall time, to rank it with the program's own findings."""
     window = sum(one.window for one in budgets.values())
     if not window > 0 or "time" not in analysis.hottest:
         return {}
@@ -100,12 +99,11 @@ def examine(
     rules: Iterable[Rule] | None = None,
     excess: Mapping[tuple[str, str], tuple[float, float]] = MappingProxyType({}),
 ) -> list[Finding]:
-    """Findings of all rules: what could be won first, then hints, then what to collect.
+    """Findings of all rules: gains first, then hints, then counters to collect.
 
-    totals: seconds of one call by implementation, the base of `ratio`; lower bounds: seconds that no win goes below;
-    weights: what the ratio of an implementation counts beside others, 1 unless given; excess: by
-    (implementation, kernel) its seconds of a call above its ceilings, which a finding that brings it there could win,
-    and all of them.
+    totals: seconds of one call by implementation, the base of `ratio`; lower bounds: seconds that no gain goes below;
+    weights: factor on the ratio of an implementation for ranking, default 1; excess: (implementation, kernel) -> its
+    seconds of a call above its ceilings, which a finding that reaches them could gain, and all of them.
     """
     chosen, known = tuple(RULES.values() if rules is None else rules), list(subjects)
     least = {impl: bound for impl, bound in lower_bounds.items() if not math.isnan(bound)}
@@ -210,7 +208,7 @@ def _finding(
 
 
 def _inconclusive(subjects: list[Subject], rules: tuple[Rule, ...]) -> list[Finding]:
-    """A finding for each rule that no kernel of an implementation had the counters for."""
+    """A finding for each rule that lacked counters for all kernels of an implementation."""
     by_impl = defaultdict[str, list[Subject]](list)
     for subject in subjects:
         if not subject.whole:

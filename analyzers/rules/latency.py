@@ -1,7 +1,7 @@
-"""Rules about waiting: blocks, tail, occupancy and its limits, stalls, divergence.
+"""Rules about latency: blocks, tail, occupancy and its limits, stalls, divergence.
 
-When no ceiling is near, what could be won is bounded by Little's law as well as by the ceilings: with the same code
-a kernel that has a share o of the warps a chip can hold gets at most 1/o times faster by holding more.
+If no ceiling is near, the gain is bounded by Little's law as well as by the ceilings: with the same code a kernel that
+has a share o of the possible warps gets at most 1/o times faster with more.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from analyzers.rules.rule import HINT, Case, Proof, Subject, rule
 from roofline.units import seconds
 
 MANY_THREADS = 24.0
-"""Active threads of 32 in an instruction below which a warp's paths part; three quarters, convention."""
+"""Active threads of 32 per instruction below which a warp diverges; three quarters, convention."""
 LONG = 10 * LAUNCH_LOWER_BOUND
-"""Seconds of a kernel of which start-up and the latency of memory are a tenth at most."""
+"""Duration of a kernel in which start-up and memory latency are at most a tenth [s]."""
 
 
 def near(s: Subject) -> bool:
@@ -24,7 +24,7 @@ def near(s: Subject) -> bool:
 
 
 def waits(s: Subject) -> bool:
-    """Whether a ceiling is known and nothing is near."""
+    """Whether a ceiling is known and none is near."""
     return bool(s.nearest[1] < NEAR) and not near(s)
 
 
@@ -33,7 +33,7 @@ def _few(s: Subject) -> bool:
 
 
 def _tensor(s: Subject) -> bool:
-    """Tensor kernels keep their unit busy with few warps: occupancy is no measure of them."""
+    """Whether it is a tensor kernel, which keeps its unit busy with few warps at low occupancy."""
     return bool(s["tensor_share"] > 0.5)
 
 
@@ -123,7 +123,7 @@ def _stalls(s: Subject) -> Case | None:
 
 @rule("latency", ("dram_fraction", "achieved_flops"))
 def _latency(s: Subject) -> Case | None:
-    """What is left to say when no ceiling is near and no counter tells why."""
+    """Fallback if no ceiling is near and no counter shows the cause."""
     if s.text.get("cause") or not waits(s) or s.has("issue_active") or _few(s) or s["waves"] < 1 - 1e-3:
         return None
     if not _tensor(s) and s["occupancy_limit"] <= LOW:

@@ -9,17 +9,17 @@ from analyzers.placement import MUCH, NEAR, REACH, SPILLED, WIDEST
 from analyzers.rules.rule import Case, Proof, Subject, rule
 
 EXCESS = 1.10
-"""DRAM bytes over the compulsory ones from which traffic is called excess; counters repeat within a few %."""
+"""DRAM bytes over the compulsory bytes from which traffic is excessive; counters repeat within a few %."""
 
 FULL = 0.75
-"""DRAM share that a plain copy passes on every chip seen; below, more bytes in flight help."""
+"""Share of DRAM bandwidth that a plain copy exceeds on every chip seen; below, more bytes in flight help."""
 
 REACHED = 0.8
-"""DRAM share that the fix of a kernel with headroom is said to reach."""
+"""Share of DRAM bandwidth expected after the fix."""
 
 NARROW = 6.0
 STREAMS = 1.0
-"""FLOP per compulsory byte below which a task has nothing to reuse."""
+"""FLOP per compulsory byte below which a task has no reuse."""
 
 L2_EXCESS = 4.0
 CONFLICTS = 0.2
@@ -32,14 +32,14 @@ REQUEST = 4 * SECTOR
 
 
 def compulsory_time(subject: Subject) -> float:
-    """Least seconds for the compulsory bytes, else for those moved; 0 without a ceiling."""
+    """Least seconds for the compulsory bytes, else for the moved ones; 0 without a ceiling."""
     least, peak = subject["compulsory_bytes"], subject.peaks.get("dram", math.nan)
     seconds = (subject["dram_bytes"] if math.isnan(least) else least) / peak
     return 0.0 if math.isnan(seconds) else seconds
 
 
 def fixed_traffic(subject: Subject) -> float:
-    """Least seconds with a mended access pattern: pipes as they are, compulsory DRAM bytes."""
+    """Least seconds with a fixed access pattern: same arithmetic, compulsory DRAM bytes."""
     return subject.least("l1", "l2", dram=compulsory_time(subject))
 
 
@@ -93,7 +93,7 @@ def _uncoalesced(s: Subject) -> Case | None:
 
 
 def _scattered_stores(s: Subject) -> Case | None:
-    """Case by bytes written to L2 alone: sectors written in part."""
+    """Case by bytes written to L2 only: partly written sectors."""
     ratio = s["l2_write"] / s["output"] if s["output"] > 0 else math.nan
     if not ratio > SPILLED or not s["l2_write"] > MUCH * s["l2_bytes"]:
         return None
@@ -102,7 +102,7 @@ def _scattered_stores(s: Subject) -> Case | None:
 
 
 def _suspected(s: Subject) -> Case | None:
-    """Case by L2 bytes alone: a streaming task has no reason to ask for its bytes many times."""
+    """Case by L2 bytes only: a streaming task has no reason to request bytes repeatedly."""
     ratio = s["l2_bytes"] / s["compulsory_bytes"] if s["compulsory_bytes"] > 0 else math.nan
     if not (s["work_intensity"] < STREAMS and ratio > L2_EXCESS):
         return None

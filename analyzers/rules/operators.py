@@ -1,4 +1,4 @@
-"""Rule about a call on a CPU by its PyTorch operators, beside those of the reference."""
+"""Rule about a CPU call by its PyTorch operators, compared with the reference's."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from analyzers.rules.rule import CALL, Case, Proof, Subject, rule
 from roofline.units import seconds, text
 
 SMALL = 10e-6
-"""Mean seconds of an operator below which much of its time is the call itself, some 1 to 5 us."""
+"""Mean seconds of an operator below which call overhead, some 1 to 5 us, dominates."""
 TIMES = 4
-"""Times the operators of the reference from which it is a loop that the task does not need."""
+"""Ratio to the reference's operators from which an unneeded loop is suspected."""
 MOST, COPIES, COST = 0.5, 0.25, 0.1
-"""Shares of a call from which are named: small operators; copies; fp64, and what moving temporaries takes at DRAM speed."""
+"""Shares of a call from which these are reported: small operators; copies; fp64 and moving temporaries at DRAM
+speed."""
 
 
 @rule("operators", ("own_calls", "reference_calls", "compulsory_bytes"), level=CALL)
 def _operators(s: Subject) -> Case | None:
-    """The strongest of four reasons."""
+    """The strongest of four causes."""
     count, least, whole = s["own_calls"], max(s["reference_calls"], 1.0), max(s["own_seconds"], s.time)
     mean, more = min(s["own_seconds"], s.time) / max(count, 1.0), s["own_allocated"] - s["reference_allocated"]
     fp64, copies = s["own_fp64"] / whole, (s["own_copies"] - s["reference_copies"]) / whole

@@ -12,7 +12,7 @@ from analyzers.rules.memory import fixed_traffic
 from analyzers.rules.rule import Case, Proof, Subject, rule
 
 FULL = 0.8
-"""Share of a pipe's ceiling that few kernels pass: little is left to be won at the same operations."""
+"""Share of a pipe's ceiling that few kernels exceed."""
 
 FEW_FMA = 0.5
 IDLE_TENSOR = 0.6
@@ -31,12 +31,12 @@ _UNITS = {
         "issue slots": "issue_active",
     },
 }
-"""Units of ncu's two sums, the busiest of which is the sum's own share."""
+"""Units of ncu's two sums; the busiest unit gives the sum's share."""
 _ALIKE = 0.005
-"""Difference of the two sums up to which one unit is in both: L1's way of loads and stores, which is a pipe of the SM."""
+"""Difference of the two sums up to which one unit is in both: L1's load/store path, a pipe of the SM."""
 
 _WARPGROUP = re.compile(r"wgmma|warpgroup|sm90|nvjet", re.IGNORECASE)
-"""Kernels whose name says that they are on wgmma already."""
+"""Kernels whose name shows that they use wgmma."""
 
 
 def main_pipe(s: Subject) -> str:
@@ -132,7 +132,7 @@ def _issue_bound(s: Subject) -> Case | None:
 
 @rule("busy-unit", ("compute_throughput",), ("memory_throughput",))
 def _busy_unit(s: Subject) -> Case | None:
-    """What binds by ncu's own shares, where no ceiling of the roofline is near."""
+    """Busiest unit by ncu's own shares, if no ceiling of the roofline is near."""
     if not near(s) or s.nearest[1] >= NEAR:
         return None
     sums = {side: s[f"{side}_throughput"] for side in _SIDES if s.has(f"{side}_throughput")}

@@ -1,9 +1,9 @@
 """Rules about the steady state of a program: idle causes, copies, communication.
 
-Each looks at one slice of the wall time of a step (analyzers/timeline/budget.py) from LEAST of the step on, and claims
-that slice. Its upper bound may be larger, since the host may be late at one place for what held it up at another: at
-most the time that the host or pending work was at the cause, and at most what the busiest stream does not work. The
-share is of the shortest step that recording may have lengthened.
+Each examines one slice of a step's wall time (analyzers/timeline/budget.py), from LEAST of the step on, and claims it.
+Its upper bound may be larger, since a delay of the host in one place may appear in another: at most the time that the
+host or pending work spent on the cause, and at most the idle time of the busiest stream. The share is of the shortest
+step that recording may have lengthened.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from roofline.units import percent, seconds
 
 LEAST = 0.01
 LEAST_BEHIND = 0.05
-"""Share of a step that waiting may cost at most, from which it is told also where the GPU is hardly idle right after it."""
+"""Most share of a step lost to waiting, from which it is reported even if the GPU is hardly idle after it."""
 LAUNCH = 50e-6
-"""Seconds from which a gap before a launch that was asked for is longer than launching takes, recorded or not."""
+"""Gap between launch call and start that exceeds launch latency, recorded or not [s]."""
 MANY_SHORT = 0.25
-"""Share of launches that are short, from which launching them is called the chain that the host cannot keep up with."""
+"""Share of short launches from which launching is the bottleneck of the host."""
 
 
 def _slice(
     s: Subject, name: str, params: Mapping[str, str], *more: Proof, variant: str = "", least: float = LEAST
 ) -> Case | None:
-    """The case of a slice [s of a step]; None below `least` of it."""
+    """Case of a slice [s of a step]; None below `least` of it."""
     share = s[name] / s.time if s.time > 0 else 0.0
     if not share >= least:
         return None
@@ -46,7 +46,7 @@ def _slice(
 
 
 def _unrecorded(s: Subject, name: str, lost: float, room: float) -> float:
-    """Seconds of the step without recording, at least: what `lost` is a share of."""
+    """Least seconds of the step without recording; `lost` is a share of this."""
     if name == "host":
         return s.time
     # A host that launches sooner waits longer: for as much as recording took, as far as no stream works meanwhile.
@@ -56,22 +56,22 @@ def _unrecorded(s: Subject, name: str, lost: float, room: float) -> float:
 
 
 _LONGER = ("waiting", "allocating", "copying", "communicating", "tiny")
-"""Causes at which the host waits for the GPU."""
+"""Causes in which the host waits for the GPU."""
 
 
 def _room(s: Subject, name: str) -> float:
-    """Seconds of a step without work of the busiest stream once this cause is gone."""
+    """Idle seconds per step of the busiest stream, without this cause."""
     left = s[f"without_{name}"]
     return s.time - left if left == left else _spare(s) + (0.0 if name in IDLE else s[name])
 
 
 def _spare(s: Subject) -> float:
-    """Seconds of a step in which its busiest stream, else the GPU, does not work."""
+    """Seconds of a step in which its busiest stream, else the GPU, is idle."""
     return s.time - s["stream"] if s.has("stream") else s["idle"]
 
 
 _LOADING = re.compile(r"HtoD|Host-to-Device")
-"""Copies to the GPU: what ends a hole in which a batch was made."""
+"""Copies to the GPU, which end a pause in which a batch was made."""
 
 
 @rule("host-away", ("away",), level=PROGRAM)
@@ -84,13 +84,13 @@ def _away(s: Subject) -> Case | None:
 
 
 def _doing(s: Subject, name: str) -> str:
-    """ " [cudaStreamSynchronize, aten::item, loss]": where the host was for most of a slice."""
+    """ " [cudaStreamSynchronize, aten::item, loss]": host activity in most of a slice."""
     doing = s.text.get(f"doing_{name}", "")
     return f" [{doing}]" if doing else ""
 
 
 def _plain(kernel: str) -> str:
-    """A kernel's name without type, namespaces and arguments; a copy's as it is."""
+    """A kernel's name without type, namespaces and arguments; a copy's unchanged."""
     if kernel.startswith(("Mem", "[")):
         return kernel
     found = re.search(r"(\w+)\s*(?:[<(]|$)", kernel)

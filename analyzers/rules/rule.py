@@ -1,9 +1,9 @@
-"""What a rule is, what it looks at, and what it finds.
+"""Rules, their subjects, and their findings.
 
 A rule is a function of one Subject (a kernel of an implementation, or an implementation as a whole). It returns a
-Case when its evidence holds, else None. What could be won is an upper bound: the time now less the least time the
-roofline still demands after the fix, never an estimate of what will be won. Its words stand in the TOML file beside its
-module, by rule and variant: title, next step, expectation; places in braces are the parameters that its Case gives.
+Case if its evidence holds, else None. The gain is an upper bound, never an estimate: the time now minus the least time
+on the roofline after the fix. Texts are in the TOML file beside the module, by rule and variant: title, next step,
+expectation; places in braces are parameters of the Case.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ NAN = math.nan
 SCHEMA = "profkit-explain/1"
 LANGUAGES = ("en", "zh")
 KERNEL, CALL, PROGRAM = "kernel", "call", "program"
-"""Levels: what a rule looks at."""
+"""Levels: the kind of a rule's subject."""
 TIME, HOST, HINT, COLLECT = "time", "host", "hint", "collect"
-"""Severities, in the order they are told: a bound on device time, on the caller's time, none, inconclusive."""
+"""Severities in order: bound on device time, bound on the caller's time, no bound, undecided."""
 
 Words: TypeAlias = "tuple[str, str, str]"
 """Title, next step and expectation in one language."""
@@ -39,13 +39,12 @@ class Proof:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a rule looks at.
+    """Subject of a rule.
 
-    kernel: "" for an implementation as a whole. time: seconds of one call. roofs: seconds needed at each
-    ceiling (pipes and memory levels). values: counters, metrics and facts by name; text: names of pipes.
-    peaks: the ceilings themselves. scale: timed over counted seconds, where counting made it slower. whole: it is a
-    program, `time` the wall time of one of its steps. moving: of a call, its kernels that move data rather than compute.
-    """
+    kernel: "" for an implementation as a whole. time: seconds of one call. roofs: seconds at each ceiling (pipes and
+    memory levels). values: counters, metrics and facts by name; text: names of pipes. peaks: the ceilings. scale: timed
+    over counted seconds, if counting made it slower. whole: a program, `time` the wall time of a step. moving: kernels
+    of a call that move data rather than compute."""
 
     impl: str
     kernel: str
@@ -71,13 +70,13 @@ class Subject:
         return all(not math.isnan(self[name]) for name in names)
 
     def least(self, *without: str, **instead: float) -> float:
-        """Seconds the roofline demands: the longest known ceiling but those left out, or replaced."""
+        """Least seconds on the roofline: the longest known ceiling except those left out or replaced."""
         times = {**{n: t for n, t in self.roofs.items() if n not in without}, **instead}
         return max((t for t in times.values() if not math.isnan(t)), default=0.0)
 
     @property
     def nearest(self) -> tuple[str, float]:
-        """The ceiling that is used most, and its share of the time."""
+        """The ceiling with the largest share, and the share."""
         known = {name: t for name, t in self.roofs.items() if t > 0}
         name = max(known, key=lambda n: known[n], default="")
         return name, known[name] / self.time if name and self.time > 0 else NAN
@@ -85,13 +84,13 @@ class Subject:
 
 @dataclass(frozen=True)
 class Case:
-    """What a rule found: its evidence, the least time after the fix [s], the words' parameters.
+    """Result of a rule: its evidence, the least time after the fix [s], parameters of the texts.
 
-    strength: how far beyond its threshold the evidence is (0..1); it only orders equal gains. variant: which of the
-    rule's texts applies. likely: seconds after the fix in good kernels, where more than `after`; findings rank by it.
-    kernel: of a call, the one it is about. covers: kernels of a call that it explains, "" for the gaps; empty:
-    all of the call. share: of the ceiling that binds, which the words give as "share". whole: seconds that the bound is a share of, where not the subject's time: the step unrecorded.
-    """
+    strength: how far the evidence exceeds its threshold (0..1); only orders equal gains. variant: of the rule's texts.
+    likely: seconds after the fix in good kernels, if more than `after`; findings rank by it. kernel: the one concerned
+    in a call. covers: kernels of a call that it explains, "" for the gaps; empty: all of the call. share: of the
+    binding ceiling, "share" in the texts. whole: seconds that the bound is a share of, if not the subject's time: the
+    step unrecorded."""
 
     proofs: tuple[Proof, ...]
     after: float
@@ -111,7 +110,7 @@ Test: TypeAlias = "Callable[[Subject], Case | None]"
 
 @dataclass(frozen=True)
 class Rule:
-    """Named test. needs: any complete group of counters; level: KERNEL, CALL, PROGRAM."""
+    """A named test. needs: any complete group of counters; level: KERNEL, CALL, PROGRAM."""
 
     name: str
     needs: tuple[tuple[str, ...], ...]
@@ -123,11 +122,11 @@ class Rule:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """Names of its variants, "" for the rule's own words."""
+        """Names of its variants, "" for the default texts."""
         return ("", *(name for name, value in self._texts.items() if isinstance(value, dict)))
 
     def moves(self, variant: str) -> bool:
-        """Whether its advice lowers the least time itself: the bound is of the work as it is."""
+        """Whether its advice lowers the least time itself, while the bound is of the current work."""
         return bool({**self._texts, **self._texts.get(variant, {})}.get("moves", False))
 
     def words(self, variant: str, lang: str) -> Words:
@@ -148,13 +147,13 @@ def _in(lang: str, texts: Mapping[str, Any]) -> Words:
 FACTS = frozenset(
     {"compulsory_bytes", "output", "sm_count", "work_intensity", "compute_throughput", "memory_throughput"}
 )
-"""Needs that no counter gives, or ncu's own sections alone: a rule that lacks them does not apply."""
+"""Needs without a counter, or only in ncu's own sections: without them a rule does not apply."""
 
 RULES: dict[str, Rule] = {}
 
 
 def rule(name: str, *needs: tuple[str, ...], level: str = KERNEL) -> Callable[[Test], Test]:
-    """Put a test into RULES; raises ValueError when the name is taken."""
+    """Register a test in RULES; raises ValueError for a duplicate name."""
 
     def keep(test: Test) -> Test:
         if name in RULES:
@@ -167,16 +166,14 @@ def rule(name: str, *needs: tuple[str, ...], level: str = KERNEL) -> Callable[[T
 
 @dataclass(frozen=True)
 class Finding:
-    """One reason why time is lost.
+    """One reason for lost time.
 
-    upper_bound: most seconds a call could win, never more than lie between its time and the lower bound. ratio: that over
-    the implementation's time (of "host": the caller's). likely: seconds of the bound that good kernels win.
-    win: seconds of the bound that no earlier finding claims, so that wins add up: findings about a kernel and about its
-    call claim the same seconds. covers: as in its Case.
-    recorded: of a program, the bound over its step as recorded, while `ratio` is over the step unrecorded, at least; else NaN.
-    severity: "time" (a bound is given), "host" (the bound is on the caller's time, outside the device's),
-    "hint" (no bound) or "collect" (the rule could not decide).
-    """
+    upper_bound: most seconds a call could save, at most its time minus the lower bound. ratio: that over the
+    implementation's time (of "host": the caller's). likely: seconds of the bound that good kernels save. win: seconds
+    of the bound that no earlier finding claims, so that wins add up: findings about a kernel and about its call claim
+    the same seconds. covers: as in its Case. recorded: of a program, the bound over its step as recorded, while `ratio`
+    is over the unrecorded step, at least; else NaN. severity: "time" (a bound is given), "host" (the bound is on the
+    caller's time, outside the device's), "hint" (no bound) or "collect" (the rule could not decide)."""
 
     rule: str
     kernel: str
@@ -194,7 +191,7 @@ class Finding:
     recorded: float = NAN
 
     def words(self, lang: str = "en") -> Words:
-        """Title, next step and expectation; of a library's kernel what its callers can do."""
+        """Title, next step and expectation; for a library's kernel, advice to its caller."""
         spoken = tables("rules/rule.toml")["spoken"].get(self.params.get("found", ""), {}).get(lang, {})
         library = self.params.get("library", "")
         if self.severity == COLLECT:
@@ -210,7 +207,7 @@ class Finding:
 
     @property
     def moves(self) -> bool:
-        """Whether its advice lowers the least time itself, so that the bound is not of the advice."""
+        """Whether its advice lowers the least time itself, which the bound does not include."""
         return self.severity == TIME and self.rule in RULES and RULES[self.rule].moves(self.variant)
 
     @property

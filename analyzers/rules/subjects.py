@@ -36,7 +36,7 @@ CALL_COLUMNS = (
 )
 Row: TypeAlias = "Mapping[str, Any]"
 ON_A_CPU = "wall"
-"""Method of timing that a CPU has."""
+"""Timing method of a CPU."""
 
 
 def call_subjects(
@@ -88,7 +88,7 @@ def threads_busy(row: Row) -> float:
 
 
 def ceiling_shares(row: Row, roofline: Roofline) -> dict[str, float]:
-    """Shares of the compute and DRAM ceilings that a call reaches, the nearest first."""
+    """Shares of the compute and DRAM ceilings of a call, the largest first."""
     pipe = str(row.get("compute") or "")
     shares = {"dram": number(row, "dram_fraction")}
     shares |= {pipe: number(row, "achieved_flops") / (roofline.peak(pipe) or NAN)} if pipe else {}
@@ -96,7 +96,7 @@ def ceiling_shares(row: Row, roofline: Roofline) -> dict[str, float]:
 
 
 def _names(kernels: pd.DataFrame, *, moving: bool = False) -> dict[str, frozenset[str]]:
-    """Part -> its kernels, or its data-moving kernels alone; {} where that is not known."""
+    """Part -> its kernels, or only its data-moving kernels; {} if unknown."""
     if moving and not {"compute_fraction", "dram_fraction"} <= set(kernels):
         return {}
     chosen = kernels[~_computing(kernels)] if moving else kernels
@@ -104,14 +104,14 @@ def _names(kernels: pd.DataFrame, *, moving: bool = False) -> dict[str, frozense
 
 
 WHOLE = "the program"
-"""What a program as a whole is called where it is one process on one device."""
+"""Name of a whole program with one process on one device."""
 
 
 def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) -> list[Subject]:
-    """Each process and device in its steady state, with its slices in seconds of a step.
+    """Each process and device in its steady state, with its slices in seconds per step.
 
-    `engaged_` counts how long the host was at a cause. counted: whether its kernels were counted, and lost time in them
-    is reported kernel by kernel.
+    `engaged_`: how long the host spent on a cause. counted: its kernels were counted, so their lost time is reported by
+    kernel.
     """
     found = []
     for name, one in budgets.items():
@@ -138,7 +138,7 @@ COMPUTES = 0.25
 
 
 def computing_shares(kernels: pd.DataFrame) -> dict[str, float]:
-    """Share of time in kernels nearer to a compute ceiling than to DRAM's; {} where not known."""
+    """Share of time in kernels nearer to a compute ceiling than to DRAM's; {} if unknown."""
     if not {"impl", "share", "compute_fraction", "dram_fraction"} <= set(kernels):
         return {}
     shares = kernels["share"].where(_computing(kernels), 0.0).groupby(kernels["impl"], sort=False).sum()
@@ -185,13 +185,13 @@ def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) ->
 
 
 def _library(row: Mapping[Any, Any], made: bool) -> str:
-    """Library of a kernel; "" without one. made: whether torch.compile generated its part."""
+    """Library of a kernel; "" without one. made: by torch.compile."""
     name = "TensorRT" if row.get("tool") == "trtexec" else library(str(row["kernel"]))
     return f"{name} (compiled)" if made and name == "ATen" else name
 
 
 def _scale(call: Row, kernel: Mapping[Any, Any]) -> float:
-    """Seconds of a kernel in the call over counted seconds; 1 unknown."""
+    """Kernel seconds in the call over counted seconds; 1 if unknown."""
     time, counted, recorded = (number(call, name) for name in ("time", "counted_time", "kernel_time"))
     own = number(kernel, "call_time") / (number(kernel, "time") or NAN)
     quotient = own if own == own else in_call(time, counted, recorded) / (counted or NAN)
@@ -199,7 +199,7 @@ def _scale(call: Row, kernel: Mapping[Any, Any]) -> float:
 
 
 def _task(analysis: Analysis, name: str) -> tuple[str, float, float]:
-    """The pipe on which the work is declared, FLOP per compulsory byte, bytes of the output."""
+    """Pipe of the declared work, FLOP per compulsory byte, bytes of the output."""
     works = analysis.works_of(name)
     flops: Mapping[str, float] = next((work.flops for work in works if work.flops), {})
     intensity = next((work.intensity for work in works if work.bytes > 0), NAN)

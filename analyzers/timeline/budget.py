@@ -1,7 +1,7 @@
-"""Where the wall time of a program goes in its steady state, before any kernel is looked at.
+"""Wall time of a program in its steady state, split before any kernel is examined.
 
-A moment of the window belongs to exactly one of: GPU computing, communicating alone, copying alone, or idle; idle is
-told apart by what the host did meanwhile (idle.py). The parts add up to the window.
+Each moment of the window is one of: GPU computing, communication only, memcpy only, or idle; idle time is split by host
+activity (idle.py). The parts add up to the window.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from collectors.caveat import Caveat
 
 PAGEABLE = re.compile("Pageable")
 FEW_STEPS = 10
-"""Steps below which the spread of a few is all that is known of a step; convention."""
+"""Number of steps below which there is a caveat about their spread; convention."""
 RECORDING = ("host", "queued", "waiting")
-"""Idle that recording may have made: the host between its calls and in those that launch."""
+"""Idle time that recording may have caused: the host between calls, and in calls that launch."""
 SLICES = ("computing", "communicating", "copying", *IDLE)
-"""The parts of a Budget, which add up to its window."""
+"""Parts of a Budget, which add up to its window."""
 
 
 @dataclass(frozen=True)
 class Spent:
     """A kernel, copy or fill in one range of a window: `time` [s] of all its `count` launches.
 
-    `own` [s]: without what ran beside work of its slice that had begun before it, so that the `own` of all kernels add
-    up to the time of computing. `slice`: the part of a budget that its time is in.
+    `own` [s]: without overlap with earlier work of the same slice, so that the `own` of all kernels add up to the
+    computing time. `slice`: the part of a budget that contains its time.
     """
 
     range: str
@@ -55,19 +55,17 @@ class Spent:
 class Budget:
     """Seconds of a window: computing + communicating + copying + idle = window.
 
-    `communicating`, `copying`: nothing else ran meanwhile; `hidden`: communication beside computing.
-    `idle`: sum of the causes in IDLE (idle.py); `named`: the largest idle times by what the host did.
-    `holes`: number of gaps with `away` time, most of it before the work `hole_before`; `queued_gaps`: with `queued` time.
-    `loads`: calls that loaded code; `blocking`: calls that waited.
-    `tiny`: computing in kernels shorter than SHORT, nothing longer beside them; `short`: share of launches below SHORT.
-    `pageable` [s], `pageable_bytes`: copies from pageable memory. `launches`: kernels, without `copies` and `fills`.
-    `edges` [s on the frame's clock]: begin of each step and end of the last; () where nothing repeats.
-    `spent`: work by range and name.
+    `communicating`, `copying`: without other work; `hidden`: communication that overlaps computing. `idle`: sum of the
+    causes in IDLE (idle.py); `named`: the largest idle times by host activity. `holes`: number of gaps with `away`
+    time, most of it before the work `hole_before`; `queued_gaps`: with `queued` time. `loads`: calls that loaded code;
+    `blocking`: calls that waited. `tiny`: computing in kernels shorter than SHORT, without overlap by longer ones;
+    `short`: share of launches below SHORT. `pageable` [s], `pageable_bytes`: copies from pageable memory. `launches`:
+    kernels, without `copies` and `fills`. `edges` [s on the frame's clock]: begin of each step and end of the last; ()
+    if nothing repeats. `spent`: work by range and name.
 
-    `engaged`: seconds by part that its cause took, whether or not the GPU was idle: the most a step can gain; {} without
-    the host's calls. For `waiting`: the host `blocked`, plus the idle time it left.
-    `stream`: seconds of the busiest stream; `without`: the same once a slice's work is gone.
-    """
+    `engaged`: seconds by part during which its cause was active, whether or not the GPU was idle: the most a step can
+    gain; {} without host calls. For `waiting`: the host `blocked`, plus the idle time after it. `stream`: seconds of
+    the busiest stream; `without`: the same without a slice's work."""
 
     window: float
     computing: float
@@ -108,38 +106,38 @@ class Budget:
 
     @property
     def parts(self) -> int:
-        """Number of steps or passages in the window; 1 where nothing repeats."""
+        """Number of steps or passages in the window; 1 if nothing repeats."""
         return max(self.steady.steps, 1)
 
     @property
     def step(self) -> float:
-        """Seconds of one step; the window where nothing repeats."""
+        """Seconds of one step; the window if nothing repeats."""
         return self.window / self.parts
 
     @property
     def least(self) -> float:
-        """Least seconds of a step without recording, if that cost all the host's launching time."""
+        """Least seconds of a step without recording, if recording caused all launch time."""
         launching = self.engaged.get("host", sum(float(getattr(self, kind)) for kind in RECORDING))
         working = self.window - self.idle if math.isnan(self.stream) else self.stream
         return self.step - min(launching, self.window - working) / self.parts
 
     @property
     def busy(self) -> float:
-        """Seconds of a step in which the GPU works: what a step would take if it never idled."""
+        """Seconds of a step in which the GPU works."""
         return (self.window - self.idle) / self.parts
 
     @property
     def shortest(self) -> float:
-        """Seconds of the shortest step; NaN where nothing repeats."""
+        """Seconds of the shortest step; NaN if nothing repeats."""
         return min((end - begin for begin, end in pairwise(self.edges)), default=math.nan)
 
     @property
     def longest(self) -> float:
-        """Seconds of the longest step; NaN where nothing repeats."""
+        """Seconds of the longest step; NaN if nothing repeats."""
         return max((end - begin for begin, end in pairwise(self.edges)), default=math.nan)
 
     def caveat(self) -> Caveat | None:
-        """Caveat that there are fewer than FEW_STEPS steps, with their spread."""
+        """Caveat about fewer than FEW_STEPS steps, with their spread."""
         steps = self.steady.steps
         if math.isnan(self.shortest) or steps >= FEW_STEPS:
             return None
@@ -175,20 +173,20 @@ class _Window:
         return {name: mine.to_numpy() for name, mine in slices_of_work(self.part).items()}
 
     def busy(self, mine: NDArray[Any]) -> Times:
-        """Merged stretches of the launches chosen, by mask or position."""
+        """Merged intervals of the launches selected by mask or position."""
         taken = rows(mine) if mine.dtype == bool else mine
         return merged(self.start[taken], self.stop[taken], self.begin, self.end)
 
     @cached_property
     def streams(self) -> list[NDArray[np.int64]]:
-        """Rows of each stream in order; without streams all rows are of one."""
+        """Rows of each stream in order; without streams all rows are one stream."""
         codes = pd.factorize(self.part["stream"])[0] if "stream" in self.part else np.zeros(len(self.part), dtype=int)
         order = np.argsort(codes, kind="stable")
         order = order[np.searchsorted(codes[order], 0) :]
         return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
 
     def busiest(self, mine: NDArray[np.bool_]) -> float:
-        """Seconds of the stream that works longest at these launches."""
+        """Seconds of the stream that is busiest with these launches."""
         return max((length(self.busy(own[mine[own]])) for own in self.streams), default=0.0)
 
 
@@ -203,8 +201,8 @@ def budget(
 ) -> Budget:
     """The budget of one process and device. frame: its launches with start and time [s].
 
-    host: what the host did (collectors.kineto.host_frame). after: steps to skip; at_most: steps to take then. within: take
-    the launches from the first to the last range of this name, as so many `passages`; all launches where none has it.
+    host: host activity (collectors.kineto.host_frame). after: steps to skip; at_most: steps to take then. within: take
+    the launches from the first to the last range of this name, as so many `passages`; all launches if there is none.
     """
     # Of a million launches every column that is not asked for is ten megabytes, several times over.
     asked = [name for name in ("range", "kernel", "kind", "start", "time", "bytes", "stream") if name in frame]
@@ -234,7 +232,7 @@ def budget(
 
 
 def _worked(window: _Window) -> dict[str, Any]:
-    """Seconds of work by slice: computing before communicating before copying."""
+    """Seconds of work by slice; computing has priority over communicating, then copying."""
     worked, spoken, copies = window.slices.values()
     computing = length(window.busy(worked))
     talking = length(window.busy(~copies)) if spoken.any() else computing
@@ -249,7 +247,7 @@ def _worked(window: _Window) -> dict[str, Any]:
 
 
 def _idled(window: _Window, ordered: pd.DataFrame, known: pd.DataFrame | None) -> dict[str, Any]:
-    """Seconds of idle by cause, and the gaps."""
+    """Seconds of idle time by cause, and the gaps."""
     found = gaps(window.busy(np.ones(len(window.part), dtype=bool)), window.begin, window.end)
     steady, reached = window.steady, window.part
     if known is not None:
@@ -263,7 +261,7 @@ def _idled(window: _Window, ordered: pd.DataFrame, known: pd.DataFrame | None) -
 
 
 def _called(known: pd.DataFrame | None, window: _Window) -> dict[str, Any]:
-    """Number of calls that go on in the window, by kind."""
+    """Number of calls of each kind in the window."""
     if known is None:
         return {"blocking": 0, "loads": 0}
     within = (known["start"] < window.end) & (known["start"] + known["time"] > window.begin)
@@ -275,7 +273,7 @@ def _called(known: pd.DataFrame | None, window: _Window) -> dict[str, Any]:
 
 
 def _counted(window: _Window) -> dict[str, Any]:
-    """Launches by kind, the share of short ones, and copies from pageable memory."""
+    """Launches by kind, the share of short launches, and copies from pageable memory."""
     part, copies = window.part, window.slices["copying"]
     pageable = part[matching(part["kernel"], PAGEABLE)]
     return {
@@ -289,7 +287,7 @@ def _counted(window: _Window) -> dict[str, Any]:
 
 
 def _known(host: pd.DataFrame) -> pd.DataFrame:
-    """Calls and spans of the host without the process's own row; rows and threads numbered."""
+    """Host calls and spans without the process's own row; rows and threads numbered."""
     kept = host[host["call"] != "process"].reset_index(drop=True)
     kind = kept.get("kind", "call")
     known: pd.DataFrame = kept.assign(kind=kind, thread=pd.factorize(kept["thread"])[0])
@@ -297,7 +295,7 @@ def _known(host: pd.DataFrame) -> pd.DataFrame:
 
 
 def _spent(window: _Window) -> tuple[Spent, ...]:
-    """The work of the window by range and name, the name that takes longest first."""
+    """Work in the window by range and name, the name with the most time first."""
     part = window.part
     start, stop = (np.clip(times, window.begin, window.end) for times in (window.start, window.stop))
     own = np.zeros(len(part))

@@ -1,4 +1,4 @@
-"""Kernel time of a recorded call, and what binds it: ceilings, waiting, gaps."""
+"""Kernel time of a recorded call, and its bottleneck: ceilings, latency, gaps."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from analyzers.timeline.intervals import Times, length, union
 
 NAN = float("nan")
 LIKE = 0.1
-"""Largest relative difference between the recorded call and the timed median for which it stands for them; convention."""
+"""Largest relative difference between the recorded call and the timed median it represents; convention."""
 MOST = 0.5
-"""Share of the time from which one thing is called what binds: more than all others together."""
+"""Share of the time from which one bottleneck is named: the majority."""
 SHOWN = 0.01
-"""Share below which a part of the time is left out of the sentence: its last digit."""
+"""Share below which a part of the time is left out of the sentence."""
 WAITING = ("latency", "unknown", "")
 GAPS = "gaps"
 
@@ -31,7 +31,7 @@ GAPS = "gaps"
 class Recorded:
     """Recorded call: `span` [s] of its activities, `share` of it with a kernel running.
 
-    `kernels`: how many; `names`, `times` [s]: in launch order. Copies and fills are kernels where they were counted as
+    `kernels`: number; `names`, `times` [s]: in launch order. Copies and fills count as kernels if they were counted as
     such.
     """
 
@@ -42,14 +42,14 @@ class Recorded:
     times: tuple[float, ...] = field(default=(), compare=False)
 
     def seconds(self, time: float, kernels: float) -> float:
-        """Kernel seconds in a call that takes `time` [s]; NaN where that is not this call."""
+        """Kernel seconds in a call of `time` [s]; NaN if that differs from this call."""
         alike = kernels == self.kernels and abs(self.span - time) <= LIKE * time
         return time * self.share if alike else NAN
 
     def of(self, launches: pd.DataFrame) -> dict[str, float]:
-        """Kernel -> seconds of its launches in this call; empty if these differ or are reordered.
+        """Kernel -> seconds of its launches in this call; empty if launches or their order differ.
 
-        ncu and CUPTI spell the same name in two ways, the function's own in one.
+        ncu and CUPTI spell kernel names differently, but function names alike.
         """
         names = [str(name) for name in launches["kernel"]]
         if [base_name(name) for name in names] != [base_name(name) for name in self.names]:
@@ -63,7 +63,7 @@ class Recorded:
 def in_kernels(calls: pd.DataFrame, launches: pd.DataFrame | None = None) -> dict[str, Recorded]:
     """Recorded call of each implementation.
 
-    calls: a row an activity, with impl, kind, kernel, start and time [s]. launches: the counted ones; their kinds of
+    calls: one row per activity, with impl, kind, kernel, start and time [s]. launches: the counted ones; their kinds of
     work count as kernels.
     """
     parts = () if launches is None else launches.groupby("impl", sort=False)
@@ -80,7 +80,7 @@ def in_kernels(calls: pd.DataFrame, launches: pd.DataFrame | None = None) -> dic
 
 
 def in_call(time: float, counted: float, recorded: float = NAN) -> float:
-    """Seconds in kernels of a call that takes `time` [s]: recorded, else counted; NaN unknown."""
+    """Kernel seconds in a call of `time` [s]: recorded, else counted; NaN unknown."""
     return recorded if recorded == recorded else min(counted, time) if counted == counted else NAN
 
 
@@ -92,12 +92,11 @@ def each_in_call(counted: Times, recorded: Times, total: float) -> Times:
 
 
 def splits(kernels: pd.DataFrame, times: Mapping[str, tuple[float, float]]) -> dict[str, tuple[dict[str, float], str]]:
-    """Part -> shares of its time by what holds it (ceiling, latency, unknown, gaps), and why.
+    """Part -> shares of its time by bottleneck (ceiling, latency, unknown, gaps), and the cause.
 
-    kernels: placed, those of inner ranges included, scaled to their seconds in the call. times: of a call, and of its
-    kernels in it as recorded (NaN unknown); the rest are gaps. A part without kernel times is left out. The shares are
-    the largest first, the cause is of CAUSES, "" where nothing waits.
-    """
+    kernels: placed, including those of inner ranges, scaled to their seconds in the call. times: of a call, and of its
+    kernels as recorded (NaN unknown); the rest are gaps. A part without kernel times is left out. The largest share
+    comes first; the cause is one of CAUSES, "" without latency."""
     if "bound_by" not in kernels:
         return {}
     seconds, of_call = column(kernels, "time"), column(kernels, "call_time")
@@ -120,8 +119,8 @@ def splits(kernels: pd.DataFrame, times: Mapping[str, tuple[float, float]]) -> d
 def held(row: Mapping[str, Any], shares: Mapping[str, float], why: str = "") -> dict[str, Any]:
     """Columns bound_by, bound_split, evidence, cause, roof and roof_share of a call.
 
-    Its own ceiling where one is near, launching by evidence, else what holds most of its time; latency only where counters
-    exclude the rest. why: the cause of its kernels' waiting.
+    The call's own ceiling if it is near, launches by evidence, else the majority of its time; latency only if counters
+    exclude the rest. why: the cause of its kernels' latency.
     """
     bound, evidence = str(row["bound_by"]), str(row["evidence"])
     busy = in_call(row["time"], row["counted_time"], row["kernel_time"])

@@ -1,4 +1,4 @@
-"""Comparison of programs by their steady step: length, parts and work, before and after."""
+"""Compare programs by their steady step: duration, parts and work, before and after."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from collectors.caveat import Caveat, unique
 SCHEMA = "profkit-compare-steps/1"
 FORMULA = "step time before / step time after: median of the quotients of every step of one and every step of the other"
 WINDOW = "window"
-"""What two programs differ in whose steps do not compare."""
+"""Differences of two programs that make their steps incomparable."""
 STEPS, PASSAGES, RECORD = "steps", "passages", "record"
 _KINDS = {"repeating": STEPS, "after": STEPS, "range": PASSAGES, "all": RECORD}
 APPEARED, GONE = "appeared", "gone"
 SHARED = 0.5
-"""Share of the time of two programs' work that has the same names in two forms of one program; convention."""
+"""Share of the time in equal names for two versions of one program; convention."""
 FEWEST = 4
-"""Values a side below which there is no interval: complete separation of 3 from 3 is chance in 1 of 10."""
+"""Fewest values per side for an interval: 3 and 3 separate by chance in 1 of 10 cases."""
 SERIAL = 8
-"""Values a side from which the dependence of neighbours can be estimated; simulated in tests/analyzers/test_steps.py."""
+"""Values per side from which autocorrelation can be estimated; simulated in tests/analyzers/test_steps.py."""
 MOST_UNPAIRED = 250
-"""Values a side that are compared pair by pair: 62,500 quotients."""
+"""Most values per side for all pairwise quotients: 62,500."""
 
 
 @dataclass(frozen=True)
 class Steps:
     """Steps of a window: `lengths` and `busy` (GPU working) [s], shape (n,).
 
-    A row of `work`: a name, its kind and its `count` per step; `times` [s], shape (works, n). One average step where
-    nothing tells them apart.
+    A row of `work`: a name, its kind and its `count` per step; `times` [s], shape (works, n). One average step if the
+    steps are unknown.
     """
 
     lengths: Times
@@ -55,7 +55,7 @@ class Steps:
 
 
 def each_step(frame: pd.DataFrame, found: Budget) -> Steps:
-    """The steps of a budget. frame: the launches that it was made of, with start and time [s]."""
+    """Steps of a budget. frame: the launches of the budget, with start and time [s]."""
     marks, edges = np.array(found.steady.marks, dtype=np.int64), np.array(found.edges)
     ordered = frame if frame["start"].is_monotonic_increasing else frame.sort_values("start", kind="stable")
     part = ordered.iloc[found.steady.first : found.steady.end]
@@ -74,7 +74,7 @@ def each_step(frame: pd.DataFrame, found: Budget) -> Steps:
 
 @dataclass(frozen=True)
 class Piece:
-    """A kernel, copy or fill by name: seconds and launches a step, before and after."""
+    """A kernel, copy or fill by name: seconds and launches per step, before and after."""
 
     name: str
     kind: str
@@ -87,7 +87,7 @@ class Piece:
 
     @property
     def gained(self) -> float:
-        """Change in seconds a step; above 0: it takes longer."""
+        """Change in seconds per step; above 0: slower."""
         return self.after - self.before
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,8 +100,8 @@ class Piece:
 class Rung:
     """Steps of a program on the device with the longest step; `within`: range of passages.
 
-    Against the program before it stand `ratio` and `pieces`, against the first `since` and `busy`. Speed-ups are old / new;
-    inconclusive and NaN for the first, and where the windows are unlike.
+    `ratio` and `pieces` compare with the previous program, `since` and `busy` with the first. Speed-ups are old / new;
+    inconclusive and NaN for the first, and for different windows.
     """
 
     label: str
@@ -127,16 +127,16 @@ class Rung:
 
     @property
     def known(self) -> int:
-        """Steps of known length."""
+        """Steps of known duration."""
         return len(self.steps.lengths) if self.budget.edges else 0
 
     def part(self, kind: str) -> float:
-        """Seconds of a step that a slice takes."""
+        """Seconds per step of a slice."""
         return float(getattr(self.budget, kind)) / self.budget.parts
 
     @property
     def time(self) -> float:
-        """Seconds of a step, on average."""
+        """Average seconds per step."""
         return self.budget.step
 
     @property
@@ -169,11 +169,11 @@ def _ends(ratio: Ratio) -> dict[str, float]:
 
 
 class Programs(Row):
-    """Programs in a row, each against the one before and the first: steps of Rung."""
+    """Programs in order, each compared with the previous and the first: steps of Rung."""
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Programs without an interval: too few steps, or unknown lengths."""
+        """Programs without an interval: too few steps, or unknown durations."""
         return tuple(one.label for one in self.rungs[1:] if math.isnan(one.since.low))
 
     def to_dict(self) -> dict[str, Any]:
@@ -210,17 +210,17 @@ def compare_steps(programs: Sequence[Rung]) -> Programs:
 
 
 def _alike(a: Rung, b: Rung) -> bool:
-    """Whether their windows are made of the same: steps, passages of one range, whole records."""
+    """Whether their windows are of one kind: steps, passages of one range, whole records."""
     return a.window == b.window and a.within == b.within
 
 
 def _ratio(before: Times, after: Times) -> Ratio:
-    """Speed-up of a piece of work; unknown where it took no time in some step."""
+    """Speed-up of a piece of work; unknown if it took no time in some step."""
     return unpaired(before, after) if before.all() and after.all() else UNKNOWN
 
 
 def _pieces(before: Rung, after: Rung) -> tuple[Piece, ...]:
-    """The work of both by name and kind, the largest change of a step's time first."""
+    """Work of both by name and kind, the largest change of a step's time first."""
     none = ("", 0.0, np.zeros(1))
     one, other = (_rows(taken.steps) for taken in (before, after))
     found = []
@@ -234,13 +234,13 @@ def _pieces(before: Rung, after: Rung) -> tuple[Piece, ...]:
 
 
 def _rows(steps: Steps) -> dict[tuple[str, str], tuple[str, float, Times]]:
-    """(name in one spelling, kind) -> its name, count a step, and seconds of each step."""
+    """(name in a common spelling, kind) -> its name, count per step, and seconds of each step."""
     rows = zip(*(steps.work[name] for name in ("name", "kind", "count")), steps.times, strict=True)
     return {(name.replace(" ", ""), kind): (name, float(count), times) for name, kind, count, times in rows}
 
 
 def _windows(a: Rung, b: Rung) -> Iterator[Caveat]:
-    """What keeps the steps of two programs from meaning the same."""
+    """Caveats about different windows."""
     if not _alike(a, b):
         told = "; ".join(f"{one.label}: {_said(one)}" for one in (a, b))
         fix = "record both alike: enough steps for a steady state, or the same --range"
@@ -266,12 +266,11 @@ def _said(one: Rung) -> str:
 
 
 def unpaired(a: ArrayLike, b: ArrayLike) -> Ratio:
-    """The speed-up of b over a where nothing pairs their values, each in order of time.
+    """The speed-up of b over a for unpaired values, each in time order.
 
-    `value` is the median of all quotients, the interval the rank-sum test's for as many values as say as much without
-    depending on their neighbours. Below SERIAL values it holds all quotients and more. Simulated with a dependence of 0
-    to 0.7 it misses in 2 to 6 % of the cases from SERIAL on, in at most 5 % below. Raises AnalyzeError on times of 0.
-    """
+    `value` is the median of all quotients, the interval the rank-sum test's for the effective sample sizes. Below
+    SERIAL values it covers all quotients and more. In simulations with autocorrelation of 0 to 0.7 it misses in 2 to 6
+    % of the cases from SERIAL on, in at most 5 % below. Raises AnalyzeError on times of 0."""
     x, y = (_stretches(positive(*side)) for side in ((a, "times before"), (b, "times after")))
     n = min(int(x.size), int(y.size))
     if not n:
@@ -293,7 +292,7 @@ def _stretches(x: Times) -> Times:
 def _interval(x: Times, y: Times, logs: Times) -> tuple[float, float]:
     """Rank-sum interval of the sorted `logs` of quotients, by normal approximation.
 
-    Of too few values the range of all quotients, widened by the wider side's own width.
+    For too few values the range of all quotients, widened by the wider side's own width.
     """
     inside = 0.0
     if min(x.size, y.size) >= SERIAL:

@@ -1,4 +1,4 @@
-"""The hottest kernels of a program, and the launches of theirs that ncu has to count."""
+"""The hottest kernels of a program, and their launches for ncu to count."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from analyzers.timeline.calls import COMMUNICATION
 from collectors.caveat import Caveat
 
 EACH = 3
-"""Launches wanted of every hot kernel, of its dearest shapes: enough to see whether they differ."""
+"""Wanted launches of every hot kernel, over its most expensive shapes."""
 ROOM = 4
-"""Launches a hot kernel may cost; where `EACH` of all cost more, fewer of each are taken."""
+"""Most launches per hot kernel; fewer than `EACH` are taken if needed."""
 _FAR = 200
-"""First launches of a shape to choose from: the program ends once the last chosen one is counted."""
+"""First launches of a shape to choose from; the program ends after the last chosen one."""
 
 
 @dataclass(frozen=True)
 class Hot:
-    """The launches that ncu has to capture.
+    """Launches for ncu to capture.
 
-    `kernels`: full names, hottest first; `shares`: of the kernel time; `pattern` of their functions' names, as for -k;
-    `invocations` of each function to count, from 1: `count` launches.
+    `kernels`: full names, hottest first; `shares`: of the kernel time; `pattern`: of their function names, as for -k;
+    `invocations`: of each function, from 1; `count`: launches.
     """
 
     kernels: tuple[str, ...]
@@ -42,11 +42,10 @@ class Hot:
 
 
 def hottest(frame: pd.DataFrame, number: int) -> Hot:
-    """The `number` kernels with the longest summed time of a launches frame, without NCCL's.
+    """The `number` kernels with the longest summed time in a launches frame, without NCCL's.
 
-    ncu matches base names, so a chosen invocation also counts other instances of a hot template. Invocations are chosen to
-    hit as few of those as possible.
-    """
+    ncu matches base names, so a chosen invocation also counts other instances of a hot template. Invocations are chosen
+    to hit as few of those as possible."""
     kernels = frame[(frame["kind"] == "kernel") & ~frame["kernel"].str.contains(COMMUNICATION)]
     if "start" in kernels:
         kernels = kernels.sort_values("start", kind="stable")
@@ -67,7 +66,7 @@ def hottest(frame: pd.DataFrame, number: int) -> Hot:
 def _launches(kernels: pd.DataFrame, bases: Iterable[str]) -> pd.DataFrame:
     """`kernel`, `time`, `shape` (kernel, grid and block as a number) and `at` of their launches.
 
-    at: which invocation of its function each is, from 1, counted by process.
+    at: the invocation number of its function, from 1, by process.
     """
     base = kernels["kernel"].map({name: base_name(name) for name in kernels["kernel"].unique()}).astype("str")
     found = kernels.assign(base=base)[base.isin(list(bases))]
@@ -80,7 +79,7 @@ def _launches(kernels: pd.DataFrame, bases: Iterable[str]) -> pd.DataFrame:
 
 
 def _wanted(launches: pd.DataFrame, names: Iterable[str], each: int) -> dict[int, int]:
-    """Shape -> launches to count: `each` of every kernel, over its shapes, the dearest first."""
+    """Shape -> launches to count: `each` of every kernel, over its shapes, the longest first."""
     spent = launches.groupby(["kernel", "shape"], sort=False, observed=True)["time"].sum()
     there = launches["shape"].value_counts()
     wanted: dict[int, int] = {}
@@ -95,9 +94,8 @@ def _wanted(launches: pd.DataFrame, names: Iterable[str], each: int) -> dict[int
 def chosen(launches: pd.DataFrame, wanted: Mapping[int, int]) -> tuple[tuple[int, ...], int]:
     """(invocations to capture, launches in them), for so many launches of each wanted shape.
 
-    ncu takes the same invocations of every function, so those come first that hold most of the shapes still lacking. A
-    shape's first launch is warm-up and left out where enough others remain.
-    """
+    ncu takes the same invocations of every function, so those with most of the missing shapes come first. A shape's
+    first launch is warm-up and left out if enough others remain."""
     candidates: set[int] = set()
     for shape, number in wanted.items():
         own = launches.loc[launches["shape"] == shape, "at"].head(_FAR + 1).tolist()

@@ -1,9 +1,8 @@
-"""Causes of idle GPU time by what the host did meanwhile.
+"""Causes of idle GPU time by host activity.
 
-Causes: `away` (no CUDA call at all for AWAY or longer), `host` (not launched yet, between calls that follow each other
-closely), `waiting` (the host had just waited for the GPU), `allocating`, `loading` (code had just been loaded, as after
-compiling), `queued` (asked for, not begun: dependencies, launch latency); all is `unknown` without the host's calls.
-"""
+Causes: `away` (no CUDA call for AWAY or longer), `host` (not launched yet, between closely spaced calls), `waiting`
+(the host had just waited for the GPU), `allocating`, `loading` (code had just been loaded, as after compiling),
+`queued` (launched but not started: dependencies, launch latency); without host calls all is `unknown`."""
 
 from __future__ import annotations
 
@@ -33,26 +32,26 @@ from collectors.nsys.ranges import Range, by_thread, paths
 
 IDLE = ("away", "host", "waiting", "allocating", "loading", "queued", "unknown")
 AWAY = 1e-3
-"""Seconds without any CUDA call from which the host did something else than launch: between two operators of a chain
-Python takes tens to hundreds of microseconds."""
+"""Seconds without any CUDA call from which the host was busy elsewhere; between two operators Python takes tens to
+hundreds of microseconds."""
 MOST_AWAY, MOST_SHARE = 20, 0.1
-"""Such stretches a step, or for each launch, up to which they are holes; more of them are the pace of a slow host
+"""Most such pauses per step, or per launch; more are the pace of a slow host
 (tests/triggers/slow_host)."""
 _FULL = 50e-6
-"""Seconds from which on a launching call waits for a place in the queue: ten times what one takes."""
+"""Duration from which a launching call waits for a full queue [s]: ten times a normal call."""
 
 MOST_HOLES = 8
-"""Kinds of holes that are kept, the largest first."""
+"""Kinds of idle time kept, the largest first."""
 CALLING = {"waiting": BLOCKING, "allocating": ALLOCATING, "loading": LOADING}
-"""Causes that are calls of the host."""
+"""Causes that are host calls."""
 
 
 @dataclass(frozen=True)
 class Hole:
-    """Idle time [s] in `count` gaps of one cause (of Budget), with what the host did.
+    """Idle time [s] in `count` gaps of one cause (of Budget), with the host's activity.
 
-    `call`: the CUDA call it was in or had just left; `op`: the outermost operator round that; `within`: the path of
-    ranges; each "" where none was recorded. `after`, `before`: the work round most of the time.
+    `call`: the CUDA call it was in or had just left; `op`: the outermost operator around it; `within`: the path of
+    ranges; each "" if not recorded. `after`, `before`: the work around most of the time.
     """
 
     cause: str
@@ -73,7 +72,7 @@ class Hole:
 def idle_causes(
     gaps: Times, part: pd.DataFrame, host: pd.DataFrame | None, window: tuple[float, float], steps: int
 ) -> dict[str, Any]:
-    """Fields of a Budget about idle time. part: launches; host: calls and spans, rows numbered."""
+    """Idle-time fields of a Budget. part: launches; host: calls and spans, rows numbered."""
     found: dict[str, Any] = dict.fromkeys(IDLE, 0.0)
     lengths = gaps[:, 1] - gaps[:, 0]
     calls = host[host["kind"] == "call"] if host is not None else None
@@ -106,7 +105,7 @@ def idle_causes(
 
 @dataclass(frozen=True)
 class _Gaps:
-    """Gaps with the launch that ends each (`next_row`) and the call that asked for it.
+    """Gaps, the launch that ends each (`next_row`), and its launch call.
 
     `caller`: row of that call, -1 unknown; `before`: the part before it; calls: cause of CALLING -> (seconds of each
     gap in such a call, row of the call).
@@ -132,7 +131,7 @@ class _Gaps:
 
     @property
     def late(self) -> Times:
-        """Seconds of each gap until its launch was asked for."""
+        """Seconds of each gap before its launch call."""
         return self.before[:, 1] - self.before[:, 0]
 
     @property
@@ -141,7 +140,7 @@ class _Gaps:
         return np.where(self.known, np.minimum(self.calls["allocating"][0], self.late), 0.0)
 
     def away(self, quiet: Times) -> Times:
-        """Seconds of each gap in these pauses of the host, unless it loads code."""
+        """Seconds of each gap in these host pauses, except while loading code."""
         loaded = self.calls["loading"][0].astype(bool)
         return np.where(self.known & ~loaded, np.minimum(shared(quiet, self.before), self.late - self.held), 0.0)
 
@@ -158,7 +157,7 @@ class _Gaps:
         }
 
     def described(self, host: pd.DataFrame, part: pd.DataFrame) -> dict[str, Any]:
-        """Of each gap when, on which thread (-1 unknown), in which calls, between which work."""
+        """Time, thread (-1 unknown), calls and surrounding work of each gap."""
         ends = (part["start"] + part["time"]).to_numpy(dtype="float64")
         order = np.argsort(ends, kind="stable")
         last = np.searchsorted(ends[order], self.gaps[:, 0] + 1e-12, side="right") - 1
@@ -172,9 +171,9 @@ class _Gaps:
 
 
 def asked_for(calls: pd.DataFrame, part: pd.DataFrame, rows: NDArray[np.int64]) -> tuple[Times, NDArray[np.int64]]:
-    """Moment [s] each launch was asked for (NaN unknown), and the row of the call (-1).
+    """Time [s] of each launch call (NaN unknown), and its row (-1).
 
-    A graph's launch names one of its kernels: the others were asked for by the last graph that had begun.
+    A graph's launch names one of its kernels: the others belong to the last graph that had started.
     """
     called = pd.Series(calls.index.to_numpy(), index=calls["launch"].to_numpy())
     called = called[called.index >= 0]
@@ -192,7 +191,7 @@ def asked_for(calls: pd.DataFrame, part: pd.DataFrame, rows: NDArray[np.int64]) 
 
 
 def _engaged(calls: pd.DataFrame, pauses: Times, quiet: Times, window: tuple[float, float]) -> dict[str, float]:
-    """Seconds of a window that the host spent at each cause, whether the GPU was idle or not."""
+    """Seconds of a window that the host spent on each cause, GPU idle or not."""
     launches = calls[calls["launch"] >= 0]
     mine = calls[calls["thread"].isin(launches["thread"].unique())]
     kinds = {"waiting": BLOCKING, "allocating": ALLOCATING}
@@ -219,7 +218,7 @@ def _engaged(calls: pd.DataFrame, pauses: Times, quiet: Times, window: tuple[flo
 def _pending(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float]) -> dict[str, float]:
     """Seconds of a window in which work of a kind ran, was due, or had been waited for.
 
-    Copies include the time in which the host hands them over. `queued`: work was asked for and its stream was free.
+    Copies include the host's transfer time. `queued`: launched work with a free stream.
     """
     asked = pd.Series(asked_for(calls, part, part.index.to_numpy())[0], index=part.index)
     ready, ends = _ready(part, asked), part["start"] + part["time"]
@@ -239,7 +238,7 @@ def _pending(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float
 
 
 def _ready(part: pd.DataFrame, asked: pd.Series[float]) -> pd.Series[float]:
-    """Moment [s] from which each launch was asked for and its stream free; else its start."""
+    """Time [s] from which each launch was called and its stream free; else its start."""
     streams = part["stream"] if "stream" in part else pd.Series("", index=part.index)
     ended = (part["start"] + part["time"]).groupby(streams, sort=False, observed=True).cummax()
     before = ended.groupby(streams, sort=False, observed=True).shift()
@@ -252,7 +251,7 @@ def _cut(begins: pd.Series[float], ends: pd.Series[float], window: tuple[float, 
 
 
 def _handing(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float]) -> Times:
-    """Stretches in copying calls, and in waits right after a copy that keeps the GPU long."""
+    """Intervals in copying calls, and in waits right after a copy that keeps the GPU busy long."""
     ordered = calls.sort_values(["thread", "start"], kind="stable")
     copies = matching(ordered["call"], COPYING)
     long = copies & (ordered["launch"].map(part["time"]) >= SHORT)
@@ -287,7 +286,7 @@ def _touched(gaps: Times, calls: pd.DataFrame) -> tuple[Times, NDArray[np.int64]
 
 
 def _holes(gaps: Mapping[str, Any], slices: Mapping[str, Times], host: pd.DataFrame) -> tuple[Hole, ...]:
-    """Idle time of each cause by what the host did, the largest first.
+    """Idle time of each cause by host activity, the largest first.
 
     gaps: of _Gaps.described; slices: cause -> seconds.
     """
@@ -306,13 +305,13 @@ def _holes(gaps: Mapping[str, Any], slices: Mapping[str, Times], host: pd.DataFr
 
 
 def _alike(names: pd.Series[str]) -> pd.Series[str]:
-    """The names without their numbers, so that "step 10" and "step 20" are one."""
+    """Names without numbers, so that "step 10" and "step 20" are one."""
     told = {name: re.sub(r"\d+", "#", name) for name in names.unique()}
     return names.map(told)
 
 
 def _of_cause(gaps: Mapping[str, Any], cause: str, seconds: Times, host: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each gap that has time of this cause."""
+    """One row per gap with time of this cause."""
     at = np.flatnonzero(seconds > 0)
     moment, thread = gaps["middle"][at].copy(), gaps["thread"][at].copy()
     call = np.full(len(at), "", dtype=object)
@@ -347,7 +346,7 @@ def _ranges(spans: pd.DataFrame) -> list[Range]:
 
 
 def _covering(calls: pd.DataFrame, thread: NDArray[np.int64], moment: Times) -> NDArray[Any]:
-    """Call in progress at each moment on each thread; "" for none."""
+    """Call in progress at each time on each thread; "" for none."""
     begun = calls.sort_values("start", kind="stable").assign(end=lambda call: call["start"] + call["time"])
     at = pd.DataFrame({"thread": thread, "start": moment}).reset_index().sort_values("start", kind="stable")
     last = pd.merge_asof(at, begun[["start", "end", "thread", "call"]], on="start", by="thread").sort_values("index")

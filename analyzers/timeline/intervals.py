@@ -1,6 +1,6 @@
 """Intervals of time: merged, cut to a window, their gaps and lengths.
 
-Stretches are arrays of (begin, end) of shape (n, 2) that follow each other, in one unit of time.
+Arrays of sorted disjoint (begin, end), shape (n, 2), in one unit of time.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ Times: TypeAlias = "NDArray[np.float64]"
 
 
 def union(part: pd.DataFrame, begin: float = -math.inf, end: float = math.inf) -> Times:
-    """Merged stretches [s] of launches or calls, by their start and time, cut to a window."""
+    """Merged intervals [s] of launches or calls, cut to a window."""
     start = part["start"].to_numpy(dtype="float64")
     return merged(start, start + part["time"].to_numpy(dtype="float64"), begin, end)
 
 
 def merged(start: Times, stop: Times, begin: float = -math.inf, end: float = math.inf) -> Times:
-    """Merge stretches [start, stop), which may overlap, and cut them to a window."""
+    """Merge intervals [start, stop), which may overlap, and cut them to a window."""
     if not len(start):
         return np.zeros((0, 2))
     start, stop = np.clip(start, begin, end), np.clip(stop, begin, end)
@@ -35,7 +35,7 @@ def merged(start: Times, stop: Times, begin: float = -math.inf, end: float = mat
 
 
 def gaps(busy: Times, begin: float, end: float) -> Times:
-    """Stretches of a window between the busy ones."""
+    """Gaps of a window between the busy intervals."""
     edges = np.concatenate(([begin], busy.ravel(), [end])).reshape(-1, 2)
     return edges[edges[:, 1] > edges[:, 0]]
 
@@ -46,7 +46,7 @@ def length(stretches: Times) -> float:
 
 
 def passed(stretches: Times, times: Times) -> Times:
-    """Total length of the stretches up to each of `times`; same shape as `times`."""
+    """Total length of the intervals up to each of `times`; same shape as `times`."""
     if not len(stretches):
         return np.zeros(np.shape(times))
     sums = np.column_stack((np.zeros(len(stretches)), stretches[:, 1] - stretches[:, 0])).ravel().cumsum()
@@ -55,11 +55,11 @@ def passed(stretches: Times, times: Times) -> Times:
 
 
 def shared(stretches: Times, others: Times) -> Times:
-    """Overlap of each of `others` with the stretches."""
+    """Overlap of each of `others` with the intervals."""
     until = passed(stretches, others.ravel()).reshape(-1, 2)
     return until[:, 1] - until[:, 0]
 
 
 def rows(mine: NDArray[np.bool_]) -> NDArray[np.bool_] | slice:
-    """Index of the rows in the mask `mine`; a slice, so no copy, where that is all of them."""
+    """Index of the rows in the mask `mine`; a slice, without a copy, if that is all of them."""
     return slice(None) if mine.all() else mine

@@ -14,7 +14,7 @@ from analyzers.timeline.budget import Budget
 
 
 def of_step(budgets: Iterable[Budget]) -> pd.DataFrame:
-    """GPU work of a step, a row a range and name, the name that takes longest first.
+    """GPU work of a step, one row per range and name, the name with the most time first.
 
     Columns: range, name, kind, slice (of a budget), time and own [s], count. Summed over processes and devices.
     """
@@ -33,7 +33,7 @@ def of_step(budgets: Iterable[Budget]) -> pd.DataFrame:
 
 
 def of_ranges(step: pd.DataFrame) -> dict[str, tuple[float, float]]:
-    """Range -> (seconds of kernels, kernels) of a step (of_step), what is inside it included."""
+    """Range -> (seconds of kernels, kernels) of a step (of_step), inner ranges included."""
     ran = step[step["kind"] == "kernel"].rename(columns={"range": "impl"})
     time, count = column(ran, "time"), column(ran, "count")
     return {name: (float(time[rows].sum()), float(count[rows].sum())) for name, rows in inside(ran).items()}
@@ -54,7 +54,7 @@ def of_whole(kernels: pd.DataFrame, frame: pd.DataFrame, wall: float) -> pd.Data
 
 
 def _recorded(kernels: pd.DataFrame, names: pd.Series[str], amounts: pd.DataFrame) -> pd.DataFrame:
-    """What a timeline recorded of each of these kernels; it names few in many launches."""
+    """A timeline's record of each of these kernels."""
     spelt = {name: plain_name(name) for name in names.unique()}
     sums = amounts.groupby(names.map(spelt).astype("str"), observed=True).sum()
     same = same_kernels(kernels["kernel"], spelt)

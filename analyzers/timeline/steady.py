@@ -1,4 +1,4 @@
-"""Steady state of a program: steps by numbered ranges, else by kernels at a steady distance."""
+"""Steady state of a program: steps by numbered ranges, else by evenly spaced kernels."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from analyzers.timeline.intervals import Times
 from collectors.frame import distinct
 
 REPEATS = 3
-"""Steps that have to follow each other to be a steady state; convention: fewer have no median apart from themselves."""
+"""Fewest consecutive steps of a steady state; convention: fewer have no meaningful median."""
 EVEN = 0.05
-"""Relative difference in launches between steps that are called equal: a printed loss, a gradient clipped now and then."""
+"""Largest relative difference in launches of equal steps, for a printed loss or occasional clipping."""
 COLD = 1.5
-"""Times the median step from which one at the beginning is warming up; compiling and autotuning take several times that."""
+"""Ratio to the median step from which an early step is warm-up; compiling and autotuning take several times as long."""
 COVERS, LEAST = 0.9, 0.3
-"""Share of the best stretch, and of all launches and kernel time, that steps have to explain; conventions that hold for the traces in tests/data/kineto."""
+"""Share of the best interval, and of all launches and kernel time, that steps must cover; conventions that hold for the
+traces in tests/data/kineto."""
 _MARK = re.compile(r"(?:ProfilerStep#|(?:\w*[ _])?(?:step|iter|iteration)[ _#:]*)(\d+)", re.IGNORECASE)
-"""Ranges that number the steps: torch.profiler's, and those that people push by hand."""
+"""Ranges that number the steps: torch.profiler's and common hand-made names."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,11 @@ class Steady:
 
 
 def steady_of(ordered: pd.DataFrame, *, after: int = 0, at_most: int = 0) -> Steady:
-    """Steady state of launches in order of start: numbered ranges, else what repeats.
+    """Steady state of launches in order of start: numbered ranges, else repeating kernels.
 
-    A step is what lies between two launches of a kernel that comes at a steady distance; of several such distances
-    the shortest counts that explains about as much of the sequence as any. A launch more in one step, as of a printed
-    loss, does not break it; copies begin none, since they come in chunks. after: steps to pass over beyond cold ones;
-    at_most: then so many, 0 for all.
-    """
+    A step lies between two launches of an evenly spaced kernel; of several spacings, the shortest that explains about
+    as much of the sequence as any. An extra launch in one step, as for a printed loss, is tolerated; copies start no
+    step, as they come in chunks. after: steps to skip after warm-up; at_most: steps to take then, 0 for all."""
     starts, times = (ordered[name].to_numpy(dtype="float64") for name in ("start", "time"))
     kernels = (ordered["kind"] == "kernel").to_numpy() if "kind" in ordered else np.ones(len(ordered), dtype=bool)
     marks = _marked(ordered["range"]) if "range" in ordered else None
@@ -69,7 +68,7 @@ def steady_of(ordered: pd.DataFrame, *, after: int = 0, at_most: int = 0) -> Ste
 
 
 def _chosen(marks: NDArray[np.int64], starts: Times, after: int, at_most: int) -> Steady:
-    """Steps between marks, without cold ones and those to pass over."""
+    """Steps between marks, without warm-up and skipped ones."""
     steps = len(marks) - 1
     passed = min(after + _cold(starts, marks), steps - 1)
     marks = marks[passed : passed + (at_most or steps) + 1]
@@ -78,14 +77,14 @@ def _chosen(marks: NDArray[np.int64], starts: Times, after: int, at_most: int) -
 
 
 def _cold(starts: Times, marks: NDArray[np.int64]) -> int:
-    """Number of warm-up steps: half as long again as the median one."""
+    """Number of warm-up steps: 1.5 times the median or longer."""
     lengths = np.diff(starts[np.minimum(marks, len(starts) - 1)])
     warm = lengths <= COLD * np.median(lengths)
     return int(np.argmax(warm)) if warm.any() else 0
 
 
 def _marked(paths: pd.Series[str]) -> NDArray[np.int64] | None:
-    """The first row of each numbered step, and the row after the last; None without such ranges."""
+    """First row of each numbered step, and the row after the last; None without such ranges."""
     numbers = {path: _number(str(path)) for path in distinct(paths)}
     if max(numbers.values(), default=-1) < 0:
         return None
@@ -114,7 +113,7 @@ def _places(names: pd.Series[str], kernels: NDArray[np.bool_]) -> Iterator[NDArr
 
 
 def _longest_run(where: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Longest stretch of places at distances near their median; None if short."""
+    """Longest run of positions at distances near their median; None if short."""
     steps = np.diff(where)
     middle = float(np.median(steps))
     even = np.abs(steps - middle) <= max(EVEN * middle, 1)

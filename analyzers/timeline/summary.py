@@ -16,9 +16,9 @@ _NS = 1e9
 
 @dataclass(frozen=True)
 class DeviceTime:
-    """One device [s]: busy and idle (in `gaps`) add up to its span.
+    """Times of one device [s]: busy and idle (in `gaps`) add up to its span.
 
-    overlap: summed work less busy. largest: the longest gap; after, before: the work around it.
+    overlap: summed work minus busy. largest: the longest gap; after, before: the work around it.
     """
 
     device: str
@@ -38,7 +38,7 @@ class DeviceTime:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Facts of one capture; `devices` is empty where the frame has no start times (summaries).
+    """Facts of one capture; `devices` is empty without start times (summaries).
 
     `total`, `copied` [s]: GPU time of all work, and of copies and fills.
     """
@@ -65,7 +65,7 @@ def timeline(frame: pd.DataFrame) -> Timeline:
 
 
 def device_labels(frame: pd.DataFrame) -> pd.Series:
-    """Which device each row ran on: its name, with its number where there are several."""
+    """Device of each row: its name, with its number if there are several."""
     given = frame["device"]
     labels: pd.Series = given if isinstance(given.dtype, (pd.StringDtype, pd.CategoricalDtype)) else given.astype(str)
     if "stream" not in frame:

@@ -1,4 +1,4 @@
-"""Times, counters, works and roofline -> one analysis of all implementations."""
+"""One analysis of all implementations from times, counters, works and roofline."""
 
 from __future__ import annotations
 
@@ -42,14 +42,13 @@ Needs: TypeAlias = Mapping[str, tuple[Work, ...]]
 
 @dataclass(frozen=True)
 class Analysis:
-    """Everything known about one sample or program.
+    """The analysis of one sample or program.
 
-    impls: one row an implementation, with the columns of columns.toml. `flops` are the task's, so that padding and
-    repeated work achieve nothing. kernels: one row a kernel of an implementation, largest share first: `share` of its
-    counted time, `launches` of one call, the counters added up, every metric and placement; where one call was recorded
-    `call_time` [s], and `share` is of that. needs: what the task must do, under "", or each implementation by itself.
-    hottest: kernels over all parts, the longest first; `impl` is the part, or how many there are.
-    """
+    impls: one row per implementation, with the columns of columns.toml. `flops` are the task's, so padding and repeated
+    work do not count. kernels: one row per kernel of an implementation, largest share first: `share` of its counted
+    time, `launches` of one call, summed counters, all metrics and the placement; with a recorded call also `call_time`
+    [s], and `share` of that. needs: the task's work, under "", or work by implementation. hottest: kernels over all
+    parts, the longest first; `impl` is the part, or the number of parts."""
 
     impls: pd.DataFrame
     kernels: pd.DataFrame
@@ -73,7 +72,7 @@ class Analysis:
         )
 
     def impl(self, name: str) -> dict[str, Any]:
-        """One implementation's row; raises AnalyzeError when there is none of that name."""
+        """One implementation's row; raises AnalyzeError for an unknown name."""
         rows = self.impls[self.impls["impl"] == name]
         if rows.empty:
             raise AnalyzeError(f"no implementation {name!r}", fix=f"there are: {', '.join(self.impls['impl'])}")
@@ -81,7 +80,7 @@ class Analysis:
 
     @property
     def rows(self) -> dict[str, dict[str, Any]]:
-        """The rows of `impls` by implementation; {} when nothing was timed."""
+        """Rows of `impls` by implementation; {} if nothing was timed."""
         rows = self.impls.to_dict("records")
         return {str(row["impl"]): {str(key): value for key, value in row.items()} for row in rows}
 
@@ -107,9 +106,9 @@ def _own(needs: Needs, name: str) -> tuple[Work, ...]:
 
 @dataclass(frozen=True)
 class _Timings:
-    """Samples that decide, and their figures.
+    """Deciding samples, and their figures.
 
-    `clocks`: what two clocks say where they disagree; `caller`: the speed-up for a waiting caller, where it differs.
+    `clocks`: results of two clocks that disagree; `caller`: the speed-up for a waiting caller, if it differs.
     """
 
     timed: Mapping[str, timing.Timed] = field(default_factory=dict)
@@ -138,9 +137,9 @@ class _Timings:
 
 @dataclass(frozen=True)
 class _Counted:
-    """Launches added up by implementation (`by_name`, with work) and by kernel (placed).
+    """Sums of launches by implementation (`by_name`, with work) and by kernel (placed).
 
-    hottest: kernels over all parts, the longest first; impl is the part, or how many there are.
+    hottest: kernels over all parts, the longest first; impl is the part, or the number of parts.
     """
 
     impls: pd.DataFrame
@@ -192,7 +191,7 @@ def _kernels(launches: pd.DataFrame, roofline: Roofline, needs: Needs) -> tuple[
 
 
 def _ranked(kernels: pd.DataFrame) -> pd.DataFrame:
-    """The kernels by part, the largest share of each first."""
+    """Kernels by part, the largest share of each first."""
     order = np.lexsort((-kernels["share"].to_numpy(), pd.factorize(kernels["impl"])[0]))
     ranked: pd.DataFrame = kernels.iloc[order].reset_index(drop=True)
     return ranked
@@ -202,7 +201,7 @@ def _ranked(kernels: pd.DataFrame) -> pd.DataFrame:
 class Recording:
     """Recording conditions: `l2_bytes` of the cache, `target` relative half-width of medians.
 
-    spread: relative difference assumed of another process (statistics.ratio); calls: a recorded call by implementation.
+    spread: assumed relative difference of another process (statistics.ratio); calls: a recorded call by implementation.
     """
 
     l2_bytes: float = NAN
@@ -221,11 +220,11 @@ def analyze(
     counters_missing: str = "",
     recording: Recording | None = None,
 ) -> Analysis:
-    """Judge every implementation that was timed or counted.
+    """Analyze every implementation that was timed or counted.
 
-    timings: samples as in timings.csv, None when nothing was timed. launches: the launches frame of one call, None or
-    empty without counters (`counters_missing` says why). needs: see Analysis. reference: "" where nothing is compared.
-    Raises AnalyzeError on input that cannot be judged.
+    timings: samples as in timings.csv, None if nothing was timed. launches: the launches frame of one call, None or
+    empty without counters (`counters_missing` says why). needs: see Analysis. reference: "" for no comparison.
+    Raises AnalyzeError on invalid input.
     """
     recording = recording or Recording()
     times = _Timings.of(timings, reference, recording.spread)
@@ -258,7 +257,7 @@ def analyze(
 
 @dataclass(frozen=True)
 class _Rows:
-    """Everything that rows of implementations are made of."""
+    """Data from which rows of implementations are made."""
 
     times: _Timings
     counts: _Counted
@@ -269,7 +268,7 @@ class _Rows:
     def of(
         self, launches: pd.DataFrame | None, reference: str
     ) -> tuple[list[dict[str, Any]], pd.DataFrame, list[Caveat]]:
-        """Rows of all implementations without speed-ups, the kernels, and the caveats about them."""
+        """Rows of all implementations without speed-ups, the kernels, and caveats about them."""
         names = [*self.times.timed, *map(str, self.counts.impls["impl"])]
         # The reference first, then as timed, then as launched.
         first = [reference] if reference and reference in names else []
@@ -291,7 +290,7 @@ class _Rows:
         return one
 
     def _bind(self, parts: Sequence[Part], reference: str) -> None:
-        """Give all parts their lower bounds, but one that the reference goes below."""
+        """Give all parts their lower bounds, except a bound that the reference beats."""
         bind(parts, self.roofline, self.recording.l2_bytes)
         for one in parts:
             if (least := one.task) is None:
@@ -308,7 +307,7 @@ class _Rows:
                 return
 
     def _in_calls(self, launches: pd.DataFrame | None, totals: Mapping[str, float]) -> pd.DataFrame:
-        """Kernels with `call_time` [s] and share of it where a call like the timed was recorded."""
+        """Kernels with `call_time` [s] and share of it, if a call like the timed one was recorded."""
         kernels, calls = self.counts.kernels, self.recording.calls
         if launches is None or not len(launches) or not calls:
             return kernels

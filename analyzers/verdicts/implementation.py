@@ -26,7 +26,7 @@ NAN = math.nan
 IMPL_COLUMNS = tuple(tables("columns.toml")["impls"])
 """Columns of Analysis.impls, see columns.toml."""
 MATTERS = 0.1
-"""Share of the time from which arithmetic counts: below, conventions of counting it decide nothing."""
+"""Share of the time from which arithmetic matters; below, counting conventions do not."""
 UNBOUND = LowerBound()
 
 
@@ -34,9 +34,9 @@ UNBOUND = LowerBound()
 class Part:
     """Facts of an implementation before placement: times, work and lower bounds.
 
-    row: its columns that times give. hardware: the counted work. least: the declared or modelled one. Bounds: of the `task`
-    (None: of no use), in its `own` precision, and of its `counted` work. beaten: it needs less time than the modelled FLOP,
-    which are the reference's then and not the task's.
+    row: its columns from times. hardware: the counted work. least: the declared or modelled work. Bounds: of the `task`
+    (None: unusable), in its `own` precision, and of its `counted` work. beaten: it is faster than the modelled FLOP
+    allow, which are then the reference's, not the task's.
     """
 
     row: dict[str, Any]
@@ -50,7 +50,7 @@ class Part:
 
     @property
     def placed(self) -> Work | None:
-        """The least work, by bytes alone where it beats the modelled FLOP."""
+        """The least work; only its bytes if it beats the modelled FLOP."""
         return _by_bytes(self.least) if self.least is not None and self.task is not None and self.beaten else self.least
 
 
@@ -62,7 +62,7 @@ def part(
     roofline: Roofline,
     l2_bytes: float,
 ) -> Part:
-    """Part with the caveats of its counts. counted: row of counts.add_up, and counted work."""
+    """Part with caveats about its counts. counted: row of counts.add_up, and counted work."""
     given = {work.source: work for work in works}
     added, hardware = counted
     row = _time_row(name, timed, added)
@@ -79,10 +79,10 @@ def part(
 
 
 def bind(parts: Sequence[Part], roofline: Roofline, l2_bytes: float) -> None:
-    """Give lower bounds to every implementation with a work; one task has one.
+    """Set the lower bounds of every implementation with a work; a task has one bound.
 
-    A unit that keeps the task's precision lowers the task's bound once an implementation has used it (fp64 on tensor
-    cores). A lower precision is that implementation's own bound.
+    A unit of the same precision lowers the task's bound once an implementation has used it (fp64 on tensor cores). A
+    lower precision gives that implementation its own bound.
     """
 
     def bound(work: Work | None, one: Part) -> LowerBound:
@@ -115,7 +115,7 @@ def _bits(work: Work) -> tuple[int, ...]:
 
 
 def withdrawn(reference: Part) -> Caveat | None:
-    """Caveat that the reference goes below the lower bound, which is then withdrawn."""
+    """Caveat that the reference beats the lower bound, which is then withdrawn."""
     time, own = reference.row["time"], reference.own
     if not time < own.time * (1 - SLACK) or own.bound_by == "launch":
         return None
@@ -128,7 +128,7 @@ def withdrawn(reference: Part) -> Caveat | None:
 
 
 WITHDRAWN = "lower-bound-withdrawn"
-"""Code of the caveat about a lower bound that the reference itself goes below."""
+"""Code of the caveat about a lower bound that the reference beats."""
 
 
 def lower_bound_row(one: Part) -> dict[str, Any]:
@@ -188,7 +188,7 @@ def _time_row(name: str, timed: timing.Timed | None, added: Mapping[Any, Any] | 
 
 
 def placed(parts: Sequence[Part], added: pd.DataFrame, roofline: Roofline) -> list[dict[str, Any]]:
-    """Each implementation under the ceilings: counters of its launches, else the work model."""
+    """Place each implementation under the ceilings by its counters, else by the work model."""
     names = [one.row["impl"] for one in parts]
     frame = added.set_index("impl").reindex(names)
     text = [name for name in frame if not pd.api.types.is_numeric_dtype(frame[name])]
@@ -230,7 +230,7 @@ def _place_row(one: Part, values: Mapping[Any, Any], source: str) -> dict[str, A
 
 
 def _filled(hardware: Work | None, least: Work | None) -> tuple[dict[str, float], str]:
-    """Counter columns taken from the work model, and the source of both."""
+    """Counter columns from the work model, and the source of both."""
     if hardware is None or least is None:
         return (as_counters(least), least.source) if least is not None else ({}, "counted" if hardware else "")
     model = as_counters(least)
@@ -240,7 +240,7 @@ def _filled(hardware: Work | None, least: Work | None) -> tuple[dict[str, float]
 
 
 def _slower_when_counted(row: Mapping[str, Any]) -> list[Caveat]:
-    """The caveat that the counted launches are not the timed ones."""
+    """Caveat that the counted launches are slower than the timed ones."""
     if "n" not in row or not row["counted_time"] > 1.25 * row["time"] + 2e-6 * row["kernels"]:
         return []
     return [
@@ -253,7 +253,7 @@ def _slower_when_counted(row: Mapping[str, Any]) -> list[Caveat]:
 
 
 def _on_pipe_seen(least: Work, hardware: Work | None) -> Work:
-    """The least work on the pipe that the hardware used, where that is another one."""
+    """The least work on the pipe that the hardware used, if it differs."""
     if hardware is None or not hardware.total > 0 or not least.total > 0:
         return least
     seen = max(hardware.flops, key=lambda name: hardware.flops[name])
@@ -270,9 +270,9 @@ def compared(
     before: Sequence[Mapping[str, Any]],
     clocks: str = "",
 ) -> dict[str, Any]:
-    """Speed-up, the verdict of its interval alone (`pace`), and with the lower bound.
+    """Speed-up, the verdict of its interval (`pace`), and with the lower bound.
 
-    Times of a counting tool alone give a ratio without an interval. clocks: what two clocks say where they disagree.
+    Times by a counting tool only give a ratio without an interval. clocks: results of two clocks that disagree.
     """
     base = next((other for other in before if reference and other["impl"] == reference), None)
     found: dict[str, Any] = {"verdict": ""}

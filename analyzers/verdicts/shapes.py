@@ -1,7 +1,6 @@
 """Speed-ups over several input shapes, and their geometric mean.
 
-Its interval is that of the shapes that were timed, from the intervals of their ratios: it says how well this mean is
-known, not what another shape would give.
+Its interval follows from the intervals of the timed shapes: it describes this mean, not other shapes.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from analyzers.verdicts.verdict import Condition
 class Shape:
     """One set of inputs, as described: median seconds by implementation, speed-ups by candidate.
 
-    `hosts`: seconds of the host to launch a call, by implementation; NaN unknown.
+    `hosts`: host seconds to launch a call, by implementation; NaN unknown.
     """
 
     inputs: tuple[str, ...]
@@ -33,7 +32,7 @@ class Shape:
     hosts: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; a number that is not known is None."""
+        """Plain data for JSON; unknown numbers are None."""
         speedups = {name: _told(one) for name, one in self.ratios.items()}
         return {"inputs": list(self.inputs), "times": dict(self.times), "speedups": speedups}
 
@@ -60,7 +59,7 @@ def geometric(shapes: Sequence[Shape]) -> dict[str, Ratio]:
 class Program:
     """A program that makes the calls: shares of its recorded time, and calls per second of it.
 
-    `takes`: time of the calls; `waits`: won without them, at the host's recorded pace; `busy`: time of the GPU's work.
+    `takes`: time of the calls; `waits`: time saved without them, at the host's recorded pace; `busy`: time of GPU work.
     """
 
     takes: float
@@ -69,11 +68,10 @@ class Program:
     calls: float
 
     def saved(self, ratio: Ratio, host: float) -> tuple[float, float]:
-        """(least, most) share of the program's time saved by another length of its calls.
+        """(least, most) share of the program's time saved by another duration of its calls.
 
-        At two paces: the host launches as it did under the profiler, or is never late. host [s]: what launching a call
-        costs more; it counts at the first one, as far as the program waits for the host there.
-        """
+        At two paces: the host launches as under the profiler, or is never late. host [s]: extra cost of launching a
+        call; it counts at the first pace, as far as the program waits for the host there."""
         lengths = 1 / ratio.low, 1 / ratio.high
         late = self.calls * host * (1 - self.waits / self.takes) if self.takes else 0.0
         won = [self._recorded(one) - late for one in lengths]
@@ -87,7 +85,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Weighted:
-    """A candidate's speed-up over all shapes weighted by calls, and what a verdict says of it."""
+    """A candidate's call-weighted speed-up over all shapes, and its text for a verdict."""
 
     ratio: Ratio
     conditions: tuple[Condition, ...]
@@ -120,7 +118,7 @@ def weighted(shapes: Sequence[Shape], shares: Sequence[float], program: Sequence
 
 
 def _launching(shapes: Sequence[Shape], shares: Sequence[float], name: str) -> float:
-    """Seconds that launching a call costs the host more than the reference; 0 if not clocked."""
+    """Extra host seconds to launch a call, over the reference; 0 if not measured."""
     more = [one.hosts.get(name, math.nan) - one.hosts.get("reference", math.nan) for one in shapes]
     known = [(share, one) for share, one in zip(shares, more, strict=True) if not math.isnan(one)]
     return sum(share * one for share, one in known) / (sum(share for share, _ in known) or 1.0)
@@ -135,7 +133,7 @@ def _mean(ratios: Sequence[Ratio]) -> Ratio:
 
 
 def to_dict(shapes: Sequence[Shape]) -> dict[str, Any]:
-    """What metrics.json says of the shapes."""
+    """Shapes for metrics.json."""
     means = {name: _told(one) for name, one in geometric(shapes).items()}
     return {"rows": [one.to_dict() for one in shapes], "geometric_mean": means}
 

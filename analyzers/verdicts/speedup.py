@@ -10,20 +10,20 @@ import math
 
 FORMULAS = {"ratio": "old / new", "gain": "old / new - 1"}
 THRESHOLD = 0.01
-"""How far from 1 a speed-up has to be, for sure, to be one."""
+"""Distance from 1 of an interval that makes a speed-up significant."""
 SLACK = 0.02
-"""A measured ceiling repeats within this share, so a time is called impossible only below it."""
+"""Repeatability of a measured ceiling; a time is impossible only below it by more."""
 
 
 def speedup(old: float, new: float, convention: str = "ratio") -> float:
-    """Return how much faster `new` is than `old` (one unit); NaN if one is not above 0."""
+    """Ratio old / new of times in one unit; NaN unless both are positive."""
     if not (old > 0 and new > 0):
         return math.nan
     return old / new - (1 if convention == "gain" else 0)
 
 
 def shown(value: float, convention: str) -> str:
-    """A speed-up as its convention writes it: "1.66x", "157.2%"."""
+    """A speed-up in its convention: "1.66x", "157.2%"."""
     return "-" if math.isnan(value) else f"{value:.1%}" if convention == "gain" else f"{digits(value)}x"
 
 
@@ -33,7 +33,7 @@ def digits(value: float) -> str:
 
 
 def word(low: float, high: float, threshold: float = THRESHOLD) -> str:
-    """What an interval of a speed-up says; inconclusive without one."""
+    """Verdict of a speed-up's interval; inconclusive without one."""
     if math.isnan(low) or math.isnan(high):
         return "inconclusive"
     above, below = 1 + threshold, 1 / (1 + threshold)

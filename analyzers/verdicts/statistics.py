@@ -1,14 +1,14 @@
 """Medians, intervals and verdicts of times, robust against outliers and drift.
 
 Reference and candidate are timed in rounds, each visiting both in random order. A round gives one ratio,
-median(reference) / median(candidate): what drifts slowly meets both and cancels. `value` is the median of the rounds'
-ratios, its interval the percentiles of medians of resampled rounds (samples depend on each other within a round). The
-verdict is speedup.word's of that interval, and inconclusive below MIN_ROUNDS rounds.
+median(reference) / median(candidate), in which slow drift cancels. `value` is the median of the rounds' ratios, its
+interval the percentiles of medians of resampled rounds (samples within a round are dependent). The verdict is
+speedup.word's of that interval, and inconclusive below MIN_ROUNDS rounds.
 
-Where several processes took part, each has the median of its rounds, `value` is the mean of these (of logarithms), and
-the interval is Student's over them: it holds for the next run, not for one more round of this one. Where the processes
-differ by no more than their own rounds explain, the width comes from resampling these; two may agree by luck, so theirs
-is made wider. Where one process was enough to tell (campaigns), what processes are taken to differ by is added.
+With several processes, each has the median of its rounds, `value` is the mean of these (of logarithms), and the
+interval is Student's over processes: it holds for the next run, not for one more round of this one. If the processes
+differ by no more than their own rounds explain, the width comes from resampling these; two may agree by luck, so
+their interval is widened. If one process was enough (campaigns), an assumed difference between processes is added.
 
 tests/analyzers/test_statistics.py simulates 2 % drift, 2 % outliers, noise of 0.5 to 5 %, errors independent or AR(1),
 12 to 34 rounds of 3, and 1 to 5 processes: equal sides get at most 1 % false verdicts, intervals miss 1 in 1 to 8 % of
@@ -36,30 +36,29 @@ NAN = math.nan
 LEVEL = 0.95
 _TAILS = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
 RESAMPLES = 4000
-"""Resamples of an interval's edges: Efron and Tibshirani ask for 1,000 and more of percentiles."""
+"""Resamples for an interval's ends; Efron and Tibshirani ask for 1,000 or more for percentiles."""
 SEED = 20_261_120
 
 MIN_ROUNDS = 6
-"""Below six no order statistic bounds a median at 95 %: 1 - 2 / 2**5 = 0.94."""
+"""Fewest rounds: below six no order statistic bounds a median at 95 %: 1 - 2 / 2**5 = 0.94."""
 
 _MATTERS = 0.005
-"""Relative change from which a drift is worth a word: half of the threshold of a verdict."""
+"""Relative drift from which there is a caveat: half of a verdict's threshold."""
 _NORMAL_SD = 1.4826
 _CHUNK = 4_000_000
 _ENOUGH = 1000
-"""Resamples for a variance; the edges of an interval take more."""
+"""Resamples for a variance; an interval's ends take more."""
 _TWO = 3.5
-"""Factor on the half-width of two processes that agree: 95 % of the intervals then hold, whatever processes differ by."""
+"""Factor on the half-width of two agreeing processes, for 95 % coverage at any difference."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A sample in robust figures, in the unit of the sample.
+    """Robust figures of a sample, in its unit.
 
     `rel`: 1.4826 MAD / median, the relative spread of one value. `low`, `high`: distribution-free 95 % interval of the
-    median, over medians of rounds where rounds were given, Student's over `processes` where there were several; NaN
-    below six values. `within`: relative half-width that one process's values, or the rounds of several, explain alone.
-    """
+    median, over medians of rounds if given, Student's over several `processes`; NaN below six values. `within`:
+    relative half-width from one process's values, or from the rounds of several."""
 
     n: int = 0
     median: float = NAN
@@ -72,11 +71,11 @@ class Spread:
 
     @property
     def precision(self) -> float:
-        """Half-width of the median's interval over the median; NaN when there is no interval."""
+        """Half-width of the median's interval over the median; NaN without an interval."""
         return (self.high - self.low) / 2 / self.median if self.median else NAN
 
     def reached(self, target: float) -> bool:
-        """Whether more time would not narrow the median beyond a relative half-width of `target`."""
+        """Whether the rounds determine the median to a relative half-width of `target`."""
         return self.within <= target
 
 
@@ -104,7 +103,7 @@ def summary(samples: ArrayLike, rounds: ArrayLike | None = None, processes: Arra
 
 
 def median_interval(samples: ArrayLike) -> tuple[float, float]:
-    """Order statistics that enclose the median with 95 %; NaN when too few."""
+    """Order statistics that enclose the median with 95 %; NaN if too few."""
     x = np.sort(_finite(samples, "samples"))
     k = _order_rank(int(x.size))
     if k < 1:
@@ -113,7 +112,7 @@ def median_interval(samples: ArrayLike) -> tuple[float, float]:
 
 
 def _order_rank(n: int) -> int:
-    """The largest k with P(Bin(n, 1/2) < k) <= 2.5 %; 0 when there is none."""
+    """The largest k with P(Bin(n, 1/2) < k) <= 2.5 %; 0 if there is none."""
     tail = (1 - LEVEL) / 2
     if n > 1000:
         return int(n / 2 - NormalDist().inv_cdf(1 - tail) * math.sqrt(n) / 2)
@@ -122,7 +121,7 @@ def _order_rank(n: int) -> int:
 
 
 def drift(samples: ArrayLike) -> float:
-    """Relative change from the first to the last third of a series in order of time.
+    """Relative change from the first to the last third of a series in time order.
 
     0 unless it is beyond chance (3.5 standard errors of Spearman's rank correlation) and large enough to matter.
     """
@@ -140,9 +139,8 @@ def drift(samples: ArrayLike) -> float:
 class Ratio:
     """A speed-up, reference time / candidate time: above 1 the candidate is faster.
 
-    `low`, `high`: 95 % interval over `n` rounds of `processes`; `verdict` as the module's docstring says. `within`:
-    relative half-width that the rounds explain alone.
-    """
+    `low`, `high`: 95 % interval over `n` rounds of `processes`; `verdict`: see the module. `within`: relative
+    half-width from the rounds only."""
 
     value: float = NAN
     low: float = NAN
@@ -159,7 +157,7 @@ class Ratio:
 
     @property
     def between(self) -> float:
-        """Relative half-width due to processes: with `within` it adds as squares."""
+        """Relative half-width due to processes; squares add up with `within`."""
         return math.sqrt(max(0.0, self.precision**2 - self.within**2))
 
 
@@ -175,11 +173,10 @@ def ratio(
 ) -> Ratio:
     """The speed-up of b over a (times of reference and candidate) with its interval and verdict.
 
-    `rounds`: round of each value of a, and of b unless `rounds_b` is given; rounds that lack one side are
-    left out. `processes`: process of each value of a, all of a round in one. `spread`: by how much (relative)
-    another process is taken to differ where the values are of one alone; 0 leaves that out of the interval. The same
-    input gives the same result. Raises AnalyzeError on times that are not above 0, or lengths that differ.
-    """
+    `rounds`: round of each value of a, and of b unless `rounds_b` is given; rounds that lack one side are left out.
+    `processes`: process of each value of a, all of a round in one. `spread`: assumed relative difference of another
+    process if all values are of one; 0 leaves it out of the interval. The result is deterministic. Raises AnalyzeError
+    on times that are not above 0, or lengths that differ."""
     x, y = positive(a, "reference times"), positive(b, "candidate times")
     rx = _same_length(rounds, x)
     ry = _same_length(rounds if rounds_b is None else rounds_b, y)
@@ -215,7 +212,7 @@ def verdict(low: float, high: float, n: int) -> str:
 
 
 _Over: TypeAlias = "tuple[int, float, float, float, float]"
-"""Number of processes, their mean with its interval, and the half-width that their rounds explain alone."""
+"""Number of processes, their mean with its interval, and the half-width from their rounds."""
 
 
 def _processes_of(names: NDArray[Any], rounds: ArrayLike, processes: ArrayLike) -> NDArray[Any]:
@@ -225,7 +222,7 @@ def _processes_of(names: NDArray[Any], rounds: ArrayLike, processes: ArrayLike) 
 
 
 def _over_processes(logs: Array, processes: NDArray[Any], resamples: int = RESAMPLES) -> _Over | None:
-    """Over processes, from one logarithm a round; None for one process."""
+    """Over processes, from one logarithm per round; None for one process."""
     groups = [logs[processes == one] for one in np.unique(processes)]
     count = len(groups)
     if count < 2:
@@ -261,7 +258,7 @@ def _medians(values: Array, resamples: int) -> Array:
 
 
 def _round_ratios(x: Array, rx: NDArray[Any], y: NDArray[Any], ry: NDArray[Any]) -> tuple[NDArray[Any], Array]:
-    """The rounds that have both, in order, and log(median of x / median of y) of each."""
+    """Rounds that have both, in order, and log(median of x / median of y) of each."""
     rounds_x, medians_x = _round_medians(x, rx)
     rounds_y, medians_y = _round_medians(y, ry)
     names, at_x, at_y = np.intersect1d(rounds_x, rounds_y, assume_unique=True, return_indices=True)
@@ -277,7 +274,7 @@ def _round_medians(x: Array, rounds: NDArray[Any]) -> tuple[NDArray[Any], Array]
 
 
 def precision_caveat(spreads: Mapping[str, Spread], target: float) -> Caveat | None:
-    """Caveat that medians are not known to `target` (relative half-width); else None."""
+    """Caveat about medians not known to `target` (relative half-width); else None."""
     listed = [
         f"{name} {'unknown' if math.isnan(s.within) else f'{s.within:.2%}'} after {s.n}"
         for name, s in spreads.items()

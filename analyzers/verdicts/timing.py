@@ -31,12 +31,12 @@ NAN = math.nan
 NEEDED = ("impl", "method", "round", "seconds")
 
 TRUST = ("cupti", "nsys", "event", "graph", "do_bench", "ncu", "wall", "host")
-"""Methods of timing the device, the most trusted first; a name may continue, as in "event-plain". Unknown
+"""Timing methods of the device, the most trusted first; a name may have a suffix, as in "event-plain". Unknown
 ones come last.
 """
 
 ASIDE = ("outside",)
-"""Methods that only check what the others say: they see the two sides in different ways, and no verdict is made of them."""
+"""Methods used only as checks; they treat the two sides differently, so they give no verdict."""
 
 _THROTTLE = 0x04 | 0x08 | 0x20 | 0x40 | 0x80
 """NVML's reasons that slow the chip: power cap, hardware slowdown, software and hardware thermal, power
@@ -44,18 +44,18 @@ brake.
 """
 
 _MANY = 0.05
-"""Share of samples that a robust median does not mind, and from which they are worth a word; convention."""
+"""Share of bad samples that a robust median tolerates, above which there is a caveat; convention."""
 
 _EXCESSIVE = 10.0
-"""Speed-up from which work that is left out is likelier than work done better."""
+"""Speed-up from which skipped work is likelier than better code."""
 
 EXCESSIVE = "excessive"
-"""Code of the caveat about one."""
+"""Code of the caveat about an excessive speed-up."""
 
 
 @dataclass(frozen=True)
 class Timed:
-    """Implementation as timed by one method: `spread` [s], `host` [s], `sm_clock` [Hz].
+    """Implementation timed by one method: `spread` [s], `host` [s], `sm_clock` [Hz].
 
     `host`: the caller's median per call; `dropped`: unsound samples; `throttled`: share of rounds slowed by power or
     heat.
@@ -72,7 +72,7 @@ class Timed:
 
 
 def check(timings: pd.DataFrame) -> pd.DataFrame:
-    """Samples with all columns in use; raises AnalyzeError naming a missing one."""
+    """Samples with all needed columns; raises AnalyzeError for a missing one."""
     for name in NEEDED:
         if name not in timings:
             raise AnalyzeError(f"timings: column {name!r} is missing", fix=f"needed are {', '.join(NEEDED)}")
@@ -99,10 +99,9 @@ def check(timings: pd.DataFrame) -> pd.DataFrame:
 
 
 def choose(timings: pd.DataFrame) -> pd.DataFrame:
-    """Select the deciding samples: one method, one state of the cache, cold if there is one.
+    """Select the deciding samples: one method, one state of the cache, cold if available.
 
-    The method is the most trusted one that every implementation was timed by in MIN_ROUNDS rounds, else the one with
-    most rounds.
+    The method is the most trusted one with MIN_ROUNDS rounds of every implementation, else the one with most rounds.
     """
     impls, kept = timings["impl"].nunique(), timings[timings["kept"]]
 
@@ -121,7 +120,7 @@ def choose(timings: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rank(method: str) -> int:
-    """Place of a method in TRUST."""
+    """Index of a method in TRUST."""
     found = (at for at, name in enumerate(TRUST) if re.match(rf"{name}(?:[-_]|$)", method))
     return next(found, len(TRUST))
 
@@ -129,7 +128,7 @@ def _rank(method: str) -> int:
 def spreads(chosen: pd.DataFrame, every: pd.DataFrame | None = None, spread: float = 0.0) -> dict[str, Timed]:
     """Each implementation's figures from the chosen samples, in order of appearance.
 
-    every: all samples, for the caller's seconds where the chosen method has none. spread: see statistics.ratio.
+    every: all samples, for host seconds if the chosen method has none. spread: see statistics.ratio.
     """
     aside = _submitting(every) if every is not None else {}
     found = {}
@@ -171,15 +170,15 @@ def _median(values: pd.Series[float]) -> float:
 
 
 GAPS = 0.25
-"""Relative half-width of the gaps between a call's kernels from process to process. On an H100 the speed-up of a copy with
+"""Relative half-width of gaps between a call's kernels from process to process. On an H100 the speed-up of a copy with
 20 us and 17 % gaps had a standard deviation of 2 % over 48 processes, that of its kernels alone 0.1 %.
 """
 
 
 def speedups(chosen: pd.DataFrame, reference: str, spread: float = 0.0) -> dict[str, Ratio]:
-    """Speed-up of every implementation over the reference; {} when that was not timed.
+    """Speed-up of every implementation over the reference; {} if that was not timed.
 
-    spread: see statistics.ratio; of one process or two the interval allows for what their gaps differ by.
+    spread: see statistics.ratio; for one or two processes the interval allows for their gaps.
     """
     kept = chosen[chosen["kept"]]
     base = kept[kept["impl"] == reference]
@@ -198,10 +197,10 @@ def speedups(chosen: pd.DataFrame, reference: str, spread: float = 0.0) -> dict[
 
 
 ANOTHER = 1.1
-"""Ratio of two clocks from which both are named."""
+"""Ratio of two clocks from which both are reported."""
 
 SURE = 1.1
-"""Speed-up from which one clock stands against another whose interval includes 1: event pairs fluctuate 10 to 30 us."""
+"""Speed-up from which a clock outweighs another whose interval includes 1: event pairs fluctuate 10 to 30 us."""
 
 
 def two_clocks(
@@ -210,10 +209,10 @@ def two_clocks(
     ratios: Mapping[str, Ratio],
     reference: str,
 ) -> dict[str, str]:
-    """Speed-ups by both device clocks where they contradict: "cupti 1.04x, event 1.02x".
+    """Contradicting speed-ups by both device clocks: "cupti 1.04x, event 1.02x".
 
-    Event pairs contradict where their interval lies on the other side of 1. A claim below SURE they also contradict where
-    their interval includes 1 and their median is nearer to 1. They need MIN_ROUNDS rounds in the same state of the cache.
+    Event pairs contradict if their interval lies on the other side of 1; below SURE also if it includes 1 and their
+    median is nearer to 1. They need MIN_ROUNDS rounds in the same state of the cache.
     """
     method, l2 = (str(chosen[name].iloc[0]) if len(chosen) else "" for name in ("method", "l2"))
     claimed = {name: r for name, r in ratios.items() if r.verdict in ("faster", "slower")}
@@ -231,9 +230,9 @@ def two_clocks(
 def for_a_caller(
     samples: pd.DataFrame, chosen: pd.DataFrame, ratios: Mapping[str, Ratio], reference: str
 ) -> dict[str, str]:
-    """Speed-ups for a waiting caller, as "0.71x", where they differ from the device's.
+    """Speed-ups for a waiting caller, as "0.71x", if they differ from the device's.
 
-    They differ by more than their intervals and ANOTHER.
+    By more than their intervals and ANOTHER.
     """
     if not len(chosen) or str(chosen["method"].iloc[0]) not in ("cupti", "event"):
         return {}
@@ -246,7 +245,7 @@ def for_a_caller(
 
 
 def _contradicts(other: Ratio, claimed: Ratio) -> bool:
-    """Whether another clock's interval undoes what is claimed: faster or slower."""
+    """Whether another clock's interval contradicts a claimed verdict."""
     faster = claimed.verdict == "faster"
     low, high = (other.low, other.high) if faster else (1 / other.high, 1 / other.low)
     middle, gain = (other.value, claimed.value) if faster else (1 / other.value, 1 / claimed.value)
@@ -279,7 +278,7 @@ def caveats(timed: Mapping[str, Timed], ratios: Mapping[str, Ratio], reference: 
 
 
 def _of_samples(t: Timed) -> Iterator[Caveat]:
-    """Caveats of one implementation's samples."""
+    """Caveats about one implementation's samples."""
     s, total = t.spread, t.spread.n + t.dropped
     if t.dropped > _MANY * total:
         yield Caveat(f"{t.impl}: unsound samples were left out", f"{t.dropped} of {total}", "see kept in timings.csv")

@@ -2,16 +2,16 @@
 
 The words, in the order in which they are decided:
 
-    skipped      it was not run, and why
-    failed       it could not be run to its end (the kind: crash, hang, compile-error, ...)
-    wrong        its answers are not the reference's, or not its own (mismatch, stops-computing, unsound, ...)
-    void         the task cannot tell right from wrong: a trivial answer passes, or the reference draws its answers
-    impossible   its own counted work needs longer than the time it was seen to take
-    inconclusive    the interval of the speed-up does not say which is faster
-    faster, slower, same
+skipped      it was not run, and why
+failed       it did not run to its end (the kind: crash, hang, compile-error, ...)
+wrong        its answers differ from the reference's, or from its own earlier ones (mismatch, unsound, ...)
+void         the task cannot tell right from wrong: a trivial answer passes, or the reference is random
+impossible   its own counted work needs longer than the measured time
+inconclusive    the interval of the speed-up includes both faster and slower
+faster, slower, same
 
-Speed-ups are reference time / time, above 1 where it is faster. A condition is a part of the same sentence; one that
-`spoils` it makes a win that counts nowhere. A program's ranges have no verdict: nothing is compared.
+Speed-ups are reference time / time, above 1 if faster. A condition is part of the same sentence; one that `spoils` it
+voids a win. A program's ranges have no verdict, as nothing is compared.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ WORDS = ("skipped", "failed", "wrong", "void", "impossible", "inconclusive", "fa
 PACED = ("faster", "slower", "same")
 """Verdicts that carry a speed-up."""
 BROKE = ("compile-error", "load-error", "error", "crash", "corrupt", "hang", "memory-limit")
-"""What became of an implementation that could not be run to its end; whatever else is not ok is wrong."""
+"""States of an implementation that did not run to its end; every other bad state is wrong."""
 WIDE = 0.05
-"""Half-width of an interval, relative, from which a speed-up says so itself."""
+"""Relative half-width of an interval from which the sentence mentions it."""
 FAR = 0.1
-"""Speed-up below which a sentence turns it round: 112x as long, not 0.00893x."""
+"""Speed-up below which the sentence inverts it: 112x as long, not 0.00893x."""
 LONGEST = 120
-"""Characters of somebody else's words in a sentence: an exception's, a list's. `Verdict.why` has all of them."""
+"""Most characters of foreign text in a sentence; `Verdict.why` has all of it."""
 
 
 Translation: TypeAlias = "Callable[[str], str]"
@@ -55,28 +55,28 @@ _KINDS = {
     "rows that are one row in memory": "layout",
     "a batch of one": "shape",
 }
-"""Unusual inputs, as the runner names them, that are not unusual for their values."""
+"""Unusual inputs by form, not by value."""
 _COMPARED = re.compile(r"output|\d+ outputs?, the reference")
-"""How a comparison with the reference's answer begins; anything else is what the implementation said itself."""
+"""Start of a comparison's message; any other message is the implementation's own."""
 _CRASHED = re.compile(
     r"the process of .+ has ended|.*\bCUDA\b.*(illegal|misaligned address|unspecified launch failure|device-side assert"
     r"|invalid program counter|hardware stack error|launch timed out)",
     re.I,
 )
-"""What is no refusal: the process is gone, or an error of the GPU after which its context is of no use."""
+"""Failures that are no refusal: a dead process, or a sticky GPU error."""
 _DID = {"crashes on": _CRASHED, "hangs on": re.compile(r"no answer within "), "wrong for": _COMPARED}
-"""What an implementation does, and how a note of that begins; it refuses whatever else it says."""
+"""Effect -> start of its note; any other note is a refusal."""
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """What a verdict holds under: a name in verdict.toml and the values its sentence takes."""
+    """Condition of a verdict: a name in verdict.toml and the values of its sentence."""
 
     code: str
     values: dict[str, str] = {}
 
     @property
     def spoils(self) -> bool:
-        """Whether a win under it counts as none."""
+        """Whether a win under it does not count."""
         return self.code in SPOILS
 
     def text(self, lang: str = "en", translated: Translation = str) -> str:
@@ -94,7 +94,7 @@ def brief(text: str) -> str:
 def weakness(notes: Sequence[str]) -> str:
     """Weakness on unusual inputs: "refuses 2 layouts, wrong for 1 unusual input"; "" without.
 
-    notes: "the input: what came of it"; an exception is a refusal, unless it is a crash.
+    notes: "the input: effect"; an exception is a refusal, unless it is a crash.
     """
     counts: dict[tuple[str, str], int] = {}
     for note in notes:
@@ -106,9 +106,9 @@ def weakness(notes: Sequence[str]) -> str:
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Verdict of an implementation. `kind`: status of failed and wrong; evidence of void.
+    """Verdict on an implementation. `kind`: status of failed and wrong; evidence of void.
 
-    `why`: one line. `speedup` with its 95 % interval: NaN unless it was compared.
+    `why`: one line. `speedup` with its 95 % interval: NaN unless compared.
     """
 
     impl: str
@@ -126,12 +126,12 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @property
     def right(self) -> bool:
-        """Whether its answers were compared with the reference's and agree."""
+        """Whether its answers were compared and agree with the reference's."""
         return self.word not in ("skipped", "failed", "wrong")
 
     @property
     def wins(self) -> bool:
-        """Whether it counts as faster wherever wins are counted."""
+        """Whether it counts as faster."""
         return self.word == "faster" and not any(one.spoils for one in self.conditions)
 
     def to_dict(self) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class Verdict(msgspec.Struct, frozen=True):
         return {**plain(self), "wins": self.wins, "line": self.text()}
 
     def text(self, lang: str = "en", translated: Translation = str, without: Sequence[str] = ()) -> str:
-        """The verdict as a sentence without the name; `without`: codes of conditions left out."""
+        """The verdict as a sentence without the name; `without`: codes of conditions to leave out."""
         told = self._said(lang, self._interval(), *(brief(translated(one)) for one in (self.kind, self.why)))
         reason = self._reason
         rest = [one.text(lang, translated) for one in self.conditions if one is not reason and one.code not in without]
@@ -148,7 +148,7 @@ class Verdict(msgspec.Struct, frozen=True):
         return ("，" if lang == "zh" else ", ").join([told, *rest])
 
     def headline(self, lang: str = "en") -> str:
-        """The word and the speed-up alone, "slower: 0.483x"."""
+        """The word and the speed-up, "slower: 0.483x"."""
         return self._said(lang, "", self.kind, self.why)
 
     def _said(self, lang: str, interval: str, kind: str, why: str) -> str:
@@ -164,7 +164,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @property
     def _far(self) -> bool:
-        """Whether it is said how many times as long it takes, in the place of its speed-up."""
+        """Whether the sentence inverts the speed-up, see FAR."""
         return self.word == "slower" and 0 < self.speedup < FAR
 
     def _told(self, *speedups: float) -> list[float]:
@@ -172,12 +172,12 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @property
     def _reason(self) -> Condition | None:
-        """Why it is inconclusive, where its interval alone does not say so."""
+        """Why it is inconclusive, if its interval does not show it."""
         known = tables(_SENTENCES)["reason"] if self.word == "inconclusive" else {}
         return next((one for one in self.conditions if one.code in known), None)
 
     def _interval(self) -> str:
-        """ " [2.75, 2.86]"; none where two clocks disagree, nor narrower than its last digit."""
+        """ " [2.75, 2.86]"; "" if two clocks disagree or it is narrower than the last digit."""
         if not math.isfinite(self.low + self.high) or any(one.code == "clocks" for one in self.conditions):
             return ""
         low, high = map(digits, self._told(self.low, self.high))
@@ -187,19 +187,17 @@ class Verdict(msgspec.Struct, frozen=True):
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Evidence for a verdict on one implementation; unknown fields keep their default.
 
-    `status`, `reason`: of the check (ok, mismatch, crash, ...). `unsound`: compute-sanitizer's findings in its own kernels.
-    `passing`: trivial answers that pass for the task; `random`: the reference draws its answers.
-    `ratio`: verdict of the speed-up's interval. `clocks`: the speed-ups of two clocks that
-    contradict each other. `slower`: factor by which `load` may have slowed a side.
-    `time` [s] of a call; `hard` [s]: its least by the task's model; `counted_hard` [s]: by its own counted work, NaN without
-    counters; `share`: counted work over the model's.
-    `used`, `task`: a precision below the task's, unless allowed; "" else. `own_ran`: whether a kernel of its own source ran
-    (None: not known); `unbuilt`: a compiler refused it. `switched`: it sets torch's switches in its calls.
-    `by_caller`: timed by the caller's clock, as the GPU's clocks saw no work of some side. `caller`: the speed-up for a
-    waiting caller, where it differs. `fragile`: a note for each unusual input that it fails on or refuses.
-    `still`: outputs, of several, that were the same for all inputs. `untried`: there was no time for some unusual inputs.
-    `served`: conditions of a speed-up over a program's shapes.
-    """
+    `status`, `reason`: of the check (ok, mismatch, crash, ...). `unsound`: compute-sanitizer's findings in its own
+    kernels. `passing`: trivial answers that pass for the task; `random`: the reference's answers are random. `ratio`:
+    verdict of the speed-up's interval. `clocks`: contradicting speed-ups of two clocks. `slower`: factor by which
+    `load` may have slowed a side. `time` [s] of a call; `hard` [s]: its least by the task's model; `counted_hard` [s]:
+    by its own counted work, NaN without counters; `share`: counted work over the model's. `used`, `task`: a precision
+    below the task's, unless allowed; "" else. `own_ran`: whether a kernel of its own source ran (None: unknown);
+    `unbuilt`: its extension did not compile. `switched`: it sets torch's switches in its calls. `by_caller`: timed by
+    the caller's clock, as the GPU's clocks saw no work of some side. `caller`: the speed-up for a waiting caller, if it
+    differs. `fragile`: a note for each unusual input that it fails on or refuses. `still`: outputs, of several, that
+    were the same for all inputs. `untried`: no time was left for some unusual inputs. `served`: conditions of a
+    speed-up over a program's shapes."""
 
     impl: str
     status: str = "ok"
@@ -256,7 +254,7 @@ def decide(known: Evidence) -> Verdict:
 
 
 def _paced(known: Evidence, word: str, kind: str = "", *, below: bool, busy: bool = False) -> Verdict:
-    """A verdict on an implementation that is right and was timed."""
+    """Verdict on a correct implementation that was timed."""
     open_ = word == "inconclusive" and not busy
     crosses = known.low <= 1 <= known.high
     few = known.low > 1 + THRESHOLD or known.high < 1 / (1 + THRESHOLD)

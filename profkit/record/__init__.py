@@ -1,4 +1,4 @@
-"""One factory of jobs and one recorder a tool; called: `with profkit.record("step")`."""
+"""One factory of jobs, one recorder per tool; also callable: `with profkit.record("step")`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class _Called(ModuleType):
-    """This package under its name, and the public function of the same name."""
+    """This package and the public function of the same name."""
 
     def __call__(self, name: str, runs: str | os.PathLike[str] | None = None) -> Block:
-        """`with profkit.record("step") as r: ...`: the GPU's work in the block, as `r.run`."""
+        """`with profkit.record("step") as r: ...` records the block's GPU work as `r.run`."""
         from profkit.record.block import Block  # pandas stays out of start-up
 
         # Of the package above, by name: what shows a run is no business of this house.

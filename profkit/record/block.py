@@ -22,8 +22,8 @@ from profkit.rundir.files import temporary
 class Block(AbstractContextManager["Block"]):
     """`with Block("step") as r`: ranges of `annotate` inside it are ranges of the run.
 
-    Afterwards `seconds` is the wall time of the block, all its work on the GPU included, and `run` what `shown(run, frames)`
-    makes of the run directory. Not for two blocks at once.
+    Afterwards `seconds` is the wall time of the block including all its GPU work, and `run` the result of
+    `shown(run, frames)` for the run directory. Blocks must not overlap.
     """
 
     def __init__(self, name: str, runs: str | os.PathLike[str] | None, shown: Callable[..., Any]) -> None:
@@ -66,7 +66,7 @@ class Block(AbstractContextManager["Block"]):
             self._run = self._kept()
 
     def _kept(self) -> Any:
-        """The trace as a run directory, or why there is none."""
+        """The trace as a run directory, or the reason there is none."""
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.name).strip("-.") or "block"
         with temporary() as folder:
             file = Path(folder) / f"{name}.pt.trace.json"

@@ -1,4 +1,4 @@
-"""The device of a run: its facts, and its measured ceilings, kept per UUID and driver."""
+"""The device of a run: facts and measured ceilings, kept per UUID and driver."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LIMIT = 180.0
-"""Seconds after which measuring counts as hung; it takes a quarter of a minute on an H100."""
+"""Seconds after which measuring counts as hung; on an H100 it takes a quarter of a minute."""
 
 
 class Measured(msgspec.Struct, frozen=True):
     """Measured ceilings. `device`: facts of roofline.Device; `ceilings`: rows of Ceiling, SI.
 
-    `refused`: probes that gave no ceiling, and why; `created`: UTC, ISO 8601.
+    `refused`: probes without a ceiling, and why; `created`: UTC, ISO 8601.
     """
 
     device: dict[str, Any]
@@ -41,16 +41,16 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 def known(device: Mapping[str, Any]) -> Measured | None:
-    """The kept measurement of a device, None when there is none (or it cannot be read)."""
+    """The kept measurement of a device, None if missing or unreadable."""
     with contextlib.suppress(OSError, msgspec.DecodeError):
         return msgspec.json.decode(cache.ceilings(device).read_bytes(), type=Measured)
     return None
 
 
 def measure(kind: str = "auto") -> Measured:
-    """Measure now, in a child process, and keep the result.
+    """Measure in a child process, and keep the result.
 
-    Raises CannotProfileError without a GPU, ProfkitError where the measurement fails.
+    Raises CannotProfileError without a GPU, ProfkitError if the measurement fails.
     """
     if kind == "auto":
         kind = "cuda" if gpu_present() else "cpu"
@@ -71,7 +71,7 @@ def measure(kind: str = "auto") -> Measured:
 
 
 def keep(device: Mapping[str, Any], rows: list[dict[str, Any]], refused: Sequence[str] = ()) -> Measured:
-    """Keep what was measured just now for later runs."""
+    """Keep these measurements for later runs."""
     found, file = Measured(dict(device), rows, list(refused), now()), cache.ceilings(device)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(file, msgspec.json.encode(found))
@@ -79,11 +79,11 @@ def keep(device: Mapping[str, Any], rows: list[dict[str, Any]], refused: Sequenc
 
 
 KINDS = {"nvidia": "cuda", "amd": "rocm"}
-"""The kind of device a manifest names, by the vendor of collectors.Format."""
+"""Kind of device in a manifest, by the vendor of collectors.Format."""
 
 
 def device_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What a reader says of a device as the manifest keeps it: known numbers alone."""
+    """A reader's device facts for the manifest: known numbers only."""
     numbers = ("l2_bytes", "memory_bytes", "max_sm_clock", "max_mem_clock", "bus_bits")
     known = {name: float(facts[name]) for name in numbers if facts.get(name)}
     found: dict[str, Any] = {name: value for name, value in known.items() if not math.isnan(value)}
@@ -97,9 +97,9 @@ def cpu() -> dict[str, Any]:
 
 
 def device_of(frames: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """The device that the launches name, with its identity by the driver if it is here.
+    """The device of the launches, with the driver's identity if it is in this machine.
 
-    frames: launches by tool; ncu's know most.
+    frames: launches by tool; ncu's are preferred.
     """
     frame = frames.get("ncu", next(iter(frames.values())))
     known = device_facts(next(iter(frame.attrs.get("devices", ())), {}))

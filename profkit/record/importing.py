@@ -1,4 +1,4 @@
-"""Somebody else's exports -> a run directory, as if profkit had made it."""
+"""Import foreign exports into a run directory, as if profkit had made it."""
 
 from __future__ import annotations
 
@@ -41,9 +41,8 @@ _AMD = re.compile(r"\bAMD\b|Radeon|Instinct|\bgfx\d")
 class Imported:
     """The result of an import.
 
-    `run`: of the files that could be read; `failures`: one error for every other file; `frames`: the launches frame of each
-    capture that was read for it, for a Study to take on.
-    """
+    `run`: from the readable files; `failures`: one error per other file; `frames`: the launches frame of each capture,
+    for reuse by a Study."""
 
     run: Run
     failures: list[ProfkitError]
@@ -52,7 +51,7 @@ class Imported:
 
 @dataclass
 class _Found:
-    """One readable file: its frame (None for a report without launches) and what it is good for."""
+    """One readable file: its frame (None for a report without launches) and its role."""
 
     path: Path
     format: Format
@@ -62,11 +61,11 @@ class _Found:
     frame: pd.DataFrame | None = None
 
     def named(self, column: str) -> tuple[str, ...]:
-        """What stands in a column, each once."""
+        """Distinct values of a column."""
         return tuple(filter(None, distinct(self.frame[column]))) if self.frame is not None else ()
 
     def told(self, attribute: str) -> Any:
-        """An attribute that the reader gave the whole frame, () without."""
+        """An attribute of the frame, () without."""
         return self.frame.attrs.get(attribute, ()) if self.frame is not None else ()
 
     @cached_property
@@ -84,9 +83,8 @@ def import_files(
 ) -> Imported:
     """Read `files` (formats found by content, see collectors.READERS) into a new run directory.
 
-    output: the directory, which must not be there or be empty; by default one below profkit-runs. device: the
-    GPU, where the exports do not say. Files are copied as they are. Raises the first file's error when none can be read; see
-    Imported for the others.
+    output: the directory, missing or empty; by default one below profkit-runs. device: the GPU, if the exports do not
+    name it. Files are copied unchanged. Raises the first file's error if none can be read; see Imported for the others.
     """
     target = Path(output) if output is not None else None
     if target is not None and target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -141,7 +139,7 @@ def _imported(files: Sequence[Path], place: Path, target: Path | None, device: s
 
 
 def _exported(file: Path, place: Path, progress: Progress) -> Path:
-    """The sqlite export of a recording of nsys, where nsys is here; any other file itself."""
+    """A recording by nsys exported to sqlite, if nsys is installed; any other file unchanged."""
     nsys = tools.find(tools.NSYS) if file.suffix.lower() in RECORDINGS and file.is_file() else None
     if nsys is None:
         return file
@@ -155,7 +153,7 @@ def _exported(file: Path, place: Path, progress: Progress) -> Path:
 
 
 def _grouped(files: Sequence[Path], failures: list[ProfkitError]) -> list[tuple[Path, Format, Mapping[str, Path]]]:
-    """Each leading file, in order, with format and companions; unknown formats to `failures`."""
+    """Each main file, in order, with format and companions; unknown formats to `failures`."""
     heads: dict[Format, dict[Path, str]] = {}
     for path in files:
         try:
@@ -168,7 +166,7 @@ def _grouped(files: Sequence[Path], failures: list[ProfkitError]) -> list[tuple[
 
 
 def _look(path: Path, kind: Format, companions: Mapping[str, Path]) -> _Found:
-    """Read a file, once for the import and the report. Raises CollectError."""
+    """Read a file once, for both import and report. Raises CollectError."""
     try:
         frame = kind.read(path, **kind.options, **companions)
     except NoLaunchesError as error:
@@ -179,7 +177,7 @@ def _look(path: Path, kind: Format, companions: Mapping[str, Path]) -> _Found:
 
 
 def _same_device(found: Sequence[_Found], device: str) -> None:
-    """Raise ProfkitError when the newest file's device is not that of the others or of the user."""
+    """Raise ProfkitError if the newest file's device differs from the others' or the user's."""
     last, first = found[-1], found[0]
     what, fix = "", "import each device's files into a run of its own"
     other = next((name for one in found for name in one.devices if name not in last.devices[:1]), "")
@@ -194,7 +192,7 @@ def _same_device(found: Sequence[_Found], device: str) -> None:
 
 
 def _made(target: Path | None, name: str) -> Run:
-    """A new run directory: the target, or one below profkit-runs called by `name`."""
+    """A new run directory: the target, or one named `name` below profkit-runs."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", target.name if target is not None else name)
     run = create_run(SampleInfo(id=name or "import", path="", kind="import"), RUNS, target)
     (run.path / FOLDER).mkdir()
@@ -202,7 +200,7 @@ def _made(target: Path | None, name: str) -> Run:
 
 
 def _copied(run: Run, found: list[_Found]) -> dict[str, pd.DataFrame]:
-    """Copy the files into the run and list them there; the frames by file."""
+    """Copy the files into the run and list them in the manifest; return frames by file."""
     captures, files = run.manifest.captures, run.manifest.sample.files
     frames: dict[str, pd.DataFrame] = {}
     best = min((one.role.detail for one in found if one.role.name == "times"), default=0)
@@ -234,7 +232,7 @@ def _copy(path: Path, run: Run) -> str:
 
 
 def _device(found: Sequence[_Found], device: str) -> dict[str, Any]:
-    """The device as the exports give it; the user's word where they give none."""
+    """The exports' device; the user's if they name none."""
     name = next((one.devices[0] for one in found if one.devices), device)
     if _of_a_cpu(found):
         return {"kind": "cpu", "name": name or "a CPU"}

@@ -1,4 +1,4 @@
-"""The one factory of a runner's jobs, and its results into the manifest."""
+"""Make a runner's job, and store its results in the manifest."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from profkit.rundir.manifest import Check, Command, Impl, PassInfo, Served, Shap
 from profkit.targets.target import Part
 
 _SAME = ("budget", "whole", "target", "l2", "precision", "memory", "backward", "lines")
-"""Fields of a request that are a job's too."""
+"""Fields common to a request and a job."""
 _OWN = ("first", "check", "time", "count", "build", "sanitize")
-"""Phases that --time-limit may shorten as well: those in which a candidate runs."""
+"""Phases that --time-limit may also shorten: those that run a candidate."""
 
 
 def job(
@@ -37,7 +37,7 @@ def job(
     *,
     slower: float = 1.0,
 ) -> protocol.Job:
-    """A runner's job for this run. slower: what a tool makes of the limits; see protocol.Job."""
+    """A runner's job for this run. slower: factor of a tool on the limits; see protocol.Job."""
     # As they were when the run began: a candidate may have been at them since.
     was = {name: known.sha256 for name, known in run.manifest.sample.files.items()}
     return protocol.Job(
@@ -79,7 +79,7 @@ def _content(file: Path, sha256: str) -> bytes:
 
 
 def limits(factor: float, slower: float = 1.0) -> dict[str, float]:
-    """Seconds a phase may take. The limit of "sanitize" knows already how slow its tool is."""
+    """Seconds per phase. The limit of "sanitize" already includes its tool's slow-down."""
     return {
         name: seconds * (factor if name in _OWN else max(factor, 1.0)) * (1.0 if name == "sanitize" else slower)
         for name, seconds in protocol.LIMITS.items()
@@ -90,9 +90,9 @@ def limits(factor: float, slower: float = 1.0) -> dict[str, float]:
 
 
 def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = True, again: bool = False) -> None:
-    """Put a runner's results into the manifest, those of implementations only with `verdicts`.
+    """Store a runner's results in the manifest, implementations' only with `verdicts`.
 
-    again: results of a further process, of which only times and failures are new.
+    again: results of another process, of which only times and failures are new.
     """
     manifest, reference = run.manifest, run.manifest.reference
     for event in outcome.of("caveat"):
@@ -140,7 +140,7 @@ def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = Tru
 
 
 def together(one: Timing, more: Timing) -> Timing:
-    """Join the records of two timings."""
+    """Merge the records of two timings."""
     if not one.method:
         return more
     busiest = max(one, more, key=lambda timing: timing.slower)
@@ -156,7 +156,7 @@ def together(one: Timing, more: Timing) -> Timing:
 
 
 def command(run: Run, step: str, argv: Sequence[str], ended: Exit, log: Path, note: str = "") -> Command:
-    """A process that ended, as the manifest lists it; `note`: more to say of it."""
+    """An ended process for the manifest's list; `note`: a remark."""
     how = "hung" if ended.hung else "over its memory" if ended.memory else ""
     said = "; ".join(filter(None, (note, how)))
     return Command(step, portable(argv, run), ended.code, round(ended.wall, 3), str(log.relative_to(run.logs)), said)

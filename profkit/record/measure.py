@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from analyzers.verdicts.statistics import Ratio
 
 CUPTI = "cupti.csv"
-"""Where the runner writes the activities of one middling call of each implementation."""
+"""File with the activities of a median call of each implementation."""
 _TRUSTED = Caveat(
     "the candidates ran in their judge's own process (--trust)",
     "their times were not checked from outside, other layouts and shapes were not tried; what one does to the process "
@@ -42,29 +42,27 @@ _TRUSTED = Caveat(
     "trusted",
 )
 PATIENCE = 3.0
-"""Most times the budget, without builds, that the first process may take before others are added by default; all together
+"""Most times the budget, without builds, for the first process, up to which more are added by default; all together
 may take twice as much.
 """
 SPREAD = {"cuda": 0.04, "cpu": 0.1}
-"""Relative half-width by which the speed-up of another process is taken to differ, where one process has to be enough: it
-goes into the interval. Of ten candidates of CUDA-L1, each timed in three processes of an H200, it would have held for seven;
-the others were faster or slower by more than that.
-"""
+"""Assumed relative half-width of the speed-up from process to process, added to the interval of a single process. Of
+ten candidates of CUDA-L1, each timed in three processes of an H200, it would have held for seven; the others were
+faster or slower by more than that. """
 ALONE = {"cuda": 1.0, "cpu": 2.0}
-"""Speed-up, either way, from which one process decides: of 60 copies of a reference on two cores, three read 0.63x to 0.9x in
-one process and 1x in the next.
-"""
+"""Speed-up, either way, from which one process decides: of 60 copies of a reference on two cores, three read 0.63x to
+0.9x in one process and 1x in the next. """
 TARGET = 0.01
-"""Default relative half-width of the medians at which a first process stops, where one may be enough."""
+"""Default relative half-width of the medians at which a first process stops, if one may be enough."""
 
 
 class Measure:
-    """The judge with every candidate in a process of its own, or the runner alone where trusted."""
+    """Run the judge with every candidate in its own process, or one runner if trusted."""
 
     name = "measure"
 
     def record(self, session: Session) -> None:
-        """Measure. Raises ProfkitError when the runner ended early with no implementation to blame."""
+        """Measure. Raises ProfkitError if the runner ended early and no implementation is to blame."""
         run, wanted = session.run, session.request
         if wanted.trust and session.chosen:
             run.manifest.caveats.append(_TRUSTED)
@@ -107,7 +105,7 @@ class Measure:
 
 
 def _say_early(run: Run, outcome: runner.Outcome) -> None:
-    """Say that the runner ended early. Raises ProfkitError with nothing measured and no culprit."""
+    """Report an early end of the runner. Raises ProfkitError without results or culprit."""
     last, timed, reference = outcome.exits[-1][1], run.timings_csv.exists(), run.manifest.reference
     if timed and not outcome.fallen:
         what = "the runner ended early, after the timing"
@@ -124,7 +122,7 @@ def _say_early(run: Run, outcome: runner.Outcome) -> None:
 def _start(session: Session, made: Job, stem: str, spread: float = 0.0) -> runner.Outcome:
     """Run the judge with one group of candidates after the other, or one process for all.
 
-    spread: what goes into the interval of the first answer.
+    spread: added to the interval of the first answer.
     """
     found, logs = runner.Outcome(finished=True), session.run.logs
     many = [(made, "")] if session.request.trust else [*in_groups(made)]
@@ -164,19 +162,19 @@ def _first_answer(session: Session, stem: str, spread: float, events: Sequence[E
 
 
 def _took(outcome: runner.Outcome) -> float:
-    """Seconds of the longest process, without the judge's waits for others."""
+    """Seconds of the longest process, without the judge's waiting."""
     steps = [*outcome.of("phase"), *outcome.events[-1:]]
     waited = sum(then.at - one.at for one, then in pairwise(steps) if one.phase == "wait")
     return max((ended.wall for _, ended, _ in outcome.exits), default=0.0) - waited
 
 
 def _settled(session: Session) -> bool:
-    """Whether the first process is enough; its timings count only if no other work interfered."""
+    """Whether the first process is enough; never if other work interfered."""
     return (timed := _timed(session)) is not None and settled(*timed)
 
 
 def _by_chance(session: Session) -> bool:
-    """Whether the only process has a word that another may not have."""
+    """Whether the verdict of the only process may be chance."""
     return (timed := _timed(session)) is not None and _by_one(_speedups(*timed)[2], session.device)
 
 
@@ -192,7 +190,7 @@ def _timed(session: Session) -> tuple[pd.DataFrame, str, list[str], str] | None:
 def settled(table: pd.DataFrame, reference: str, names: Collection[str], device: str) -> bool:
     """Whether the processes so far decide all verdicts to within SPREAD.
 
-    table: its timings.csv. False where there are none, something was not timed, or two clocks disagree.
+    table: its timings.csv. False if empty, something was not timed, or two clocks disagree.
     """
     from analyzers.verdicts import timing  # pandas
 
@@ -203,7 +201,7 @@ def settled(table: pd.DataFrame, reference: str, names: Collection[str], device:
 
 
 def _by_one(found: Mapping[str, Ratio], device: str) -> bool:
-    """Whether one process alone gave a word nearer to 1 than ALONE."""
+    """Whether a single process gave a verdict nearer to 1 than ALONE."""
     told = [one.value for one in found.values() if one.verdict != "inconclusive" and one.processes == 1]
     return any(max(value, 1 / value) < ALONE[device] for value in told)
 
@@ -211,7 +209,7 @@ def _by_one(found: Mapping[str, Ratio], device: str) -> bool:
 def _speedups(
     table: pd.DataFrame, reference: str, names: Collection[str], device: str
 ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Ratio]]:
-    """(samples, the chosen clock's, speed-ups of `names`); without those where they cannot be told."""
+    """(samples, the chosen clock's samples, speed-ups of `names`); empty if undecided."""
     from analyzers.verdicts import timing  # pandas
 
     try:
@@ -224,7 +222,7 @@ def _speedups(
 
 
 def _table(file: Path) -> pd.DataFrame:
-    """A CSV file as texts; without rows where there is none."""
+    """A CSV file as text; no rows without a file."""
     import pandas as pd
 
     return pd.read_csv(file, dtype=str, keep_default_na=False) if file.exists() else pd.DataFrame({"impl": []})
@@ -238,8 +236,8 @@ def _write(file: Path, table: pd.DataFrame) -> None:
 def _again(session: Session, many: int, target: float, *, sparing: bool) -> None:
     """Compare and time the sound implementations in more processes, to the first one's `target`.
 
-    many: processes in all. sparing: stop at two if these suffice, or once too long was spent. timings.csv gets the
-    column that tells processes apart.
+    many: processes in all. sparing: stop at two if these suffice, or after too long. timings.csv gets a column for the
+    process.
     """
     import pandas as pd
 
@@ -280,7 +278,7 @@ def _again(session: Session, many: int, target: float, *, sparing: bool) -> None
 
 
 def _leave_out_wrong(run: Run) -> None:
-    """Remove the samples of candidates that were found wrong after the timing."""
+    """Remove samples of candidates found wrong after timing."""
     wrong = [impl.name for impl in run.manifest.candidates if not impl.ok]
     more = [one.file for one in run.manifest.shapes] + [one.file for one in run.manifest.passes]
     for file in [run.timings_csv, *(run.path / name for name in more)]:
@@ -290,13 +288,13 @@ def _leave_out_wrong(run: Run) -> None:
 
 
 TOGETHER = 8
-"""Candidates whose processes are alive at a time."""
+"""Candidates whose processes run at a time."""
 
 
 def in_groups(job: Job) -> Iterator[tuple[Job, str]]:
-    """Split a job: (job of the reference and a group of candidates, suffix of its logs' names).
+    """Split a job: (job of the reference and a group of candidates, suffix of its log names).
 
-    What the others write goes into folders of their own, until `merge_group`.
+    Later groups write to their own folders, until `merge_group`.
     """
     reference = [subject for subject in job.subjects if subject.role == "reference"]
     candidates = [subject for subject in job.subjects if subject.role != "reference"]
@@ -310,7 +308,7 @@ def in_groups(job: Job) -> Iterator[tuple[Job, str]]:
 
 
 def merge_group(timings: Path, number: int) -> None:
-    """Append the rows of group `number` to the files of the first, and remove its folder."""
+    """Append the rows of group `number` to the first group's files, and remove its folder."""
     import pandas as pd
 
     folder = _place(timings, number).parent
@@ -334,12 +332,12 @@ _LEFT_OUT = {"half_sms": "half of the SMs", "half_warps": "half of every SM"}
 
 
 class Perturb:
-    """The runner once more, all implementations in one process."""
+    """Run the runner again, all implementations in one process."""
 
     name = "perturb"
 
     def record(self, session: Session) -> None:
-        """Time under half of the SMs, half of every SM and a warm L2; what fails is a caveat."""
+        """Time with half of the SMs, half of every SM and a warm L2; a failure is a caveat."""
         session.progress("timing under other conditions")
         manifest = session.run.manifest
         made = job(self.name, session.run, session.request, session.device, session.parts)
@@ -356,15 +354,15 @@ class Perturb:
 
 
 class InProcess:
-    """Recorder that times the callable and its reference in turns, and models the work.
+    """Time the callable and its reference alternately, and model the work.
 
-    The arguments stay as they are.
+    The arguments are used unchanged.
     """
 
     name = "measure"
 
     def record(self, session: Session) -> None:
-        """Raises whatever the callable raises."""
+        """Raises the callable's exceptions."""
         # In this process on purpose: the callable lives here and nowhere else. torch comes with it.
         from profkit.torch_tools.inprocess import measure
 

@@ -1,4 +1,4 @@
-"""The main job: a target in, a run directory out. One way for all kinds of targets."""
+"""The main function: measure a target into a run directory."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def profile(
 ) -> Run:
     """Measure a sample's folder, a callable with its arguments, or a Program.
 
-    Keyword options are Request's fields. answer: called with the run once its verdicts are known, and again when they may
-    have changed; the returned run decides. A callable is timed in this process, on the arguments as they are.
+    Keyword options are Request's fields. answer: called with the run once its verdicts are known, and again after
+    possible changes; the returned run is final. A callable is timed in this process, on its arguments unchanged.
 
-    Raises ProfkitError for a folder that is no sample or an option that cannot apply, CannotProfileError where something
-    required is unavailable, ProgramFailedError where a program fails before any kernel is captured. A candidate that is
+    Raises ProfkitError for a folder that is no sample or an option that cannot apply, CannotProfileError if something
+    required is unavailable, ProgramFailedError if a program fails before any kernel is captured. A candidate that is
     wrong or crashes is a result, and so is a program that fails later (manifest: status, exit_code). The run directory
     exists once anything was started.
     """
@@ -93,14 +93,14 @@ def _resolve(target: Any, arguments: Sequence[Any]) -> Target:
 
 
 def _alone(session: Session) -> AbstractContextManager[None]:
-    """The GPU for a sample alone. A program may measure samples, and a CPU is shared anyway."""
+    """Lock the GPU for a sample. A program may measure samples itself; a CPU is shared anyway."""
     mine = isinstance(session.target, Sample) and session.device == "cuda" and not session.company
     uuid = gpu.identity().get("uuid", "") if mine else ""
     return alone(uuid, session.progress) if uuid else nullcontext()
 
 
 def _record(session: Session) -> dict[str, ProfkitError]:
-    """Run the recorders; by name, the errors that cost their own part alone."""
+    """Run the recorders; return, by name, errors that cost only their own part."""
     trouble: dict[str, ProfkitError] = {}
     with ExitStack() as ahead:
         if isinstance(session.target, Sample):
@@ -120,7 +120,7 @@ def _record(session: Session) -> dict[str, ProfkitError]:
 
 
 def _close(session: Session, trouble: dict[str, ProfkitError]) -> None:
-    """Judge the whole: raise without results or required ones, else note what is missing."""
+    """Finish: raise without results or without required ones, else note what is missing."""
     manifest, wanted = session.run.manifest, session.request
     if isinstance(session.target, Program):
         by_name = bool(wanted.hot or wanted.nsys or wanted.counters == "ncu")
@@ -149,10 +149,10 @@ def _close(session: Session, trouble: dict[str, ProfkitError]) -> None:
 
 
 def prepare(target: Target, wanted: Request, progress: Progress = lambda _: None) -> Session:
-    """The session of a new run, with everything in the manifest that is known beforehand.
+    """Session of a new run, with all facts known before measuring in the manifest.
 
-    Its directory is made once it is known that the target can be measured. Raises ProfkitError for what cannot apply,
-    CannotProfileError for what was insisted on and cannot be had here.
+    Its directory is made only if the target can be measured. Raises ProfkitError for an option that cannot apply,
+    CannotProfileError for something required and unavailable.
     """
     refuse(target.kind, wanted)
     if not isinstance(target, Call):
@@ -185,7 +185,7 @@ def prepare(target: Target, wanted: Request, progress: Progress = lambda _: None
 
 
 def _demand_torch() -> None:
-    """Raise CannotProfileError without torch: samples and callables are run with it."""
+    """Raise CannotProfileError without torch, which samples and callables need."""
     with contextlib.suppress(ImportError):
         if importlib.util.find_spec("torch") is not None:
             return
@@ -196,7 +196,7 @@ def _demand_torch() -> None:
 
 
 def expected_device(wanted: Request) -> str:
-    """The device that a sample is expected to run on; for "auto" the runner has the last word.
+    """Expected device of a sample; for "auto" the runner decides.
 
     Raises CannotProfileError.
     """
@@ -222,7 +222,7 @@ def _device_of(program: Program, wanted: Request) -> str:
 
 
 def recorders(target: Target, wanted: Request, device: str, counters: Counters) -> tuple[Recorder, ...]:
-    """The steps, in order. Raises CannotProfileError for what was asked and cannot be."""
+    """The recorders, in order. Raises CannotProfileError for a request that is impossible here."""
     counted: tuple[Recorder, ...] = (ncu.Ncu(),) if counters.state == "planned" else ()
     if isinstance(target, Call):
         return (InProcess(),)
@@ -243,7 +243,7 @@ def recorders(target: Target, wanted: Request, device: str, counters: Counters) 
 
 
 def _traced(program: Program, wanted: Request, counters: Counters) -> tuple[Recorder, ...]:
-    """Recorder of a program's times: as asked for, or instead of counters that are unavailable."""
+    """Recorder of a program's times: as requested, or instead of unavailable counters."""
     missing = counters.state != "planned"
     if missing and (wanted.hot or wanted.counters == "ncu"):
         raise CannotProfileError(counters.why, fix=counters.fix)
@@ -259,7 +259,7 @@ def _traced(program: Program, wanted: Request, counters: Counters) -> tuple[Reco
 
 
 def choose(sample: Sample, wanted: Request, device: str) -> tuple[Part, ...]:
-    """The candidates to run: those named, or all that can run on the device."""
+    """Candidates to run: those named, or all that can run on the device."""
     names = {candidate.name for candidate in sample.candidates}
     strange = sorted(set(wanted.only) - names)
     if strange:

@@ -1,4 +1,4 @@
-"""What the user asked for, whatever is measured, and what of it can apply."""
+"""The user's options for any target, and which of them can apply."""
 
 from __future__ import annotations
 
@@ -13,40 +13,36 @@ from profkit.rundir.directory import RUNS
 from profkit.rundir.manifest import Window
 
 MOST = {"cpu": 5, "cuda": 3}
-"""Timed processes of every implementation by default; on a GPU each costs a context."""
+"""Default number of timed processes per implementation; on a GPU each costs a context."""
 LEAST = 3
-"""Fewest processes whose spread says something about the next one."""
+"""Fewest processes whose spread predicts the next one."""
 WHOLE, LEAST_WHOLE = 12.0, 60.0
-"""Times the budget, and at least these seconds, that checks and timing may take before the rest is left out."""
+"""Limit of checks and timing: times the budget, and at least these seconds."""
 NARROW = ("tf32", "fp16", "bf16", "fp8", "fp6", "fp4")
 """Precisions below FP32 that a task may allow."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for.
+    """Options of a measurement.
 
-    counters: "auto" (ncu where it works; of a program only if launches or counters are named, or nothing else records it),
-    "ncu" (required) or "off". nsys: record a timeline. runs: the folder of the run directories.
-    deep: also collect the counters of `explain`. lines: deep, and the source lines that kernels wait for.
+    counters: "auto" (ncu if it works; for a program only if launches or counters are named, or nothing else records
+    it), "ncu" (required) or "off". nsys: record a timeline. runs: the folder of the run directories. deep: also collect
+    the counters of `explain`. lines: deep, and source lines where kernels stall.
 
-    Of a sample:
-    device: auto, cuda, cpu. only: candidates to run, () for all. trials: correctness trials.
-    budget: seconds of timing; `whole` limits the rest. timeout: scales the limit of every phase.
-    processes: fresh processes of each implementation to spread the budget over; 0: one a second of it, up to MOST, fewer if clear.
-    target: relative half-width of the median's interval at which timing stops. l2: cold or warm.
-    mode: train (modules as constructed) or eval; "": as the sample says, else eval.
-    precision: fp32, fp16 or bf16: cast floating inputs and weights of both sides; "": as the sample is written.
-    allow: precisions below the task's own in which a candidate may compute (tf32, bf16, ...).
-    trust: run candidates in the judge's own process. memory: host bytes of a candidate's process, 0 for no limit.
-    shapes: "all" also times get_more_inputs(), "first" get_inputs() alone. backward: compare and time gradients.
-    perturb: time under other conditions, to infer what binds. sanitize: tools of compute-sanitizer to run.
-    campaign: the campaign and this item of it. company: its other samples may use the GPU while this one times nothing.
+    For a sample: device: auto, cuda, cpu. only: candidates to run, () for all. trials: correctness trials. budget:
+    seconds of timing; `whole` limits the rest. timeout: scales the limit of every phase. processes: fresh processes of
+    each implementation that share the budget; 0: one per second of it, up to MOST, fewer if clear. target: relative
+    half-width of the median's interval at which timing stops. l2: cold or warm. mode: train (modules as constructed) or
+    eval; "": the sample's, else eval. precision: fp32, fp16 or bf16: cast floating inputs and weights of both sides;
+    "": as written. allow: precisions below the task's own in which a candidate may compute (tf32, bf16, ...). trust:
+    run candidates in the judge's own process. memory: host bytes of a candidate's process, 0 for no limit. shapes:
+    "all" also times get_more_inputs(), "first" only get_inputs(). backward: compare and time gradients. perturb: time
+    under changed conditions, to infer the bottleneck. sanitize: tools of compute-sanitizer to run. campaign: the
+    campaign and this item of it. company: its other samples may use the GPU while this one is not timing.
 
-    Of a program:
-    range, after, steps: the part to record (rundir.manifest.Window). kernel: ncu's -k.
-    hot: rank kernels, count so many of the hottest, then end the program. limit: seconds until it counts as hung, or None.
-    """
+    For a program: range, after, steps: the part to record (rundir.manifest.Window). kernel: ncu's -k. hot: rank
+    kernels, count so many of the hottest, then end the program. limit: seconds until it counts as hung, or None."""
 
     counters: str = "auto"
     device: str = "auto"
@@ -96,13 +92,13 @@ class Request:
         return cls(**options)
 
     def sittings(self, device: str) -> int:
-        """In how many processes each implementation is timed."""
+        """Number of processes that time each implementation."""
         many = min(MOST[device], int(self.budget))
         return self.processes or (many if many >= LEAST else 1)
 
     @property
     def whole(self) -> float:
-        """Seconds of checks and timing after which only what decides a verdict is begun."""
+        """Seconds of checks and timing after which only steps that decide a verdict are started."""
         return max(LEAST_WHOLE, WHOLE * self.budget)
 
     @property
@@ -122,7 +118,7 @@ class Request:
 
     @property
     def given(self) -> dict[str, str]:
-        """The fields that are not as they are by default, each under its own name."""
+        """Fields that differ from their default, under their own names."""
         return {one.name: one.name for one in fields(self) if getattr(self, one.name) != one.default}
 
 
@@ -136,9 +132,9 @@ _WORDS = {"folder": "a sample", "program": "a command after --", "callable": "a 
 
 
 def refuse(kind: str, wanted: Request, given: Mapping[str, str] | None = None) -> None:
-    """Raise ProfkitError for what cannot apply to a target of this kind, naming it.
+    """Raise ProfkitError, with the name, for options that cannot apply to this kind of target.
 
-    given: the fields the user named, as written; unless given, all that differ from their default.
+    given: the options on the command line; by default all fields that differ from their default.
     """
     said = wanted.given if given is None else dict(given)
     if kind == "callable" and wanted.counters == "off":

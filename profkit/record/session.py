@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 _WINDOW = re.compile(r"^profkit: range .*: (?P<taken>\d+) passages recorded.*$", re.MULTILINE)
 DEFAULT_CC = "9.0"
-"""Whose metric names are asked for where the driver does not say what it drives."""
+"""Compute capability for metric names if the driver does not report one."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A process to start under a tool: its name, and the tool's command line up to the program.
+    """A process to start under a tool: its name, and the tool's command line before the program.
 
-    The name is that of its logs too. env: what the tool wants in the environment. slower: what the tool makes of the limits.
-    note: for the list of commands. argv: in place of the target's own command line.
+    The name is also that of its logs. env: variables that the tool needs. slower: factor of the tool on the limits.
+    note: for the list of commands. argv: instead of the target's own command line.
     """
 
     name: str
@@ -57,11 +57,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a step ended.
+    """End of a step.
 
-    `failed`: the error to raise when nothing came of it because of the program itself, None where it ended well; `code`: its
-    exit code; `said`: all it printed; `wall` [s].
-    """
+    `failed`: the error to raise if the program itself is the cause of missing results, else None; `code`: its exit
+    code; `said`: all its output; `wall` [s]."""
 
     hung: bool
     code: int
@@ -74,11 +73,10 @@ class Ended:
 class Session:
     """A target being recorded.
 
-    device: the one expected, "cuda" or "cpu"; for "auto" the runner decides. chosen: candidates to run. frames: captured
-    launches by tool. hot: the ranking of the kernels. answer: called with the run once its verdicts are known, and again when
-    they may have changed. stopped: the program was told to end. spent: seconds of checks and timing, without builds and
-    waits. ahead: ncu's runner, started beside the judge.
-    """
+    device: the expected one, "cuda" or "cpu"; for "auto" the runner decides. chosen: candidates to run. frames:
+    captured launches by tool. hot: the ranking of the kernels. answer: called with the run once its verdicts are known,
+    and again after possible changes. stopped: the program was asked to end. spent: seconds of checks and timing,
+    without builds and waits. ahead: ncu's runner, started beside the judge."""
 
     target: Target
     request: Request
@@ -97,7 +95,7 @@ class Session:
 
     @property
     def cc(self) -> str:
-        """The compute capability of the device, DEFAULT_CC where it is not known."""
+        """Compute capability of the device, DEFAULT_CC if unknown."""
         return str(self.run.manifest.device.get("cc", "")) or gpu.identity().get("cc") or DEFAULT_CC
 
     @property
@@ -108,12 +106,12 @@ class Session:
 
     @property
     def shared(self) -> str:
-        """UUID of the GPU that other samples use as well, "" where it is the run's alone."""
+        """UUID of a GPU shared with other samples, "" if this run has it alone."""
         return gpu.identity().get("uuid", "") if self.company else ""
 
     @property
     def parts(self) -> list[Part]:
-        """The reference and the chosen candidates; once they have been measured, the sound ones."""
+        """Reference and chosen candidates; after measuring, the sound ones."""
         left = [one for one in self.target.parts if one.role == "reference" or one in self.chosen]
         measured = any(impl.status != "skipped" for impl in self.run.manifest.impls)
         sound = {impl.name for impl in self.run.manifest.impls if impl.ok}
@@ -122,7 +120,7 @@ class Session:
     def windowed(self, *how: str) -> list[str]:
         """The program's command line, with a window around the wanted part if there is one.
 
-        how: more words to profkit.torch_tools.trace. Raises ProfkitError for a program that is not Python's.
+        how: more arguments for profkit.torch_tools.trace. Raises ProfkitError for a program that is not Python's.
         """
         argv, words = list(self.target.argv) if isinstance(self.target, Program) else [], self.request.window.words()
         found = bootstrapped(argv, Path("-"), [*how, *words]) if words else argv
@@ -134,7 +132,7 @@ class Session:
         return found
 
     def missed(self, ended: Ended) -> ProfkitError | None:
-        """The error for a window that never came; None where it did, or all was recorded."""
+        """Error for a window that never opened; None if it did, or all was recorded."""
         if not self.request.range or self.run.manifest.window.taken:
             return None
         said = _WINDOW.search(ended.said)
@@ -142,11 +140,11 @@ class Session:
         return ProfkitError(f"nothing was recorded: {why}", fix="choose another --range or a smaller --after")
 
     def nothing(self, ended: Ended, why: str, fix: str) -> ProfkitError:
-        """Why nothing was recorded: the program's own end, a window that never came, or `why`."""
+        """Reason that nothing was recorded: the program's end, a window that never opened, or `why`."""
         return ended.failed or self.missed(ended) or ProfkitError(why, fix=fix)
 
     def start(self, step: Step) -> Ended:
-        """Run a step to its end. The ends of program or implementations go into the manifest."""
+        """Run a step to its end. Ends of the program or implementations go into the manifest."""
         return self._command(step) if isinstance(self.target, Program) else self._runner(step)
 
     def _runner(self, step: Step) -> Ended:
@@ -211,7 +209,7 @@ class Session:
         note: str = "",
         live: Live | None = None,
     ) -> process.Exit:
-        """Run any command line, and write down how it ended."""
+        """Run any command line, and record how it ended."""
         log = self.run.logs / f"{name}.log"
         ended = process.run(argv, log=log, env={**os.environ, **env}, limit=limit, live=live)
         self.run.manifest.commands.append(command(self.run, name, argv, ended, log, note))
@@ -245,7 +243,7 @@ class Session:
         return failed
 
     def settle(self, ended: Ended) -> None:
-        """Write the program's end into the manifest; the first bad end counts. Not for a sample."""
+        """Write the program's end into the manifest; the first failure counts. Not for a sample."""
         manifest = self.run.manifest
         if isinstance(self.target, Program):
             manifest.exit_code = manifest.exit_code or ended.code
@@ -253,7 +251,7 @@ class Session:
                 manifest.status = "hung" if ended.hung else "failed"
 
     def log(self, *steps: str) -> str:
-        """What these steps printed."""
+        """Output of these steps."""
         files = [self.run.logs / f"{step}.log" for step in steps]
         return "\n".join(file.read_text("utf-8", "replace") for file in files if file.exists())
 
@@ -265,7 +263,7 @@ class Session:
 
 
 class Recorder(Protocol):
-    """One tool. `record` raises ProfkitError without results; `profile` decides what follows."""
+    """Runs one tool. `record` raises ProfkitError without results; `profile` handles it."""
 
     @property
     def name(self) -> str: ...

@@ -1,4 +1,4 @@
-"""Time one kernel by every clock, in its own process and under ncu."""
+"""Time one kernel with several timing methods, in its own process and under ncu."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from profkit.vendor.nvidia import ncu
 
 SCHEMA = "profkit-timers/1"
 LIMIT, NCU_LIMIT = 180.0, 45.0
-"""Seconds after which the clocks of one kernel, or ncu on all of them, count as hung; a build is among the first."""
+"""Seconds after which timing one kernel, or ncu on all of them, counts as hung; includes a build."""
 CALLS = 5
-"""Of each kernel under ncu, after a mark."""
+"""Calls of each kernel under ncu, after a mark."""
 _MARK = "spin_kernel"
 
 
 def measure(
     targets: Sequence[str], part: str = "", progress: Progress = lambda _: None, *, limit: float = LIMIT
 ) -> dict[str, Any]:
-    """Every clock of every target, as one document.
+    """Times of every target by every method, as one document.
 
-    targets: FILE.py:FUNCTION or a sample's folder, and of that the `part`. Seconds; on a CPU two clocks. limit: seconds for a
-    target; what is known by then stays. Raises ProfkitError where nothing was measured.
+    targets: FILE.py:FUNCTION, or a sample's folder with its `part`. Seconds; on a CPU two methods. limit: seconds per
+    target; results so far stay. Raises ProfkitError if nothing was measured.
     """
     argv = [*BARE, "profkit.torch_tools.timers", json.dumps([*targets]), part]
     with temporary() as folder:

@@ -1,4 +1,4 @@
-"""Run a program with and without a change, in turns, and compare times and outputs."""
+"""Run a program alternately with and without a change, and compare times and outputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from profkit.targets.program import bootstrapped
 
 SWAP = "profkit.torch_tools.swap"
 LARGEST = 2 << 30
-"""Bytes of a folder from which it is not copied for a patch."""
+"""Bytes above which a folder is not copied for a patch."""
 CLOSE = 1e-3
 """Relative difference of printed numbers that rounding explains."""
 _UNITS = {"ms": 1e-3, "us": 1e-6, "µs": 1e-6}
@@ -34,9 +34,8 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\bnan\b|\binf\b
 class Verified:
     """Seconds of each side by pair, and their ratio.
 
-    `difference`: the largest relative one of printed numbers, inf for other words; `alone`: that of two runs without the
-    change. `where`: the first line that differs.
-    """
+    `difference`: the largest relative one of printed numbers, inf for other words; `alone`: that of two runs without
+    the change. `where`: the first line that differs."""
 
     before: list[float]
     after: list[float]
@@ -52,21 +51,20 @@ class Verified:
 
     @property
     def agrees(self) -> bool:
-        """Whether the outputs agree as well as those of the unchanged program do."""
+        """Whether outputs agree as well as those of two unchanged runs."""
         return self.difference <= max(CLOSE, 2 * self.alone)
 
 
 _Side = tuple[Sequence[str], Path]
-"""A command line and where it runs."""
+"""A command line and its working directory."""
 
 
 def verify(argv: Sequence[str], change: Path, *, pairs: int, timed: str, same: str, progress: Progress) -> Verified:
     """Run `argv` in this folder with and without a change, after one warm-up pair.
 
-    change: a candidate (.py) or a patch for `git apply`, tried in a copy of the folder. timed: a pattern with a group for
-    the time that the program prints, in s unless a unit follows; "": time the process. same: a file it writes, to compare
-    instead of stdout. Raises ProgramFailedError where either side fails.
-    """
+    change: a candidate (.py) or a patch for `git apply`, applied to a copy of the folder. timed: a pattern with a group
+    for the time that the program prints, in s unless a unit follows; "": time the process. same: its output file to
+    compare instead of stdout. Raises ProgramFailedError if either side fails."""
     taken: tuple[list[float], list[float]] = ([], [])
     told: tuple[list[str], list[str]] = ([], [])
     with temporary() as scratch:
@@ -107,7 +105,7 @@ def _patched(argv: Sequence[str], change: Path, copy: Path) -> list[_Side]:
 
 
 def _ran(argv: Sequence[str], folder: Path, timed: str, same: str) -> tuple[float, str]:
-    """(seconds, what is to agree) of one run."""
+    """(seconds, output to compare) of one run."""
     env = {**os.environ, "PYTHONPATH": environment()["PYTHONPATH"]}
     began = time.monotonic()
     done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False)

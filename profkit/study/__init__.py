@@ -1,1 +1,1 @@
-"""Meaning of a run directory, each thing computed once."""
+"""Analysis of a run directory, each part computed once."""

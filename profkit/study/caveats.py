@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def caveats_of(study: Study) -> Iterator[Caveat]:
-    """Caveats of the launches and timeline, the measuring, the ceilings and each candidate."""
+    """Caveats of launches, timeline, measurement, ceilings and each candidate."""
     manifest, launches, frame = study.manifest, study.launches, study.captured.timeline
     if launches is not None and not manifest.impls and not study.of_operators:
         yield from outside_ranges(launches)
@@ -54,7 +54,7 @@ def _of_ceilings(study: Study) -> Iterator[Caveat]:
 
 
 def _fragility(impl: Impl) -> Caveat | None:
-    """Inputs outside the drawn ones on which a right candidate is wrong, fails or refuses."""
+    """Unusual inputs on which a correct candidate is wrong, fails or refuses."""
     if not impl.fragile or not impl.ok:
         return None
     return Caveat(

@@ -1,4 +1,4 @@
-"""Work declared by `profkit.annotate`, held against the launches of its ranges."""
+"""Work declared by `profkit.annotate`, compared with the launches of its ranges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from profkit.annotation import Declared
 def declared_works(
     declared: Mapping[str, Declared], launches: pd.DataFrame, *, filtered: bool
 ) -> tuple[dict[str, tuple[Work]], list[Caveat]]:
-    """Declared work by range; none where the launches are `filtered`."""
+    """Declared work by range; empty if the launches are `filtered`."""
     said = {path: one for path, one in declared.items() if one.flops is not None or one.bytes is not None}
     if not said:
         return {}, []
@@ -40,7 +40,7 @@ def declared_works(
 
 
 def _pipes(one: Declared, counts: pd.Series[float]) -> dict[str, float]:
-    """FLOP by pipe; unnamed FLOP go to the pipe that the range uses most, else fp32."""
+    """FLOP by pipe; FLOP without a pipe go to the range's main pipe, else fp32."""
     if one.flops is None:
         return {}
     flops = dict(one.flops)
@@ -52,7 +52,7 @@ def _pipes(one: Declared, counts: pd.Series[float]) -> dict[str, float]:
 
 
 def outside_ranges(launches: pd.DataFrame) -> list[Caveat]:
-    """A caveat about kernels that no range holds, in a program that has ranges."""
+    """Caveat about kernels outside all ranges, in a program that has ranges."""
     outside = launches["range"] == ""
     if outside.all() or not outside.any() or "time" not in launches:
         return []

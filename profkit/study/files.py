@@ -1,4 +1,4 @@
-"""Files of a run directory as launches, samples and ceilings, by process and device."""
+"""Read a run directory's launches, samples and ceilings, by process and device."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Captured:
 
 
 def read_captures(run: Run, known: Mapping[str, pd.DataFrame]) -> Captured:
-    """Read a run's files but those `known` already. Raises CollectError for damaged ones."""
+    """Read a run's files except those `known` already. Raises CollectError for damaged ones."""
     several = bool(run.manifest.impls)
     there = [one for one in run.captures if one.role in ORDER]
     read_in = ((one, known[one.file] if one.file in known else read_capture(run, one)) for one in there)
@@ -62,7 +62,7 @@ def read_captures(run: Run, known: Mapping[str, pd.DataFrame]) -> Captured:
 
 
 def _harmless(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with its names escaped for showing; the same object where nothing changed."""
+    """The frame with its names escaped for display; the same object if nothing changed."""
     told = {}
     for column in ("impl", "range", "kernel", "device"):
         known = {name: harmless.line(name) for name in distinct(frame[column])}
@@ -97,7 +97,7 @@ def read_capture(run: Run, capture: Capture) -> pd.DataFrame:
 def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Capture], *, ranged: bool) -> pd.DataFrame:
     """Launches of several files as one frame.
 
-    ranged: parts are ranges, of kernels and layers alone; else implementations with copies and fills.
+    ranged: parts are ranges, with only kernels and layers; else implementations with copies and fills.
     """
     parts, caveats, moved = [], [], dict[str, tuple[float, float]]()
     for capture, given in used:
@@ -136,7 +136,7 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
 
 
 def read_csv(file: Path) -> pd.DataFrame | None:
-    """Read a file of samples; None if there is no file. Raises ProfkitError when damaged."""
+    """Read a file of samples; None if there is no file. Raises ProfkitError if damaged."""
     if not file.exists():
         return None
     try:
@@ -196,13 +196,13 @@ def devices_of(
 
 
 def _calls_of(host: pd.DataFrame | None, process: str, several: bool) -> pd.DataFrame | None:
-    """Host calls of one process; None where they are of several and do not say which."""
+    """Host calls of one process; None if they cover several without naming them."""
     if host is None or not several:
         return host
     return host[host["process"] == process] if "process" in host else None
 
 
 def lived(host: pd.DataFrame | None) -> float:
-    """Life of the process [s]; NaN if unknown."""
+    """Lifetime of the process [s]; NaN if unknown."""
     own = host[host["call"] == "process"] if host is not None else None
     return math.nan if own is None or own.empty else float(own["time"].iloc[0])

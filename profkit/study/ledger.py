@@ -1,4 +1,4 @@
-"""The ledger of a run, or of a trace as somebody has it."""
+"""The ledger of a run or of a foreign trace."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from roofline.device import find_spec
 
 
 def open_ledger(path: Path) -> Ledger:
-    """Ledger of the busiest process and device, under measured ceilings where kept.
+    """Ledger of the busiest process and device, with measured ceilings if kept.
 
-    Raises ProfkitError, CollectError or AnalyzeError for what has no timeline.
+    Raises ProfkitError, CollectError or AnalyzeError without a timeline.
     """
     l2 = math.nan
     if path.is_dir():
@@ -47,7 +47,7 @@ def open_ledger(path: Path) -> Ledger:
 
 
 def _kept(name: str) -> list[dict[str, Any]]:
-    """The ceilings that were measured last on a device of this name."""
+    """Last measured ceilings of a device with this name."""
     found = []
     for file in (cache.root() / "ceilings").glob("*.json"):
         with contextlib.suppress(OSError, ValueError, KeyError):

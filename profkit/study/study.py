@@ -1,4 +1,4 @@
-"""Meaning of a run directory: read once, computed once, never written."""
+"""Analysis of a run directory: read once, computed once, never written."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Study:
-    """One run and everything the analyzers make of it, computed when first needed.
+    """One run and its analyses, computed on first use.
 
-    Damaged files raise ProfkitError. frames: launches frames by file that were read already.
+    Damaged files raise ProfkitError. frames: launches frames by file that are already read.
     """
 
     run: Run
@@ -76,12 +76,12 @@ class Study:
 
     @cached_property
     def manifest(self) -> Manifest:
-        """run.json without control characters or deceiving text."""
+        """run.json without control characters or deceptive text."""
         return harmless.struct(self.run.manifest)
 
     @cached_property
     def captured(self) -> Captured:
-        """The launches of all files of the run, brought together."""
+        """Launches from all files of the run, merged."""
         return read_captures(self.run, self.frames)
 
     @property
@@ -91,7 +91,7 @@ class Study:
 
     @cached_property
     def timings(self) -> pd.DataFrame | None:
-        """The samples of timings.csv, None when nothing was timed."""
+        """Samples of timings.csv, None if nothing was timed."""
         return read_csv(self.run.timings_csv)
 
     @cached_property
@@ -117,7 +117,7 @@ class Study:
 
     @cached_property
     def shapes(self) -> list[by_shape.Shape]:
-        """The shapes that were timed, that of get_inputs() first; none where it was the only one."""
+        """Timed shapes, that of get_inputs() first; empty if it was the only one."""
         manifest, first = self.manifest, self.timings
         if not manifest.shapes or first is None:
             return []
@@ -142,7 +142,7 @@ class Study:
 
     @cached_property
     def weighted(self) -> Mapping[str, by_shape.Weighted]:
-        """Speed-up of each candidate weighted by a program's calls; none without SHARES."""
+        """Call-weighted speed-up of each candidate; empty without SHARES."""
         served = self.manifest.served
         return by_shape.weighted(self.shapes, served.shares, served.program) if served is not None else {}
 
@@ -154,7 +154,7 @@ class Study:
 
     @cached_property
     def verdicts(self) -> Mapping[str, Verdict]:
-        """The one verdict on each candidate, by name; none of a program, where nothing is compared."""
+        """Verdict on each candidate by name; empty for a program."""
         return verdicts_of(self, self._unjudged)
 
     @cached_property
@@ -180,7 +180,7 @@ class Study:
         return replace(found, caveats=unique([*found.caveats, *caveats, *caveats_of(self)]))
 
     def _works(self) -> tuple[Mapping[str, tuple[Work, ...]], list[Caveat]]:
-        """What the task must do, under "", or each range by itself."""
+        """Work of the task, under "", or of each range."""
         if self.manifest.impls:
             return {"": tuple(Work.from_dict(row) for row in self.manifest.work)}, []
         if self.launches is None or self.launches.empty:
@@ -189,7 +189,7 @@ class Study:
 
     @cached_property
     def whose(self) -> Mapping[str, Provenance]:
-        """Whether its own kernels did the work, for each right candidate that defines some."""
+        """Authorship for each correct candidate that defines kernels."""
         launches = self.launches
         if launches is None or launches.empty:
             return {}
@@ -207,17 +207,17 @@ class Study:
 
     @property
     def kernels(self) -> pd.DataFrame:
-        """One row a kernel of each part, SI units; empty without a tool that saw launches."""
+        """One row per kernel of each part, SI units; empty without a tool that saw launches."""
         return self.analysis.kernels
 
     @property
     def metrics(self) -> pd.DataFrame:
-        """One row a part: time, speedup, achieved and attainable FLOP/s, ... in SI units."""
+        """One row per part: time, speedup, achieved and attainable FLOP/s, ... in SI units."""
         return self.analysis.impls
 
     @property
     def calls(self) -> pd.DataFrame:
-        """One row a timed implementation, as if its call were one kernel; for uncounted runs."""
+        """One row per timed implementation, its call as one kernel; for uncounted runs."""
         timed = self.metrics[self.metrics["time"] > 0]
         named: pd.DataFrame = timed.assign(
             kernel=timed["impl"], share=1.0, launches=1, intensity_dram=timed["intensity"]
@@ -226,7 +226,7 @@ class Study:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """Implementations without the skipped ones, or the ranges; in the order of the run."""
+        """Implementations except skipped ones, or ranges; in the order of the run."""
         rows = self.analysis.rows
         if self.manifest.impls:
             tried = [impl for impl in self.manifest.impls if impl.status != "skipped"]
@@ -244,7 +244,7 @@ class Study:
 
     @cached_property
     def ranked(self) -> tuple[Part, ...]:
-        """Parts by rank: best, right ones by time, the others; ranges in the run's order."""
+        """Parts by rank: best, correct ones by time, the others; ranges in the run's order."""
         if not self.manifest.impls:
             return self.parts
         best = self.best
@@ -258,16 +258,16 @@ class Study:
 
     @cached_property
     def deep(self) -> bool:
-        """Whether the counters that --deep adds were collected."""
+        """Whether the counters of --deep were collected."""
         own = set(counter_set("deep")) - set(counter_set("default"))
         known = self.launches
         return known is not None and any(known[name].notna().any() for name in own & set(known.columns))
 
     @cached_property
     def hottest(self) -> pd.DataFrame:
-        """One row a kernel: of each implementation, or over all ranges, the longest first.
+        """One row per kernel: of each implementation, or over all ranges, the longest first.
 
-        `share`: of its implementation; of a step where one is known; of the program where only some launches were counted.
+        `share`: of its implementation; of a step if known; of the program if only some launches were counted.
         """
         every = self.analysis.hottest
         if self.manifest.impls:
@@ -289,7 +289,7 @@ class Study:
 
     @property
     def overlapping(self) -> bool:
-        """Whether the ranges of an export count what lies in several of them several times."""
+        """Whether ranges of an export count launches of overlapping ranges repeatedly."""
         return any(caveat.code == RANGES_OVERLAP for caveat in self.analysis.caveats)
 
     @cached_property
@@ -314,18 +314,18 @@ class Study:
 
     @cached_property
     def of_operators(self) -> bool:
-        """Whether a program's operators on the CPU were recorded, in the place of a GPU's launches."""
+        """Whether a program's operators on the CPU were recorded, instead of a GPU's launches."""
         launches = self.launches
         return launches is not None and len(launches) > 0 and bool((launches["kind"] == "operator").all())
 
     @property
     def host(self) -> pd.DataFrame | None:
-        """Host calls beside the timeline (collectors.kineto.host_frame), or None."""
+        """Host calls of the timeline (collectors.kineto.host_frame), or None."""
         return None if self.captured.timeline is None else host_of(self.captured.timeline)
 
     @cached_property
     def wall(self) -> float:
-        """Seconds of a program: its process's life, else of its GPU work; NaN without a timeline."""
+        """Seconds of a program: its process's lifetime, else its GPU work; NaN without a timeline."""
         frame = self.captured.timeline
         if frame is None or "start" not in frame:
             return math.nan
@@ -353,7 +353,7 @@ class Study:
 
     @cached_property
     def budgets(self) -> Mapping[str, Budget]:
-        """Wall time of a program by process and device; none of a sample."""
+        """Wall time of a program by process and device; empty for a sample."""
         window, found = self.manifest.window, {}
         for key, part, calls in self.devices():
             found[key] = budget(
@@ -388,7 +388,7 @@ class Study:
 
     @cached_property
     def inferred(self) -> Mapping[str, Inferred]:
-        """What binds each implementation by time alone (--perturb)."""
+        """Bottleneck of each implementation, inferred from times (--perturb)."""
         works = [Work.from_dict(row) for row in self.manifest.work]
         declared = next((one for one in works if one.source == "declared"), None)
         task, _ = combine(declared, next((one for one in works if one.source == "modelled"), None))
@@ -401,14 +401,14 @@ class Study:
         return found
 
     def _uses(self, task: Work, time: float) -> dict[str, float]:
-        """Share of each known ceiling that the task's work would use in that time [s]."""
+        """Share of each known ceiling by the task's work in that time [s]."""
         needed = pipe_times(task.flops, self.roofline.peak)
         needed["dram"] = task.bytes / self.roofline.peak("dram")
         return {name: seconds / time for name, seconds in needed.items() if seconds > 0}
 
     @cached_property
     def lines(self) -> Sequence[Line]:
-        """Source lines that the kernels wait for, by part and kernel."""
+        """Source lines where kernels stall, by part and kernel."""
         files = [self.path / one.file for one in self.run.captures if one.role == "lines"]
         return lines_of([one for file in files for one in source.read(file)], self.waterfalls)
 

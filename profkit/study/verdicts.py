@@ -1,4 +1,4 @@
-"""The evidence about each implementation of a run, and the verdict on it."""
+"""Evidence about each implementation of a run, and the verdict on it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NAN = math.nan
 _SLICE = 4e-3
-"""Seconds that a preempted thread waits at least: a tick of Linux at 250 Hz. All threads of a call wait for it."""
+"""Least seconds that a preempted thread waits: a tick of Linux at 250 Hz. All threads of a call wait for it."""
 
 
 def verdicts_of(study: Study, analysis: Analysis) -> dict[str, Verdict]:
@@ -74,12 +74,12 @@ def _evidence(study: Study, impl: Impl, rows: Mapping[str, Mapping[Any, Any]], f
 
 
 def loaded(study: Study, name: str) -> float:
-    """Largest factor by which other work can have lengthened an implementation's time; 1: none."""
+    """Most that other work can have lengthened an implementation's time, as a factor; 1: none."""
     return max(1.0, _lengthened(study.manifest, name, (study.analysis.rows.get(name, {}),)))
 
 
 def _lengthened(manifest: Manifest, name: str, sides: Sequence[Mapping[Any, Any]]) -> float:
-    """Largest factor by which load can lengthen one of these times, the shortest most."""
+    """Largest factor by which load can lengthen one of these times."""
     if _unsure(manifest, name):
         return math.inf
     busy, time = manifest.timing.slower, min(number(one, "time") for one in sides)
@@ -88,18 +88,18 @@ def _lengthened(manifest: Manifest, name: str, sides: Sequence[Mapping[Any, Any]
 
 
 def _unsure(manifest: Manifest, name: str) -> str:
-    """The load beside which an implementation was timed, where it may explain any difference."""
+    """The load during an implementation's timing, if it may explain any difference."""
     return next((d.how_much for d in manifest.caveats if d.code == "busy" and d.about == name), "")
 
 
 def _gaps(row: Mapping[Any, Any]) -> float:
-    """Largest factor by which a busy host can lengthen a time: through gaps alone."""
+    """Largest factor by which a busy host can lengthen a time through gaps."""
     kernels = number(row, "kernel_time")
     return number(row, "time") / kernels if row.get("method") == "cupti" and kernels > 0 else math.inf
 
 
 def _served(known: Evidence, weighted: Weighted | None) -> Evidence:
-    """Evidence with the call-weighted speed-up in place of the first shape's."""
+    """Evidence with the call-weighted speed-up instead of the first shape's."""
     if weighted is None:
         return known
     one = weighted.ratio
@@ -109,12 +109,12 @@ def _served(known: Evidence, weighted: Weighted | None) -> Evidence:
 
 
 def _type_of(manifest: Manifest) -> str:
-    """The precision of the task; "" where it was not measured."""
+    """Precision of the task; "" if not measured."""
     return str((manifest.probe.get("precision") or {}).get("type", ""))
 
 
 def _precision(study: Study, impl: Impl) -> tuple[str, str]:
-    """(computed, task) precision where lower and not allowed, by kernels or answer bits."""
+    """(computed, task) precision if lower and not allowed, by kernels or answer bits."""
     allowed, task, least = study.manifest.allowed, _type_of(study.manifest), impl.least
     for one in study.reduced_precision:
         if one.impl == impl.name and one.beyond(allowed):
@@ -125,5 +125,5 @@ def _precision(study: Study, impl: Impl) -> tuple[str, str]:
 
 
 def _told(manifest: Manifest, name: str, code: str) -> bool:
-    """Whether a caveat with this code is about an implementation, or about all where that is ""."""
+    """Whether a caveat with this code is about an implementation; "" means all."""
     return any(one.code == code and one.about == name for one in manifest.caveats)

@@ -1,4 +1,4 @@
-"""Where work comes from. Roles are found by reading the source, never by importing it."""
+"""Targets to measure. Roles are found by parsing the source, never by importing it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a candidate is written in, read from its source, and whether that can be had here."""
+"""Language of a candidate by its source, and whether it is available here."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _USES_CUDA = re.compile(
     r"#include\s*[<\"](cuda|cublas|cudnn|cufft|cusparse|cutlass|ATen/cuda/|c10/cuda/)"
     r"|\b(at|c10)::cuda::|\bwith_cuda\s*=\s*True|\bcu(blas|dnn|fft|sparse)[A-Z]\w*\s*\("
 )
-"""C++ that works on a GPU without a kernel of its own: it calls NVIDIA's libraries or torch's own CUDA functions."""
+"""C++ that uses a GPU without its own kernel: calls of NVIDIA's libraries or torch's CUDA functions."""
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _RAW = re.compile(r"data_ptr\b|accessor|storage\s*\(|\.\s*data\s*<")
-"""C++ that goes to a tensor's memory itself."""
+"""C++ that accesses a tensor's memory directly."""
 
 
 def of_tensors(source: str) -> bool:
-    """Whether C++ calls torch's operators alone, which run wherever the tensors are."""
+    """Whether C++ calls only torch's operators, which run on the tensors' device."""
     return not _RAW.search(source)
 
 
 def detect(source: str) -> str:
     """One of BACKENDS: the imported DSL, else the compiled language, torch.compile or torch.
 
-    A DSL that is not installed, and that the source can do without, does not count.
+    An optional DSL that is not installed does not count.
     """
     imported = dict(sorted(_imports(source), reverse=True))
     for backend, (package, _) in _PACKAGES.items():
@@ -52,7 +52,7 @@ def detect(source: str) -> str:
 
 
 def _imports(source: str) -> Iterator[tuple[str, bool]]:
-    """The top packages a source imports, anywhere in it, and whether it goes on without them."""
+    """Top-level packages imported anywhere in a source, and whether each is optional."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
@@ -67,7 +67,7 @@ def _imports(source: str) -> Iterator[tuple[str, bool]]:
 
 
 def _does_without(handler: ast.ExceptHandler) -> bool:
-    """Whether a handler takes a package that is missing, and does not raise again."""
+    """Whether a handler accepts a missing package, and does not raise again."""
     caught = {"Exception"} if handler.type is None else {ast.unparse(handler.type)}
     if isinstance(handler.type, ast.Tuple):
         caught = {ast.unparse(one) for one in handler.type.elts}
@@ -76,7 +76,7 @@ def _does_without(handler: ast.ExceptHandler) -> bool:
 
 
 def missing(backend: str) -> str:
-    """Why a backend cannot run here ("tilelang is not installed: ..."); "" when it can."""
+    """Why a backend cannot run here ("tilelang is not installed: ..."); "" if it can."""
     package, install = _PACKAGES.get(backend, ("", ""))
     if not package or importlib.util.find_spec(package) is not None:
         return ""

@@ -1,4 +1,4 @@
-"""Program by its command line; a Python program runs under torch_tools.trace."""
+"""A program by its command line; a Python program runs under torch_tools.trace."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _PLAIN = {"--standalone", "--run-path", "--use-env", "--virtual-local-rank", "-m
 
 @dataclass(frozen=True)
 class Program:
-    """A command line, as typed. Its parts are ranges, known only when it has run.
+    """A command line. Its parts are ranges, known only after a run.
 
-    streams: the descriptors that its output goes to at once, its stdin then being ours; else it goes to the log alone.
-    """
+    streams: descriptors that receive its output at once, while it reads this process's stdin; else output goes only to
+    the log."""
 
     argv: tuple[str, ...]
     streams: tuple[int, int] | None = None
@@ -33,7 +33,7 @@ class Program:
 
     @classmethod
     def of(cls, argv: Sequence[str], streams: tuple[int, int] | None = None) -> Program:
-        """Raises ProfkitError when there is no such program."""
+        """Parse a command line. Raises ProfkitError if there is no such program."""
         if not argv or shutil.which(argv[0]) is None:
             what, fix = "no program to run", "give a command after --: profkit profile --ncu -- python train.py"
             if argv and "/" in argv[0] and Path(argv[0]).is_file():
@@ -55,7 +55,7 @@ class Program:
 
     @property
     def ranked(self) -> bool:
-        """Whether torch's launcher starts it, once a rank."""
+        """Whether torch's launcher starts it, once per rank."""
         return _launched(self.argv) is not None
 
 
@@ -74,11 +74,11 @@ def name_of(argv: Sequence[str]) -> str:
 def bootstrapped(
     argv: Sequence[str], out: Path, window: Sequence[str] = (), *, module: str = MODULE
 ) -> list[str] | None:
-    """The command that runs `argv` and writes its GPU activity to `out`; None without Python.
+    """Command that runs `argv` and writes its GPU activity to `out`; None without Python.
 
-    window: words of profkit.torch_tools.trace. out: "-" notifies an outside tool. module: what runs with `out` and the
-    program. Known are python [options] FILE, -m MODULE and -c CODE, scripts with python in their first line, and torchrun,
-    where each rank writes a file.
+    window: arguments of profkit.torch_tools.trace. out: "-" notifies an outside tool. module: runs with `out` and the
+    program. Recognized are python [options] FILE, -m MODULE and -c CODE, scripts with python in their first line, and
+    torchrun, where each rank writes a file.
     """
     launched = _launched(argv)
     if launched is not None:
@@ -106,7 +106,7 @@ def bootstrapped(
 
 
 def _launched(argv: Sequence[str]) -> int | None:
-    """Where the options of torch's launcher begin; None when something else is started."""
+    """Index of the first option of torch's launcher; None if something else is started."""
     if Path(argv[0]).name == "torchrun":
         return 1
     for at, word in enumerate(argv[1:-1], 1):
@@ -118,7 +118,7 @@ def _launched(argv: Sequence[str]) -> int | None:
 
 
 def _split(argv: Sequence[str], begin: int) -> tuple[list[str], list[str]] | None:
-    """(the launcher's own options, what every rank runs); None where that is no Python."""
+    """(the launcher's own options, what every rank runs); None if that is no Python."""
     options: list[str] = []
     at, module = begin, False
     while at < len(argv) and argv[at].startswith("-"):
@@ -135,7 +135,7 @@ def _split(argv: Sequence[str], begin: int) -> tuple[list[str], list[str]] | Non
 
 
 def _shebang(program: str) -> str:
-    """The Python interpreter that a script names in its first line; "" when it is none."""
+    """Python interpreter in a script's first line; "" if none."""
     found = shutil.which(program)
     if found is None:
         return ""

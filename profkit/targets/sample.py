@@ -1,8 +1,8 @@
 """A sample folder: which file is the reference, which are candidates.
 
-Contents decide, because published rules contradict each other about file names: the reference is the file that
-defines `Model`, `get_inputs` and `get_init_inputs`; a candidate is a file that defines `ModelNew`. Names only break
-ties and name the candidates.
+Contents decide, as published rules on file names contradict each other: the reference is the file that defines
+`Model`, `get_inputs` and `get_init_inputs`; a candidate is a file that defines `ModelNew`. Names only break ties
+and name the candidates.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PLAIN = {"example_cudacode": "cuda", "cudacode_opt": "cuda", "example_cppcode":
 
 @dataclass(frozen=True)
 class Sample:
-    """A unit of work: the reference, its candidates, and the files beside them."""
+    """A unit of work: the reference, its candidates, and the other files of the folder."""
 
     id: str
     path: Path
@@ -41,7 +41,7 @@ class Sample:
 
 
 def resolve(path: Path) -> Sample:
-    """Find the roles in a folder. Raises ProfkitError naming what is missing."""
+    """Find the roles in a folder. Raises ProfkitError with the missing role."""
     if path.is_file():
         raise ProfkitError(f"{path} is a file; a sample is a folder", fix=f"name its folder: {path.parent}")
     if not path.is_dir():
@@ -73,7 +73,7 @@ def resolve(path: Path) -> Sample:
 
 
 def _names(file: Path) -> set[str]:
-    """Names a file defines; a candidate that does not parse counts as one, to fail when loaded."""
+    """Names a file defines; a candidate that does not parse counts as one and fails on load."""
     try:
         return defined_names(file)
     except ProfkitError:
@@ -90,7 +90,7 @@ def find_samples(root: Path) -> list[Path]:
 
 
 def is_sample(folder: Path) -> bool:
-    """Whether some file of the folder has a reference's or a candidate's contents."""
+    """Whether a file of the folder has a reference's or a candidate's contents."""
     for file in folder.glob("*.py"):
         try:
             defined = defined_names(file)

@@ -1,4 +1,4 @@
-"""A parsed Python file and what it defines, read without running it."""
+"""A parsed Python file and its definitions, read without running it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
 _ATTRIBUTES = {"__launch_bounds__", "__cluster_dims__", "__attribute__", "__block_size__", "__maxnreg__", "alignas"}
 LONGEST_TASK = 120
-"""Characters of the sentence on what a task computes."""
+"""Most characters of the sentence on a task."""
 
 
 def dotted(node: ast.AST) -> str:
-    """`torch.cuda.synchronize` for such an expression, "" for what is no plain dotted name."""
+    """`torch.cuda.synchronize` for such an expression, "" if it is no plain dotted name."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -37,7 +37,7 @@ class Source:
 
     @classmethod
     def read(cls, path: Path) -> Source:
-        """Raises ProfkitError when the file is not Python."""
+        """Parse a file. Raises ProfkitError if it is not Python."""
         source = cls(path, path.read_text("utf-8", "replace"))
         try:
             source.tree  # noqa: B018  (parses; cached)
@@ -52,7 +52,7 @@ class Source:
 
     @cached_property
     def constants(self) -> dict[str, ast.expr]:
-        """Module-level names with the expression last assigned to them."""
+        """Module-level names with the last expression assigned to them."""
         return {
             target.id: node.value
             for node in self.tree.body
@@ -63,7 +63,7 @@ class Source:
 
     @cached_property
     def functions(self) -> dict[str, ast.FunctionDef]:
-        """Every function of the file by name; a later one of the same name wins, as in Python."""
+        """Every function of the file by name; the last one of a name wins, as in Python."""
         return {node.name: node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef)}
 
     @cached_property
@@ -73,7 +73,7 @@ class Source:
 
     @cached_property
     def task(self) -> str:
-        """What the Model computes: the first sentence on the file or class, else what it returns."""
+        """Task of the Model: the first sentence on the file or class, else what it returns."""
         model, forward = self.classes.get("Model"), self.functions.get("forward")
         told = ast.get_docstring(self.tree) or (model and ast.get_docstring(model)) or ""
         if not told and forward is not None and isinstance(forward.body[-1], ast.Return):

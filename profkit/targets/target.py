@@ -34,7 +34,7 @@ class Target(Protocol):
     """Something to measure.
 
     `id` names its runs; `kind` is the manifest's: folder, program or callable; `parts` are its implementations, none
-    for what has no files of its own.
+    without files of its own.
     """
 
     @property
@@ -57,7 +57,7 @@ class Call:
 
     @property
     def id(self) -> str:
-        """The callable's name, fit for a folder. Raises ProfkitError for what cannot be called."""
+        """The callable's name, valid for a folder. Raises ProfkitError for something not callable."""
         given = getattr(self.function, "__name__", "") or type(self.function).__name__
         if not callable(self.function):
             raise ProfkitError(f"{given} cannot be called", fix="give a function or a module, then its arguments")
@@ -65,7 +65,7 @@ class Call:
 
     @property
     def functions(self) -> dict[str, Callable[..., Any]]:
-        """What is timed, by name: the reference first, the callable never under its name."""
+        """Functions to time, by name: the reference first, the callable never under its name."""
         if self.reference is None:
             return {self.id: self.function}
         return {REFERENCE: self.reference, self.id if self.id != REFERENCE else "candidate": self.function}

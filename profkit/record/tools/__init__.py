@@ -1,1 +1,1 @@
-"""One recorder a tool: ncu, timelines, compute-sanitizer, other conditions."""
+"""One recorder per tool: ncu, timelines, compute-sanitizer."""

@@ -1,4 +1,4 @@
-"""Hardware counters: the program, or the runner once more, under Nsight Compute."""
+"""Hardware counters: run the program, or the runner again, under Nsight Compute."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 
 FILE = "ncu.csv"
 BASE = ("time", "dram_bytes", "flop_fp32", "sm_clock")
-"""Counters every chip with DRAM gives; that one of them is missing says something went wrong."""
+"""Counters of every chip with DRAM; a missing one is an error."""
 PAGE_LIMIT = 300.0
 """Seconds after which exporting a report counts as hung."""
 SLOWER = 4.0
-"""Factor on the time limits: ncu replays every call once a pass."""
+"""Factor on the time limits, as ncu replays every call once per pass."""
 _A_LAUNCH = 0.35
-"""Seconds to count a launch by the default set: 0.2 to 0.4 on an H100 with ncu 2025.3.1, eight passes."""
+"""Seconds to count a launch with the default set: 0.2 to 0.4 on an H100 with ncu 2025.3.1, eight passes."""
 _REFUSALS = ("permission", "busy", "sandbox", "stub", "mig", "injection", "lock")
 _RANGES = ("profkit@counters/",)
 NOT_NCCL = "regex:^([^n]|n[^c]|nc[^c]|ncc[^l]|n$|nc$|ncc$)"
-"""All kernels but NCCL's: those wait for each other, and replayed one by one they would wait for ever."""
+"""All kernels except NCCL's, which wait for each other and would hang if replayed one by one."""
 PAGE = "lines.csv"
 LINES = ("SourceCounters",)
 """Sections with the sampler's counts by instruction."""
 
 
 def unavailable() -> CannotProfileError | None:
-    """Why ncu cannot count here and what would help, None where it can."""
+    """Why ncu cannot count here and the fix; None if it can."""
     if tools.find(tools.NCU) is None:
         return CannotProfileError(tools.NCU.missing, fix=tools.NCU.fix)
     if ncu.counters_restricted():
@@ -57,7 +57,7 @@ def unavailable() -> CannotProfileError | None:
 
 
 def planned(target: Target, wanted: Request, device: str) -> Counters:
-    """Whether ncu will be started ("planned"), and if not why and what would help."""
+    """Whether ncu will be started ("planned"), and if not, why and the fix."""
     if target.kind == "callable":
         return Counters(
             "off",
@@ -91,17 +91,17 @@ def _ranked(session: Session) -> bool:
 
 
 class Ncu:
-    """Counts every launch that was asked for.
+    """Counts every requested launch.
 
-    A sample is counted in one start, all implementations in one process, also where each was checked and timed in one
-    of its own: a start of ncu's takes seconds, and nothing but counters comes from it.
+    A sample is counted in one start, all implementations in one process, even if each was timed in its own: a start of
+    ncu takes seconds, and only counters come from it.
     """
 
     name = "ncu"
 
     @contextlib.contextmanager
     def ahead(self, session: Session) -> Iterator[None]:
-        """Start a sample's runner beside the judge: torch's import is most of a start."""
+        """Start a sample's runner beside the judge, as importing torch takes most of a start."""
         with temporary() as place:
             step = _step(session, options_of(session), Path(place))
             how = session.run.logs, step.name, step.prefix, step.env, session.request.memory
@@ -112,7 +112,7 @@ class Ncu:
                 session.ahead.close()
 
     def record(self, session: Session) -> None:
-        """Count. Raises ProfkitError unless the CSV holds launches, whatever ncu's exit code is."""
+        """Count. Raises ProfkitError unless the CSV has launches, whatever ncu's exit code is."""
         session.progress("counters (ncu)")
         run, counters = session.run, session.run.manifest.counters
         counters.state = "missing"
@@ -153,7 +153,7 @@ class Ncu:
 
 
 def _too_long(session: Session) -> str:
-    """Why counting would exceed the time budget; "" where it does not."""
+    """Reason if counting would exceed the time budget; "" otherwise."""
     launches = 0 if isinstance(session.target, Program) else sum(c.rows for c in session.run.manifest.captures)
     if session.spent > session.request.whole:
         return f"left out: checks and timing took {session.spent:.0f} s"
@@ -163,7 +163,7 @@ def _too_long(session: Session) -> str:
 
 
 def options_of(session: Session) -> ncu.Options:
-    """The capture's options."""
+    """Options of the capture."""
     plain = not session.request.kernel or re.fullmatch(r"regex:.*|[\w$]+", session.request.kernel)
     # Of ncu's -k an expression stands after regex:, a plain name alone.
     named = session.request.kernel if plain else f"regex:{session.request.kernel}"
@@ -196,7 +196,7 @@ def _step(session: Session, options: ncu.Options, place: Path) -> Step:
 
 
 def _source_page(session: Session) -> None:
-    """The report's instructions with source lines, as a table; the report goes."""
+    """Write the report's instructions with source lines as a table; delete the report."""
     from collectors.ncu import source  # pandas
 
     page, report = session.run.path / PAGE, session.run.path / "report.ncu-rep"
@@ -238,7 +238,7 @@ def _none(counters: Counters, why: str, fix: str) -> ProfkitError:
 
 
 def _why(session: Session, ended: Ended, error: CollectError) -> ProfkitError:
-    """The reason for missing counters: ncu's refusal, then the program's end, then ncu's words."""
+    """Reason for missing counters: ncu's refusal, then the program's end, then ncu's last words."""
     from collectors.ncu.log import diagnose, reason  # pandas
 
     run, counters = session.run, session.run.manifest.counters

@@ -1,4 +1,4 @@
-"""The sanitizer step: every candidate under each wanted tool of compute-sanitizer."""
+"""Run every candidate under each requested tool of compute-sanitizer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from profkit.rundir.manifest import Impl, Sanitized
 from profkit.vendor.nvidia import sanitizer
 
 SLOWER = 10.0
-"""What compute-sanitizer makes of the limits for loading and building."""
+"""Factor of compute-sanitizer on the limits for loading and building."""
 _NOTHING_TO_RUN = ("skipped", "compile-error", "load-error", "hang", "memory-limit")
 _LIBRARIES = re.compile(
     r"\b(at::|c10::|caffe2::|torch::|cub::|thrust::|cutlass|cudnn|cublas|cusparse|cufft|cusolver|nccl)"
@@ -30,7 +30,7 @@ _LIBRARIES = re.compile(
 
 
 def check(device: str) -> None:
-    """Raises CannotProfileError where the sanitizer cannot run."""
+    """Raise CannotProfileError if the sanitizer cannot run."""
     if device == "cpu":
         raise CannotProfileError(
             "compute-sanitizer checks kernels of a GPU, and this runs on the CPU", fix="leave --sanitize out"
@@ -40,12 +40,12 @@ def check(device: str) -> None:
 
 
 class Sanitizer:
-    """Recorder that runs the tools over every callable candidate; findings go into the manifest."""
+    """Runs the tools over every callable candidate; findings go into the manifest."""
 
     name = "sanitize"
 
     def record(self, session: Session) -> None:
-        """Raises CannotProfileError when the tool says that it cannot work here."""
+        """Run. Raises CannotProfileError if the tool reports that it cannot work here."""
         run, found, refused = session.run, tools.find(tools.SANITIZER), ""
         run.manifest.versions["compute-sanitizer"] = found.text if found is not None else "unknown version"
         for impl in run.manifest.candidates:
@@ -69,7 +69,7 @@ class Sanitizer:
 
 
 def _start(session: Session, impl: Impl, tool: str) -> tuple[Path, runner.Outcome]:
-    """One candidate under one tool: the tool's log, and what the runner said."""
+    """One candidate under one tool: the tool's log, and the runner's events."""
     folder, found = session.run.logs / "sanitizer" / f"{impl.name}-{tool}", tools.find(tools.SANITIZER)
     log, name = folder / "sanitizer.log", found.path if found is not None else "compute-sanitizer"
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def _start(session: Session, impl: Impl, tool: str) -> tuple[Path, runner.Outcom
 
 
 def _judge(log: Path, outcome: runner.Outcome, impl: Impl, name: str) -> tuple[Sanitized, tuple[str, ...]]:
-    """The log's findings and the tool's troubles; unchecked without summary or call."""
+    """Findings in the log and troubles of the tool; unchecked without summary or call."""
     try:
         found = logs.read(log)
     except CollectError as error:
@@ -108,7 +108,7 @@ def _judge(log: Path, outcome: runner.Outcome, impl: Impl, name: str) -> tuple[S
 
 
 def _caveats(candidates: Sequence[Impl], caveats: list[Caveat]) -> None:
-    """What was not checked, and what lies in libraries, is said beside the numbers."""
+    """Caveats about checks not made, and about findings in libraries."""
     for impl in candidates:
         for one in impl.sanitized:
             if one.state == "failed":

@@ -26,7 +26,7 @@ EXPORT_LIMIT = 300.0
 
 
 def _keep(session: Session, capture: Capture, ended: Ended, fix: str) -> None:
-    """List a record of kernels, or operators. Raises what `nothing` gives for one without any."""
+    """List a record of kernels or operators. Raises the error of `nothing` without any."""
     kind = "operator" if capture.tool == "kineto" else "kernel"
     try:
         frame = read(session.run.path / capture.file, capture.tool)
@@ -39,12 +39,12 @@ def _keep(session: Session, capture: Capture, ended: Ended, fix: str) -> None:
 
 
 class Nsys:
-    """Recorder of a program's launches, or of one call of each sound implementation."""
+    """Records a program's launches, or one call of each sound implementation."""
 
     name = "nsys"
 
     def record(self, session: Session) -> None:
-        """Raises ProfkitError, or the program's own end, when there is no record with kernels."""
+        """Record. Raises ProfkitError, or the program's own error, without kernels."""
         found = tools.find(tools.NSYS)
         if found is None:
             raise CannotProfileError(tools.NSYS.missing, fix=tools.NSYS.fix)
@@ -68,7 +68,7 @@ class Nsys:
 
 
 def _export(session: Session, tool: str, step: Step) -> None:
-    """The record as sqlite without facts of the machine; the record itself goes."""
+    """Export the record as sqlite without facts of the machine; delete the record."""
     report, sqlite = session.run.path / "nsys.nsys-rep", session.run.path / NSYS_FILE
     if not report.exists():
         return
@@ -84,16 +84,16 @@ def _export(session: Session, tool: str, step: Step) -> None:
 
 
 class Traced:
-    """Recorder by torch's profiler: a Python program's kernels and ranks; on a CPU operators.
+    """Records with torch's profiler: a Python program's kernels and ranks; on a CPU operators.
 
-    Other children are seen by nsys alone.
+    Only nsys sees other child processes.
     """
 
     def __init__(self, device: str) -> None:
         self.name = TRACER if device == "cuda" else "kineto"
 
     def record(self, session: Session) -> None:
-        """Raises ProfkitError, or the program's own end, when nothing was seen."""
+        """Record. Raises ProfkitError, or the program's own error, if nothing was seen."""
         kernels, folder = self.name == TRACER, session.run.path
         what = "kernels (CUPTI, by torch's profiler)" if kernels else "operators, there is no GPU (torch's profiler)"
         session.progress(f"recording {what}")
@@ -132,7 +132,7 @@ def _traced_step(session: Session) -> Step:
 
 
 def _ranks_together(file: Path) -> None:
-    """The tables of all ranks as one, on one clock, if there are any; theirs go."""
+    """Merge the tables of all ranks, if any, on one clock; delete the single ones."""
     import pandas as pd
 
     from collectors.cupti import HOST, TRACE, host_file, rank_files
@@ -162,7 +162,7 @@ def _ranks_together(file: Path) -> None:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Tracer of a program and ranking of its kernels; `second`: where the tracer lost the end."""
+    """Records a program and ranks its kernels; `second`: used if `tracer` lost the end."""
 
     tracer: Recorder
     second: Recorder | None = None
