@@ -35,7 +35,7 @@ def test_the_bars_are_the_blocks_of_the_best(study):
     for (start, _), (_, end) in pairwise(bars[1:]):
         assert start == pytest.approx(end)  # each begins where the one above ends
     assert bars[-1][0] == pytest.approx(0.0, abs=1e-12)
-    assert "204 us lie between" in subtitle
+    assert "204 us above it" in subtitle
 
 
 def test_long_names_are_cut_and_kinds_have_hatches():
