@@ -6,6 +6,7 @@ Exit codes: 0 success; 1 measured, result wrong or slower; 2 usage or bad input;
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import itertools
 import os
@@ -16,6 +17,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 
 import click
 
@@ -26,51 +28,37 @@ from profkit.errors import ProfkitError
 from profkit.rundir import harmless
 
 VERBS = {
-    "profile": "Measure a sample: correctness, speed-up, distance to the lower bound.",
-    "watch": "Measure a sample at each save; print its verdict and the change.",
-    "import": "Read exports of ncu, nsys, nvprof, trtexec, rocprof or torch.profiler into a run directory.",
-    "roofline": "Draw the kernels of one run or several under the ceilings of their device.",
-    "explain": "Explain why a kernel is slow, the possible gain, and the next step.",
-    "ledger": "List a program's operations: time, lower bound, possible gain per step.",
-    "tasks": "Write samples of a trace's hottest operations at the recorded shapes.",
-    "verify": "Run a program with and without a change; compare predicted and measured gain.",
-    "compare": "Compare two or more runs: optimisation ladder, regression gate.",
-    "gate": "Compare runs before and after a pull request: comment, picture, exit code.",
-    "report": "Make a run's report, plot and tables again; needs no GPU.",
-    "ceilings": "Measure this device's ceilings and keep them for later runs.",
-    "timers": "Time one kernel with several timing methods, and explain the differences.",
-    "history": "Find changes of a time over runs, and what else changed.",
-    "site": "Write a static site of many runs: leaderboard, roofline, pages.",
-    "list": "List samples of a folder, and runs with their verdicts.",
-    "mcp": "Serve tools over the Model Context Protocol.",
-    "skill": "Print instructions for coding agents.",
-    "doctor": "Check this machine, and list a fix for each problem.",
-}
-ALL = {**VERBS, **contests.VERBS}
-_TOGETHER = {
-    "profile": ("watch",),
-    "compare": ("gate",),
+    "profile": ("profile", "watch"),
+    "reading": ("import", "roofline", "explain", "report"),
     "programs": ("ledger", "tasks", "verify"),
-    "reading": ("import", "explain", "roofline", "report"),
-    "runs": ("history", "list", "site"),
-    "machine": ("doctor", "ceilings", "timers"),
+    "compare": ("compare", "gate"),
+    "machine": ("ceilings", "timers", "doctor"),
+    "runs": ("history", "site", "list"),
     "agents": ("mcp", "skill"),
+    **{f"contests/{file}": verbs for file, verbs in contests.VERBS.items()},
 }
-_FILES = {verb: file for file, verbs in _TOGETHER.items() for verb in verbs}
-_FILES |= {verb: f"contests.{file}" for verb, file in contests.FILES.items()}
-"""Verb -> its file below profkit/cli if the name differs; a verb's function name ends with an underscore."""
+"""File below profkit/cli -> its verbs; a verb's function ends with an underscore."""
+_FILES = {verb: file for file, verbs in VERBS.items() for verb in verbs}
+
+
+def _summary(verb: str) -> str:
+    """First line of a verb's help, read from its source: importing every file takes long."""
+    source = (Path(__file__).parent / f"{_FILES[verb]}.py").read_text("utf-8")
+    functions = (one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef))
+    return next(ast.get_docstring(one) or "" for one in functions if one.name == f"{verb}_").partition("\n")[0]
 
 
 class Verbs(click.Group):
     """A group that imports a verb's file only when that verb is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(ALL)
+        return list(_FILES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in ALL:
+        if cmd_name not in _FILES:
             return None
-        command: click.Command = getattr(import_module(f"profkit.cli.{_FILES.get(cmd_name, cmd_name)}"), f"{cmd_name}_")
+        file = _FILES[cmd_name].replace("/", ".")
+        command: click.Command = getattr(import_module(f"profkit.cli.{file}"), f"{cmd_name}_")
         return command
 
     def resolve_command(
@@ -79,14 +67,15 @@ class Verbs(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            close = get_close_matches(args[0], [*ALL, "--version", "--help"], n=2)
+            close = get_close_matches(args[0], [*_FILES, "--version", "--help"], n=2)
             hint = f" Did you mean {' or '.join(close)}?" if close else ""
             raise click.UsageError(f"no verb {args[0]!r}.{hint}", ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, verbs in (("Verbs", VERBS), ("Verbs of the contests", contests.VERBS)):
+        for title, of_contests in (("Verbs", False), ("Verbs of the contests", True)):
             with formatter.section(title):
-                formatter.write_dl(list(verbs.items()))
+                verbs = (verb for verb, file in _FILES.items() if file.startswith("contests/") == of_contests)
+                formatter.write_dl([(verb, _summary(verb)) for verb in verbs])
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -39,7 +39,7 @@ class Verbs(click.Group):
 
 @click.group("kernelbench", cls=Verbs)
 def kernelbench_() -> None:
-    """Read and write KernelBench's files.
+    """Work with KernelBench: evaluate, baseline, analyze, ask models.
 
     \b
     profkit kernelbench baseline CHECKOUT --level 1 -o baseline_time_torch.json
