@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,7 +90,7 @@ def compare_(
     if as_json:
         told = {"regressions": [rung.label for rung in slower], "inconclusive": [rung.label for rung in unsure]}
         gate = {"limit": limit, **told} if limit is not None else None
-        click.echo(json.dumps({**done.ladder.to_dict(), "gate": gate}, ensure_ascii=False, allow_nan=False))
+        shared.print_json({**done.ladder.to_dict(), "gate": gate})
     if slower or unsure:
         click.echo(done.gate(limit)[0], err=True)
     return 1 if slower else 0

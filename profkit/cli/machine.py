@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from profkit.cli import options as shared
 from profkit.cli.terminal import show
@@ -48,8 +45,7 @@ def doctor_(as_json: bool, runs: Path) -> int:
     findings = doctor.check_all(runs=runs)
     can = doctor.abilities(findings)
     if as_json:
-        checks = [asdict(finding) for finding in findings]
-        click.echo(json.dumps({"schema": DOCTOR, "checks": checks, "can": can}, ensure_ascii=False, indent=1))
+        shared.print_json({"schema": DOCTOR, "checks": findings, "can": can})
     else:
         show(_report(findings, can))
     return doctor.exit_code(findings)
@@ -82,7 +78,7 @@ def ceilings_(kind: str, as_json: bool) -> int:
     """
     click.echo(f"  measuring; given up where it takes longer than {ceilings.LIMIT:g} s", err=True)
     found = ceilings.measure(kind)
-    click.echo(msgspec.json.encode(found).decode() if as_json else _table(found))
+    shared.print_json(found) if as_json else click.echo(_table(found))
     return 0
 
 
@@ -152,7 +148,7 @@ def timers_(target: str, part: str, output: Path | None, as_json: bool, force: b
     document = timers.measure([target], part, lambda what: click.echo(f"  {what}", err=True))
     if output is not None:
         save(figure(document), output)
-    click.echo(json.dumps(document, ensure_ascii=False) if as_json else output or clocks(document))
+    shared.print_json(document) if as_json else click.echo(output or clocks(document))
     if document["kernels"][0]["error"]:
         raise ProfkitError(document["kernels"][0]["error"], fix="does the code run by itself?")
     return 0

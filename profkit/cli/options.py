@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import msgspec
 
 from profkit.cli.terminal import progress
 from profkit.launch import warm
@@ -316,6 +317,12 @@ class Runners:
             for item, one in done:
                 with now.aside():
                     yield item, one
+
+
+def print_json(document: Any) -> None:
+    """One document on stdout: an unknown number is null, structs and dataclasses are objects."""
+    text = msgspec.json.encode(document, enc_hook=lambda one: one.item() if hasattr(one, "item") else str(one))
+    click.echo(text.decode())
 
 
 def one_form(as_json: bool, reader: str | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _thread
 import importlib
-import json
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from profkit.cli import options as shared
 from profkit.cli.group import complain
@@ -176,7 +174,7 @@ def _one(target: Path | Program, request: Request, form: str, quiet: bool) -> in
     if form == "agent":
         click.echo(run.report(form))
     elif form:
-        click.echo(json.dumps(document(run), ensure_ascii=False, allow_nan=False))
+        shared.print_json(document(run))
     else:
         click.echo(terminal.next_steps(run, files), err=True)
     if run.manifest.program and exit_code(run):
@@ -213,7 +211,7 @@ def _all(each: Generator[_Done, None, None], form: str) -> int:
                     click.echo(run.report(form))
     runs.sort(key=lambda run: run.manifest.sample.id)
     if form == "json":
-        click.echo(json.dumps([document(run) for run in runs], ensure_ascii=False, allow_nan=False))
+        shared.print_json([document(run) for run in runs])
     elif not form:
         show(terminal.overview(runs))
     # What cannot be measured here is skipped where anything else was.
@@ -258,7 +256,7 @@ def document(run: Study) -> dict[str, Any]:
     from profkit.report import derived  # pandas
 
     return {
-        "run": msgspec.to_builtins(run.manifest),
+        "run": run.manifest,
         "path": str(run.path),
         "exit_code": run.manifest.exit_code,
         "metrics": derived.document(run),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -111,5 +110,5 @@ def verify_(
     with progress(as_json) as now:
         found = verify(argv, change, pairs=pairs, timed=timed, same=same, progress=now)
     said = document(rows, told["step"], found, 1.0 if timed else told["whole"] / found.usual)
-    click.echo(json.dumps(said, ensure_ascii=False) if as_json else said["said"])
+    shared.print_json(said) if as_json else click.echo(said["said"])
     return 0 if found.agrees else 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +96,7 @@ def explain_(run: Path, kernel: str, lines: bool, lang: str, as_json: bool, read
 
         click.echo(agent.document(study, findings))
     elif as_json:
-        click.echo(json.dumps(explain.document(study, findings), ensure_ascii=False, allow_nan=False))
+        shared.print_json(explain.document(study, findings))
     elif lines:
         with speaking(lang):
             told = explain.lines_text(study.lines, kernel=kernel)

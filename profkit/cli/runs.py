@@ -89,8 +89,7 @@ def list_(folder: Path, runs: Path, top: int, as_json: bool, **wanted: Any) -> i
             "damaged": [{"path": str(runs / path), "why": why} for path, why in damaged],
             "campaigns": campaigns,
         }
-        # msgspec writes NaN as null.
-        click.echo(msgspec.json.encode(document).decode())
+        shared.print_json(document)
         return 0
     click.echo(f"samples in {folder}:" if samples else f"no samples in {folder}")
     for sampled in samples:
@@ -173,7 +172,7 @@ def history_(sample: str, runs: Path, since: str, device: str, as_json: bool) ->
         raise ProfkitError(f"no finished run {f'of {name} ' if name else ''}in {runs} has a time", fix=fix)
     if as_json:
         document = {"schema": "profkit-history/1", "series": [_document(one) for one in found]}
-        click.echo(msgspec.json.encode(document).decode())
+        shared.print_json(document)
     else:
         show("\n".join(harmless.line(line) for line in _history(found, bool(name))))
     _complain(runs, index.damaged())
@@ -255,7 +254,7 @@ def site_(folder: Path, output: Path, runs: Path, pages: int, as_json: bool) -> 
     made = build(source, output, season=season, pages=pages)
     _complain(source, made.damaged)
     if as_json:
-        click.echo(msgspec.json.encode(made, enc_hook=str).decode())
+        shared.print_json(made)
     else:
         click.echo(f"{made.index}: {made.runs} runs, {made.pages} with a page, {made.fresh} of them new")
     return 0

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,7 +75,7 @@ def check_(folder: Path, as_json: bool) -> int:
             }
             for result in results
         ]
-        click.echo(json.dumps({"schema": "profkit-check/1", "samples": rows}, ensure_ascii=False, indent=1))
+        shared.print_json({"schema": "profkit-check/1", "samples": rows})
     else:
         for result in results:
             show(_checked(result))
@@ -142,12 +140,8 @@ def score_(folder: Path, runs: Path, as_json: bool) -> int:
     rows = score.ordered(score.score(one, _newest(runs / one.resolve().name)) for one in submissions(folder))
     standings = score.rank(rows)
     if as_json:
-        document = {
-            "schema": "profkit-score/1",
-            "samples": [score.to_dict(row) for row in rows],
-            "ranking": [asdict(s) for s in standings],
-        }
-        click.echo(json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False))
+        samples = [score.to_dict(row) for row in rows]
+        shared.print_json({"schema": "profkit-score/1", "samples": samples, "ranking": standings})
     else:
         click.echo(_scores(rows, standings))
     return 0

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from profkit.cli import options as shared
 from profkit.cli.group import complain
@@ -188,14 +186,8 @@ def analyze_(
     if output is not None:
         write_atomic(output, json.dumps(document, indent=2).encode())
     if as_json:
-        whole = {
-            "schema": "profkit-fastp/1",
-            "official": document,
-            "tie_aware": ties,
-            "problems": [{k: None if v != v else v for k, v in asdict(row).items()} for row in rows],
-            "baseline": checked,
-        }
-        click.echo(json.dumps(whole, indent=1))
+        own = {"tie_aware": ties, "problems": rows, "baseline": checked}
+        shared.print_json({"schema": "profkit-fastp/1", "official": document, **own})
     else:
         for line in [*warnings, *_official(document, known)]:
             click.echo(line)
@@ -267,7 +259,7 @@ def models_(config: Path, no_eval: bool, as_json: bool, quiet: bool, **options: 
     document = {"schema": models.SCHEMA, "level": wanted.task.level, "models": rows}
     write_json(asked[0].folder.parent / "models.json", document)
     if as_json:
-        click.echo(json.dumps(document, ensure_ascii=False, indent=1))
+        shared.print_json(document)
     else:
         columns = [
             Column(head, ["-" if row[key] is None else format(row[key], form) for row in rows], rank)
@@ -308,8 +300,7 @@ def wrapper_(given: tuple[Path, ...], baseline_file: Path | None, as_json: bool)
     rows = [row for file in given if file not in bases for row in wrapper.read_wrapper_results(file, base)]
     caveats = [*(base["caveats"] if base else ()), *(caveat for row in rows for caveat in row["caveats"])]
     if as_json:
-        document = {"schema": "profkit-wrapper/1", "baseline": base, "results": rows}
-        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=1))
+        shared.print_json({"schema": "profkit-wrapper/1", "baseline": base, "results": rows})
         return 1 if caveats else 0
     if base is not None:
         click.echo("level {level} problem {problem_id} {problem_name}: {seconds:.6g} s on {device}".format(**base))
