@@ -1,9 +1,9 @@
 """Infer the bottleneck of a call from its times under changed conditions, without counters.
 
 One kind of evidence is the share of a ceiling by the task's work. The other is the change of time:
-half of the SMs taken        twice as long: compute-bound; same: bound by DRAM, launches or few blocks
-half of every SM taken       longer: the warps are needed to hide latency
-a warm L2                    shorter: DRAM-bound, and the data fits
+    half of the SMs taken        twice as long: compute-bound; same: bound by DRAM, launches or few blocks
+    half of every SM taken       longer: the warps are needed to hide latency
+    a warm L2                    shorter: DRAM-bound, and the data fits
 Missing or contradicting evidence makes the answer less sure, or "unknown".
 """
 

@@ -1,6 +1,6 @@
-"""Profiler exports -> one pandas frame, one row a launch (see collectors.frame).
+"""Profiler exports -> one pandas frame, one row per launch (see collectors.frame).
 
-`read(path)` finds the format by content. A format is one module or package with a FORMAT, and its name in READERS.
+`read(path)` detects the format by content. A format is a module or package with a FORMAT, and its name in READERS.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["READERS", "CollectError", "Format", "Role", "format_of", "formats", "read", "sniffed"]
 
 READERS = ("ncu", "nsys", "nvprof", "trtexec", "cupti", "kineto", "key_averages", "rocprof")
-"""The formats in the order in which a file is held against them; also what stands in a frame's column `tool`."""
+"""Formats in the order of detection; also the values of a frame's column `tool`."""
 _HEAD = 1 << 18
 _OTHERS = (
     (
@@ -51,18 +51,18 @@ _OTHERS = (
         "take what stands before each line away, or print the table into a file of its own",
     ),
 )
-"""Files of other tools by what stands in them: what they are, and what to export instead."""
+"""Patterns of other tools' files -> what the file is, and what to export instead."""
 _PACKED = re.compile(r"\A(?:SQLite format 3|PK\x03\x04|.{0,3}\ufffd)")
-"""The beginning of a file that is no text."""
+"""First bytes of binary files."""
 
 Groups = dict[Path, dict[str, Path]]
-"""Files that are read together: the one that leads, and its companions by the option of `read` that takes them."""
+"""Files that are read together: the main file, and its companions by option of `read`."""
 
 
 class Role(NamedTuple):
     """Use of a file: `name` is counters, layers, times, timeline, summary or report.
 
-    Of several files with times the launches come from the lowest `detail`; the others get the role `otherwise`.
+    Of several files with times, launches come from the lowest `detail`; the others get the role `otherwise`.
     """
 
     name: str
@@ -74,9 +74,9 @@ class Role(NamedTuple):
 class Format:
     """One format of exports.
 
-    sniff(head, path): whether a file is one. read(path, **companions): its launches frame.
-    role(frame): what a run uses the file for. companions(heads): which files are read together. vendor: a column of
-    counters.Counter.recipes. remedy: what to import beside times to have counters.
+    sniff(head, path): whether a file has this format. read(path, **companions): its launches frame.
+    role(frame): use of the file in a run. companions(heads): files to read together. vendor: a column of
+    counters.Counter.recipes. remedy: files to import with times for counters.
     options: keyword arguments of `read` for files of a run.
     """
 
@@ -91,12 +91,12 @@ class Format:
 
 
 def formats() -> Iterator[Format]:
-    """Every format, each module imported when its turn comes."""
+    """All formats; modules are imported one by one."""
     return map(format_of, READERS)
 
 
 def format_of(name: str) -> Format:
-    """The format of a name of READERS; raises CollectError on another."""
+    """Format of a name in READERS; raises CollectError for another name."""
     if name not in READERS:
         raise CollectError(f"no format {name!r}", fix=f"use one of {', '.join(READERS)}")
     found: Format = import_module(f"collectors.{name}").FORMAT
@@ -104,7 +104,7 @@ def format_of(name: str) -> Format:
 
 
 def sniffed(head: str, path: Path) -> Format:
-    """The format of a file that begins with `head`; raises CollectError when it is of none."""
+    """Format of a file that begins with `head`; raises CollectError if unknown."""
     for what, mark, fix in _OTHERS:
         if re.search(mark, head):
             raise CollectError(f"{path}: {what}, which is not read", fix=fix)
@@ -124,10 +124,10 @@ def sniffed(head: str, path: Path) -> Format:
 
 
 def read(path: str | os.PathLike[str], format: str | None = None, **options: Any) -> pd.DataFrame:
-    """The launches frame of an exported file.
+    """Launches frame of an exported file.
 
-    format: a name of READERS, or None to find it by content. options: as the format's `read` takes them.
-    Raises CollectError when the file is missing, of no known format, damaged, or holds no launches.
+    format: a name of READERS, or None to detect it by content. options: of the format's `read`.
+    Raises CollectError if the file is missing, of unknown format, damaged, or has no launches.
     """
     file = Path(path)
     one = sniffed(head_of(file), file) if format is None else format_of(format)
@@ -135,14 +135,14 @@ def read(path: str | os.PathLike[str], format: str | None = None, **options: Any
 
 
 def head_of(path: Path) -> str:
-    """The first part of a file as text: bytes that are no text replaced."""
+    """First part of a file as text; undecodable bytes are replaced."""
     return text_of(_existing(path), most=_HEAD)
 
 
 def text_of(path: Path, *, most: int = -1, strict: bool = False) -> str:
     """A file, or its first `most` bytes, as text; raises CollectError.
 
-    Byte order marks are followed; bytes that are no text are replaced, or refused where `strict`.
+    Byte order marks are followed; undecodable bytes are replaced, or refused if `strict`.
     """
     try:
         with path.open("rb") as file:
@@ -157,7 +157,7 @@ def text_of(path: Path, *, most: int = -1, strict: bool = False) -> str:
 
 
 def wide(head: bytes) -> str:
-    """The encoding of text of two bytes a letter by its first bytes; "" of any other."""
+    """Encoding of text with two bytes per letter by its first bytes; "" for other text."""
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     if len(head) > 3 and head[1:4:2] == b"\0\0" and head[0]:

@@ -1,4 +1,4 @@
-"""A reason to trust a number less; it travels with the number into every output."""
+"""Caveats: reasons to trust a number less, kept with the number in every output."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Iterable
 import msgspec
 
 TRACE_CUT = "gpu-trace-cut"
-"""Code of every caveat that a record of GPU work may have lost its end: an nsys older than the driver does that."""
+"""Code of caveats that a record of GPU work may lack its end, as with an nsys older than the driver."""
 
 RANGES_OVERLAP = "ranges-overlap"
-"""Code of the caveat that an export counts a launch under every range round it: its rows do not add up."""
+"""Code of the caveat that an export counts a launch in every enclosing range, so rows do not add up."""
 
 TARGET_FAILED = "ncu-target"
-"""Code of the caveat that the profiled program ended with an error: it may have launched less than it would have."""
+"""Code of the caveat that the profiled program failed, and may have launched less."""
 
 SLOWED = "recorded-slower"
-"""Code of the caveat that recording a program took it time of its own, so that a step is longer than without."""
+"""Code of the caveat that recording slowed the program down."""
 
 
 class Caveat(msgspec.Struct, frozen=True):
-    """A reason to trust a number less, by how much, and the action that settles it.
+    """A reason to trust a number less, its size, and the fix.
 
-    `code`: the kind, for programs, "" without one. `about`: the implementation or range it concerns, "" for the whole.
+    `code`: its kind, "" without one. `about`: the implementation or range concerned, "" for the whole.
     """
 
     what: str

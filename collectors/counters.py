@@ -1,7 +1,7 @@
-"""The table of counters: logical name -> metrics of each vendor's tool, per chip.
+"""Table of counters: logical name -> metrics of each vendor's tool, by chip.
 
 The `--metrics` list of a recording, the columns of the launches frame and the documentation follow from COUNTERS.
-Profiling requests the first recipe that fits the chip; those with ask=False serve recordings of other people.
+A recording requests the first recipe for the chip; recipes with ask=False only serve foreign exports.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from collectors.recipes import (
 class Counter:
     """A logical counter.
 
-    unit: SI, "1" for fractions and plain numbers. recipes: by vendor (collectors.Format.vendor), () where its tool
-    counts no such thing. group: what is collected together (sets and passes go by it). kind: how launches combine:
+    unit: SI, "1" for fractions and plain numbers. recipes: by vendor (collectors.Format.vendor), () if its tool
+    lacks the counter. group: counters collected together (for sets and passes). kind: how launches combine:
     "sum" adds up, "mean" is averaged with the time as weight, "fact" takes the largest.
     """
 
@@ -54,9 +54,9 @@ AMD: Mapping[str, tuple[Recipe, ...]] = {
     "dram_write": (one("WRITE_SIZE", 1024.0),),
     "l2_hit_rate": (one("L2CacheHit", 0.01),),
 }
-"""rocprof's names, where one counts the same as ours; times and the facts of a launch stand in columns of their own.
+"""rocprof's counters with the same meaning; times and launch facts have their own columns.
 
-Another vendor's machine is another table such as this one, a column in `_row`, and a format with its `vendor`.
+Another vendor needs such a table, a column in `_row`, and a format with its `vendor`.
 """
 
 
@@ -333,7 +333,7 @@ _SETS = {
 
 
 def counter_set(name: str) -> tuple[str, ...]:
-    """The counters of "default" (rooflines) or "deep"; raises CollectError on another."""
+    """Counters of "default" (rooflines) or "deep"; raises CollectError for another name."""
     if name not in _SETS:
         raise CollectError(f"no counter set {name!r}", fix=f"use one of {', '.join(_SETS)}")
     return tuple(row.name for row in COUNTERS.values() if row.group in _SETS[name])
@@ -342,7 +342,7 @@ def counter_set(name: str) -> tuple[str, ...]:
 def metrics_for(names: Iterable[str], cc: str) -> tuple[str, ...]:
     """ncu's `--metrics` list for these counters on a chip, each metric once.
 
-    cc: compute capability, "9.0". Raises CollectError on an unknown counter or an unreadable cc.
+    cc: compute capability, "9.0". Raises CollectError for an unknown counter or an unreadable cc.
     """
     wanted = list(names)
     try:
@@ -357,13 +357,13 @@ def metrics_for(names: Iterable[str], cc: str) -> tuple[str, ...]:
 
 
 def metric_names(vendor: str = "nvidia") -> frozenset[str]:
-    """Every metric any recipe of a counter may use: the columns of a file worth reading."""
+    """All metrics in recipes of a counter: the columns of a file to read."""
     recipes = [recipe for counter in COUNTERS.values() for recipe in counter.recipes[vendor]]
     return frozenset(metric for recipe in recipes for metric in recipe.metrics)
 
 
 def evaluate_columns(columns: Mapping[str, Column], cc: str, vendor: str = "nvidia") -> dict[str, Column]:
-    """Every counter with its metrics collected, by launch; a NaN falls back to the next recipe."""
+    """Every counter with collected metrics, by launch; NaN falls back to the next recipe."""
     import numpy as np  # a recording needs the names alone
 
     found: dict[str, Column] = {}

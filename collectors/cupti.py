@@ -1,4 +1,4 @@
-"""CSV of GPU activities from CUPTI by torch's profiler, written by profkit's own children.
+"""CSV of CUPTI's GPU activities by torch's profiler, written by profkit's child processes.
 
 `trace.csv` of a program has range, process, device and cc of every launch, `cupti.csv` of a sample impl. Times in s.
 """
@@ -18,14 +18,13 @@ from collectors.errors import CollectError
 from collectors.frame import build, role_of, set_host
 
 TRACE = ("range", "kernel", "launch", "start", "time", "stream", "process", "kind", "device", "cc", "op", "call")
-"""Columns of a program's table; `op` and `call` only where operations were recorded."""
+"""Columns of a program's table; `op` and `call` only with recorded operations."""
 ACTIVITY = ("impl", "kernel", "launch", "start", "time", "stream", "kind")
 """Columns of a sample's table."""
 HOST = ("call", "start", "time", "thread", "launch", "kind")
-"""Columns of what the host did beside a program's table (collectors.kineto.host_frame); of several ranks also `process`,
-as in it."""
+"""Columns of the host's activity (collectors.kineto.host_frame); for several ranks also `process`."""
 CLOCK = "PROFKIT_TRACE_CLOCK"
-"""Environment variable: the moment [ns since 1970] from which all ranks of a program count, so that their clocks are one."""
+"""Environment variable: common zero time [ns since 1970] for the clocks of all ranks."""
 _NUMBERS = ("launch", "start", "time", "call")
 _OLD = TRACE[:-2]
 ONE_PROCESS = "torch's profiler times the Python process itself, without its children"
@@ -38,14 +37,14 @@ RAN_ALONG = Caveat(
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file begins with the first line of one of the two tables."""
+    """Whether a file begins with the header of one of the two tables."""
     return head.startswith((",".join(_OLD), ",".join(ACTIVITY)))
 
 
 def read(path: str | os.PathLike[str], **facts: str) -> pd.DataFrame:
-    """The launches frame: kernels and memory operations with their times [s], no counters.
+    """Launches frame: kernels and memory operations with their times [s], no counters.
 
-    facts: columns the table has not (device, cc). Raises CollectError for a file damaged since.
+    facts: columns missing in the table (device, cc). Raises CollectError for a damaged file.
     """
     file = Path(path)
     try:
@@ -69,22 +68,22 @@ def read(path: str | os.PathLike[str], **facts: str) -> pd.DataFrame:
 
 
 def rank_file(path: Path, rank: str) -> Path:
-    """Where one of several ranks writes; the table itself without a rank."""
+    """Output file of one rank; the table itself without a rank."""
     return path.with_suffix(f".rank{rank}{path.suffix}") if rank else path
 
 
 def rank_files(path: Path) -> list[Path]:
-    """What the ranks wrote, in their order."""
+    """Output files of the ranks, in order."""
     return sorted(path.parent.glob(f"{path.stem}.rank*[0-9].csv"), key=lambda one: int(one.stem.rpartition("rank")[2]))
 
 
 def host_file(path: Path) -> Path:
-    """Where the host's calls lie beside a program's table."""
+    """File of the host's calls beside a program's table."""
     return path.with_suffix(".host.csv")
 
 
 def _table(file: Path) -> pd.DataFrame:
-    """Read a table; texts that look like numbers stay texts."""
+    """Read a table; number-like text stays text."""
     types: Any = {name: str for name in {*TRACE, *ACTIVITY, *HOST} if name not in _NUMBERS}
     return pd.read_csv(file, dtype=types, keep_default_na=False)
 

@@ -1,4 +1,4 @@
-"""The error tree: ProfkitError and one subclass per house.
+"""Error tree: ProfkitError and one subclass per package.
 
 CollectError here, RooflineError, AnalyzeError, and profkit.errors.
 """
@@ -9,10 +9,9 @@ from pathlib import Path
 
 
 class ProfkitError(Exception):
-    """Something the user can mend: bad input, bad usage, a broken run directory.
+    """An error the user can fix: bad input, bad usage, a broken run directory.
 
-    The message names the file, and the row and the field where they are known; `fix` says what to do about it;
-    `exit_code` is what the command returns.
+    The message names the file, and row and field if known; `fix` says what to do; `exit_code` is the command's.
     """
 
     exit_code = 2
@@ -23,16 +22,16 @@ class ProfkitError(Exception):
 
 
 class CollectError(ProfkitError):
-    """A file that cannot be read as it stands."""
+    """A file that cannot be read."""
 
 
 def torn(path: Path, what: str) -> CollectError:
-    """The error to raise for an export that lacks rows or has some twice."""
+    """Error for an export with missing or duplicate rows."""
     return CollectError(f"{path}: {what}", fix="export again")
 
 
 def cut(path: Path, line: int) -> CollectError:
-    """The error to raise for an export with a last row that does not end in a newline."""
+    """Error for an export whose last row lacks its newline."""
     return CollectError(
         f"{path}, line {line}: the last row does not end in a newline: the file was cut",
         fix="export again, or leave the cut row out; if only the newline was lost, add it",
@@ -40,7 +39,7 @@ def cut(path: Path, line: int) -> CollectError:
 
 
 def uneven(path: Path, line: int, got: int, expected: int | str) -> CollectError:
-    """The error to raise for a row with another number of fields than its header."""
+    """Error for a row with another number of fields than the header."""
     return CollectError(
         f"{path}, line {line}: {got} fields, expected {expected}",
         fix="the row is cut or two files run into each other; export again",
@@ -48,7 +47,7 @@ def uneven(path: Path, line: int, got: int, expected: int | str) -> CollectError
 
 
 class NoLaunchesError(CollectError):
-    """A whole export that lists no launches; `rows` is how many rows it has of something else."""
+    """A complete export without launches; `rows`: number of its other rows."""
 
     def __init__(self, message: str, *, fix: str = "", rows: int = 0) -> None:
         super().__init__(message, fix=fix)

@@ -1,11 +1,11 @@
-"""The launches frame: what every reader returns, one row a launch, in the order of the file.
+"""The launches frame: the result of every reader, one row per launch, in file order.
 
-KEYS are always there, OPTIONAL where the tool has them, then counters (counters.COUNTERS): float64, SI units, fractions
-0..1; NaN = not collected, never 0. `frame.attrs`: "caveats" is a list of Caveat; readers may add keys of their own
-("report", "devices"; "host" through set_host). pandas drops attrs in some operations: take what you need first.
+KEYS are always there, OPTIONAL ones if the tool has them, then counters (counters.COUNTERS): float64, SI units,
+fractions 0..1; NaN = not collected, never 0. `frame.attrs`: "caveats" is a list of Caveat; readers may add more
+("report", "devices"; "host" through set_host). Some pandas operations drop attrs: read them first.
 
-Texts are str. A study of a million launches asks for them as categories (`coded`): the same texts, each held once, so
-that grouping, comparing and taking rows costs numbers; group them with observed=True.
+Texts are str. A study of a million launches requests categories (`coded`): each text stored once, so that
+grouping, comparing and selecting are fast; group them with observed=True.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _TEXT: Any = (
 
 
 def key_order(columns: Sequence[str]) -> list[str]:
-    """The columns of a frame in the order of the schema; raises CollectError on another name."""
+    """Columns in schema order; raises CollectError for another name."""
     known = [*KEYS, *OPTIONAL, *COUNTERS]
     if strange := sorted(set(columns) - set(known)):
         fix = "use a name of collectors.frame or a counter of collectors.counters"
@@ -70,7 +70,7 @@ def build(
     """A valid frame from columns (arrays, categories or scalars); coded: texts as categories.
 
     Missing keys get their empty value ("" or the row number, kind "kernel"), columns their type and order.
-    Raises CollectError on an unknown column or a value outside the schema.
+    Raises CollectError for an unknown column or an invalid value.
     """
     rows = _rows(columns)
     numbers = np.arange(rows, dtype=np.int64)
@@ -82,7 +82,7 @@ def build(
 
 
 class _Beside:
-    """A table in the attrs of a frame, which pandas would copy deeply and cannot compare."""
+    """A table in the attrs of a frame, wrapped because pandas would copy and compare it."""
 
     def __init__(self, table: pd.DataFrame) -> None:
         self.table = table
@@ -92,18 +92,18 @@ class _Beside:
 
 
 def set_host(frame: pd.DataFrame, host: pd.DataFrame) -> None:
-    """Keep beside a launches frame what the host did (collectors.kineto.host_frame)."""
+    """Attach the host's activity (collectors.kineto.host_frame) to a launches frame."""
     frame.attrs["host"] = _Beside(host)
 
 
 def host_of(frame: pd.DataFrame) -> pd.DataFrame | None:
-    """The host's events beside a launches frame, not copied; None without any."""
+    """The host's events of a launches frame, not copied; None without any."""
     kept: _Beside | None = frame.attrs.get("host")
     return None if kept is None else kept.table
 
 
 def spelt(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with categories turned into texts, attrs kept; itself without categories."""
+    """The frame with categories converted to texts, attrs kept; itself without categories."""
     coded = [name for name, kind in frame.dtypes.items() if isinstance(kind, pd.CategoricalDtype)]
     if not coded:
         return frame
@@ -112,7 +112,7 @@ def spelt(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def distinct(column: pd.Series[Any]) -> list[Any]:
-    """Distinct values of a column; a categorical may list some that no row has."""
+    """Distinct values of a column, without unused categories."""
     coded = isinstance(column.dtype, pd.CategoricalDtype)
     return column.cat.categories.tolist() if coded else column.unique().tolist()
 
@@ -124,13 +124,13 @@ def renamed(column: pd.Series[Any], known: Mapping[str, str]) -> pd.Series[Any]:
 
 
 def role_of(frame: pd.DataFrame) -> Role:
-    """The use of a frame: counters where one beyond a launch's facts is collected, else times."""
+    """Use of a frame: counters if any was collected, else times."""
     counted = [name for name, row in COUNTERS.items() if name in frame and name != "time" and row.group != "launch"]
     return Role("counters" if any(frame[name].notna().any() for name in counted) else "times")
 
 
 def uncollected(frame: pd.DataFrame, names: Iterable[str]) -> tuple[str, ...]:
-    """Counters of `names` that this chip has but ncu left empty; it exits with 0 then."""
+    """Counters of `names` that this chip has but ncu left empty with exit code 0."""
     chips = [cc for cc in frame["cc"].unique() if cc]
     return tuple(
         name

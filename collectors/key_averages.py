@@ -1,6 +1,6 @@
-"""The table that torch.profiler prints: `prof.key_averages().table()`.
+"""The table printed by torch.profiler: `prof.key_averages().table()`.
 
-A row a kernel with its calls and their GPU time; of old versions, which list no kernels, a row an operator.
+One row per kernel with its calls and GPU time; old versions list no kernels, but operators.
 """
 
 from __future__ import annotations
@@ -24,27 +24,26 @@ _HEADER = re.compile(r"^\s*Name\s{2,}.*\bSelf CPU\b.*# of Calls", re.MULTILINE)
 _GPU = re.compile(r"Self (?!CPU)\w+")
 _TIME = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _ALL = 99.5
-"""Percent of the GPU time that a whole table lists at least; the rest is rounding."""
+"""Percent of GPU time from which a table is complete; the rest is rounding."""
 _COLUMNS = ["name", "calls", "gpu", "cpu", "share"]
 _KERNEL = re.compile(r"void |Mem(?:cpy|set) |\w[\w:]*[<(]|\w+(?:::\w+)*(?:\.\.\.|\.kd)?$")
-"""What a kernel can be called; ProfilerStep*, nccl:all_reduce, Optimizer.step#Adam.step are ranges on the GPU."""
+"""Names of kernels; ProfilerStep*, nccl:all_reduce, Optimizer.step#Adam.step are ranges on the GPU."""
 _WHOLE = re.compile(r"^Self (?!CPU)\w+ time total: +([\d.]+)(us|ms|s)\s*$", re.MULTILINE)
 _MOST = 2.0
-"""How much more of the GPU time the listed operators must hold than the listed kernels to be taken in their place."""
+"""Ratio of GPU time in operators to that in kernels from which operators are read."""
 _KINDS = (("Memcpy", "memcpy"), ("Memset", "memset"))
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a text holds the header of such a table."""
+    """Whether a text has the header of such a table."""
     return not head.startswith("SQLite format 3") and bool(_HEADER.search(head))
 
 
 def read(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """The launches frame: a row a kernel with its `instances`, `time` the mean of one [s].
+    """Launches frame: one row per kernel with its `instances`, `time` the mean of one [s].
 
-    Of several tables the one with most GPU time is read. attrs: "unlisted" [s] of GPU time that a table cut by its
-    row_limit leaves out. Raises CollectError where none has any.
-    """
+    Of several tables, the one with the most GPU time is read. attrs: "unlisted" [s] of GPU time cut by row_limit.
+    Raises CollectError if no table has GPU time."""
     file = Path(path)
     tables = list(_tables(file, text_of(file).splitlines()))
     _, best, whole = max(tables, key=lambda one: one[1]["gpu"].sum(), default=(0, pd.DataFrame(columns=_COLUMNS), 0.0))

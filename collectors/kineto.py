@@ -1,7 +1,7 @@
 """torch.profiler's Chrome trace (Kineto JSON, plain or gzipped) -> launches or operators.
 
-A launch has the path of the user's ranges (`record_function`, Optimizer.step#...) that were open on the thread that
-made its call, taken by the call's correlation id. Echoes of ranges on the GPU's track are passed over.
+A launch has the path of the user's ranges (`record_function`, Optimizer.step#...) open on the calling thread, found by
+the call's correlation id. Copies of ranges on the GPU's track are skipped.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ CALLS = ("cuda_runtime", "cuda_driver")
 _BEFORE = dict(zip(("Kernel", "Memcpy", "Memset", "Runtime", "Operator"), (*WORK, CALLS[0], "cpu_op"), strict=True))
 _US = 1e-6
 LONG = 20e-6
-"""Seconds from which an operator (or a Python function, where stacks were recorded) can explain a hole."""
+"""Seconds from which an operator (or a Python function, if recorded) can explain idle time."""
 _SPANS = {"user_annotation": "range", "cpu_op": "op", "python_function": "op"}
 _MARK, _BLOCK = b'"traceEvents"', 1 << 20
 _ROUND = re.compile("CompiledFunction|Torch-Compiled|## Call Compiled|Optimizer|ProfilerStep|autograd::engine")
-"""Events round many operations, which are none themselves."""
+"""Events that enclose many operations and are none themselves."""
 
 
 def sniff(head: str, path: Path) -> bool:
@@ -55,7 +55,7 @@ def sniff(head: str, path: Path) -> bool:
 
 
 def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:
-    """The launches frame, or operators of a CPU trace; raises CollectError for a damaged file."""
+    """Launches frame, or operators of a CPU trace; raises CollectError for a damaged file."""
     file = Path(path)
     trace = _loaded(file)
     try:
@@ -78,12 +78,12 @@ def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:
 
 
 def _now(event: dict[str, Any]) -> dict[str, Any]:
-    """An event under the category that torch since 1.11 gives it."""
+    """An event with the category names of torch 1.11 and later."""
     return {**event, "cat": _BEFORE[event["cat"]]} if event.get("cat") in _BEFORE else event
 
 
 def _lasts(event: Mapping[str, Any]) -> bool:
-    """Whether an event has a begin and a length; 0 is a valid length."""
+    """Whether an event has a start and a duration; 0 is valid."""
     begin, length = float(event["ts"]), float(event["dur"])
     return math.isfinite(begin) and 0 <= length < math.inf
 
@@ -141,9 +141,9 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
 
 
 def _operators(events: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """A row per operator call on the CPU; `time`: its own, without the operators it called.
+    """One row per operator call on the CPU; `time`: its own, without called operators.
 
-    Calls are laid end to end inside their outermost one: none overlap, and together they fill its time.
+    Calls are laid end to end inside their outermost one, so they do not overlap and fill its time.
     """
     spans = [one for one in events if one.get("cat") in ("cpu_op", "user_annotation")]
     spans.sort(key=lambda one: (int(one["tid"]), float(one["ts"]), -float(one["dur"])))
@@ -208,7 +208,7 @@ def _askers(
 def _processes(
     events: Sequence[dict[str, Any]], work: Sequence[dict[str, Any]], made: Sequence[dict[str, Any] | None]
 ) -> list[str]:
-    """The process of each piece of work: of its call, else of its stream, or the only one."""
+    """Process of each piece of work: of its call, else of its stream, or the only one."""
     lanes = [(one["pid"], one["args"].get("stream")) for one in work]
     owners = {lane: str(call["pid"]) for lane, call in zip(lanes, made, strict=True) if call is not None}
     hosts = {str(one["pid"]) for one in events if one.get("cat") not in WORK}
@@ -222,10 +222,10 @@ def _processes(
 def host_frame(
     events: Sequence[tuple[str, str, int, int, int, Any]], launched: Sequence[Any], origin: int
 ) -> pd.DataFrame:
-    """The host's events: call, start and time [s], thread, launch (row, -1 for none), kind.
+    """Host events: call, start and time [s], thread, launch (row, -1 for none), kind.
 
     events: kind, name, begin [ns], length [ns], thread, and correlation of a call. kind: "call" (CUDA), "range" (the
-    user's), "op" (an operator, from LONG on), "short" (one below LONG that launched, or of a program without launches).
+    user's), "op" (an operator, from LONG on), "short" (below LONG, if it launched or the program has no launches).
     launched: the correlation of each row; origin [ns]: zero of the clock.
     """
     row_of: dict[Any, int] = {}
@@ -245,7 +245,7 @@ def host_frame(
 
 
 def _launching(found: pd.DataFrame) -> NDArray[np.bool_]:
-    """Whether a launch was asked for inside each event, on its thread."""
+    """Whether each event contains a launch call on its thread."""
     begin, length, launch = (found[name].to_numpy(dtype=np.int64) for name in ("start", "time", "launch"))
     holds = np.zeros(len(found), dtype=bool)
     for own in found.groupby("thread").indices.values():
@@ -255,7 +255,7 @@ def _launching(found: pd.DataFrame) -> NDArray[np.bool_]:
 
 
 def ranges_of(calls: Sequence[tuple[int, int]], ranges: Sequence[Range]) -> list[str]:
-    """The path of each call (thread, moment [ns]), else of the only thread with an open range."""
+    """Range path of each call (thread, time [ns]), else of the only thread with an open range."""
     if not ranges or not calls:
         return [""] * len(calls)
     asked = np.array(calls, dtype=np.int64)

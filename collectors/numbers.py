@@ -1,6 +1,6 @@
 """Numbers and units as Nsight Compute prints them, in any locale.
 
-The decimal mark of a file is settled by its own cells (Evidence) or not at all: "84.480" alone is refused.
+The decimal mark of a file follows from its own cells (Evidence); "84.480" alone is ambiguous and refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NUMBER = {
 
 
 class Evidence:
-    """What the cells of one file say about its decimal mark."""
+    """Evidence of the cells of one file for its decimal mark."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -33,7 +33,7 @@ class Evidence:
         self._unclear = ""
 
     def feed(self, cell: str) -> None:
-        """Takes note of a metric cell; raises CollectError once two cells contradict each other."""
+        """Take note of a metric cell; raises CollectError if two cells contradict each other."""
         if cell.isdigit():
             return
         mark = classify(cell)
@@ -53,11 +53,11 @@ class Evidence:
 
     @property
     def decided(self) -> str:
-        """The decimal mark, "." or ",", or "" while no cell has shown it."""
+        """The decimal mark, "." or ",", or "" if still unknown."""
         return next(iter(self._proof), "")
 
     def settle(self, *, grouped: bool = False) -> str:
-        """Decimal mark for `parse`; raises CollectError where it is ambiguous.
+        """Decimal mark for `parse`; raises CollectError if ambiguous.
 
         grouped: take an ambiguous comma as a thousands separator.
         """
@@ -94,7 +94,7 @@ def classify(cell: str) -> str | None:
 def parse(cell: str, mark: str) -> float:
     """A cell as a finite float, `mark` the decimal mark; NaN for a missing value.
 
-    Of a metric with instances, "2338 (8; 8; 16)", the value before them. Raises ValueError on other text.
+    For a metric with instances, "2338 (8; 8; 16)", the value before them. Raises ValueError for other text.
     """
     text = _main(cell)
     if text in MISSING:
@@ -125,7 +125,7 @@ _PLAIN = {
 
 @lru_cache(maxsize=1024)
 def scale(unit: str) -> float | None:
-    """The factor to SI base units (s, B, Hz; a percentage stays one), None for an unknown unit.
+    """Factor to SI base units (s, B, Hz; a percentage stays one), None for an unknown unit.
 
     Both dialects: "usecond" and "us", "cycle/nsecond" and "Ghz". K M G T P are powers of 1000.
     """
@@ -136,7 +136,7 @@ def scale(unit: str) -> float | None:
 
 
 def base_unit(metric: str) -> str:
-    """The unit `--print-units base` gives a metric, as far as it is not already SI."""
+    """Unit of a metric with `--print-units base`, if not already SI."""
     return "ns" if metric.startswith("gpu__time_duration.") else ""
 
 

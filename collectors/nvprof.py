@@ -1,7 +1,7 @@
 """nvprof exports: summaries (CSV, text), GPU traces (CSV), and databases (.nvprof, .nvvp).
 
-Old CSVs have units inside the values, newer ones a row of units. Of a summary `time` is the mean of one of its
-`instances`. Names are not always quoted in old CSVs, so the last field takes the rest of the line.
+Old CSVs have units inside the values, newer ones a row of units. In a summary `time` is the mean over `instances`. Old
+CSVs do not always quote names, so the last field takes the rest of the line.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TEXT_ROW = re.compile(
 _RESULT = re.compile(r"^==(\d+)== (.*)result:\s*$")
 _WAITS = r"\[Unified Memory (?!Memcpy)"
 _NOISE = re.compile(r"^==\d+==|^=+ |^\s*$|^\s*(?:```|~~~|</\w)|^(?:\(\S+\) ?)?\[?[\w.-]+@[\w.-]+[: ].*[$#%](?: |$)")
-"""Lines of nvprof's between its rows, of Markdown, and a shell's prompt."""
+"""Lines of nvprof between its rows, Markdown, and a shell's prompt."""
 _METRICS = re.compile(r'^\s*Invocations\s+(?:Metric|Event) Name\s|^"?Device"?,"?Kernel"?,"?Invocations')
 _WORK = (
     *(("kernel", "KERNEL"), ("kernel", "CONCURRENT_KERNEL"), ("memset", "MEMSET")),
@@ -46,7 +46,7 @@ _MIGRATION = f"""CREATE TEMP VIEW {ACTIVITY}MIGRATION AS SELECT start, end, stre
     CASE counterKind WHEN 2 THEN srcId ELSE dstId END AS deviceId,
     CASE counterKind WHEN 1 THEN 11 WHEN 2 THEN 12 ELSE 13 END AS copyKind
     FROM {ACTIVITY}UNIFIED_MEMORY_COUNTER WHERE counterKind IN (1, 2, 8)"""
-"""Copies of unified memory among CUPTI's counters of it, by the kinds of copies; the rest are faults."""
+"""Copies of unified memory in CUPTI's counters, by kind of copy; the other counters are faults."""
 _GPU = {
     "name": "value",
     "major": "computeCapabilityMajor",
@@ -60,7 +60,7 @@ _EMPTY = ("No kernels were profiled", "No API activities were profiled", "No eve
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file is of nvprof: database, or the header of a summary, trace or metrics."""
+    """Whether a file is nvprof's: database, or the header of a summary, trace or metrics."""
     if head.startswith("SQLite format 3"):
         try:
             with open_base(path, _AGAIN) as base:
@@ -72,7 +72,7 @@ def sniff(head: str, path: Path) -> bool:
 
 
 def _kind(line: str) -> str:
-    """The table that a header begins: "summary", "text summary", "trace" or ""."""
+    """Kind of table by its header: "summary", "text summary", "trace" or ""."""
     if _TEXT_HEADER.match(line):
         return "text summary"
     cells = tuple(cell.strip().lower() for cell in line.replace('"', "").split(","))
@@ -82,10 +82,10 @@ def _kind(line: str) -> str:
 
 
 def read(path: str | Path) -> pd.DataFrame:
-    """The launches frame of an nvprof export; API calls are left out.
+    """Launches frame of an nvprof export; API calls are left out.
 
-    attrs: "caveats", "report" ("summary" or "trace"). Raises CollectError naming the line that cannot be read, and for
-    an export without kernels.
+    attrs: "caveats", "report" ("summary" or "trace"). Raises CollectError with the unreadable line, or for an export
+    without kernels.
     """
     path = Path(path)
     if is_sqlite(path):
@@ -116,7 +116,7 @@ def _header(path: Path, lines: Sequence[str]) -> tuple[str, int]:
 
 
 def _one_result(path: Path, lines: Sequence[str], at: int, *, traced: bool) -> None:
-    """Raise CollectError where several programs printed into one file."""
+    """Raise CollectError if several programs printed into one file."""
     found = [match[1] for line in lines if (match := _RESULT.match(line)) and match[2] == "Profiling "]
     first = next((at for at, line in enumerate(lines) if _RESULT.match(line)), at)
     found += ["unknown"] * (at < first)
@@ -156,7 +156,7 @@ def _delimited(path: Path, lines: Sequence[str], at: int) -> pd.DataFrame:
 
 
 def _printed(path: Path, lines: Sequence[str], at: int) -> pd.DataFrame:
-    """The rows of a summary for people; the first of a section has its title."""
+    """Rows of a printed summary; the first of a section has its title."""
     rows: list[tuple[int, list[str]]] = []
     for number, line in enumerate(lines[at + 1 :], start=at + 2):
         if _NOISE.match(line) or any(text in line for text in _EMPTY):
@@ -234,7 +234,7 @@ def _trace(path: Path, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _read_base(path: Path) -> pd.DataFrame:
-    """The launches frame of what `nvprof -o` wrote, without its metrics."""
+    """Launches frame of a file by `nvprof -o`, without its metrics."""
     with open_base(path, _AGAIN) as base:
         tables = tables_of(base)
         if f"{ACTIVITY}UNIFIED_MEMORY_COUNTER" in tables:
@@ -270,7 +270,7 @@ def _read_base(path: Path) -> pd.DataFrame:
 
 
 def _process(base: sqlite3.Connection, tables: set[str]) -> str:
-    """The process that called CUDA; "" where none or several did."""
+    """The process that called CUDA; "" for none or several."""
     calls = [
         f"SELECT DISTINCT processId FROM {ACTIVITY}{one}" for one in ("RUNTIME", "DRIVER") if ACTIVITY + one in tables
     ]
@@ -279,7 +279,7 @@ def _process(base: sqlite3.Connection, tables: set[str]) -> str:
 
 
 def _function(name: str) -> str:
-    """The function of a mangled name without arguments; templates, members, others as written."""
+    """Function of a mangled name without arguments; templates, members and others unchanged."""
     length = re.match(r"_Z(\d+)", name)
     end = length.end() + int(length[1]) if length else 0
     return name[length.end() : end] if length and name[end : end + 1] not in ("", "I") else name

@@ -1,6 +1,6 @@
-"""The operation that launched a kernel, also inside a replayed CUDA graph (torch.profiler).
+"""The operation that launched a kernel, also in a replayed CUDA graph (torch.profiler).
 
-A launches frame has it as a text (`op`, the JSON of `Operation`) and a number (`call`): kernels of one call share both.
+A launches frame has it as text (`op`, the JSON of `Operation`) and number (`call`), equal for the kernels of one call.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ BYTES = {
     **dict.fromkeys(("c10::BFloat16", "c10::Half", "short", "short int"), 2),
     **dict.fromkeys(("bool", "unsigned char", "signed char", "c10::Float8_e4m3fn", "c10::Float8_e5m2"), 1),
 }
-"""Bytes of an element by the name that the profiler gives its type."""
+"""Bytes per element by the profiler's type name."""
 SHORT = {"c10::BFloat16": "bf16", "c10::Half": "fp16", "float": "fp32", "double": "fp64", "long int": "int64"}
 _LAUNCH = re.compile(r"(?<!Graph)Launch(?!HostFunc)")
 
 
 class Tensor(NamedTuple):
-    """An argument: its place, type ("" in a list), sizes, and strides where they are known."""
+    """An argument: its place, type ("" in a list), sizes, and strides if known."""
 
     at: int
     kind: str
@@ -34,7 +34,7 @@ class Tensor(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """Distinct elements: along a stride of 0 there is one."""
+        """Distinct elements; a dimension of stride 0 has one."""
         return math.prod(size if step else 1 for size, step in zip(self.dims, self.steps or (1,) * 99, strict=False))
 
     @property
@@ -45,7 +45,7 @@ class Tensor(NamedTuple):
 class Operation(msgspec.Struct, frozen=True, array_like=True):
     """A call: name, and by argument sizes, types, strides and concrete values.
 
-    No `types`: shapes were not recorded.
+    Without recorded shapes, `types` is empty.
     """
 
     name: str
@@ -56,11 +56,11 @@ class Operation(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def short(self) -> str:
-        """Name without the namespace of torch's own."""
+        """Name without torch's own namespace."""
         return self.name.removeprefix("aten::")
 
     def tensors(self) -> Iterator[Tensor]:
-        """Tensors in their order, those of lists too."""
+        """Tensors in order, those in lists too."""
         for at, (kind, dims) in enumerate(zip(self.types, self.dims, strict=False)):
             steps = self.strides[at] if at < len(self.strides) else ()
             if kind in BYTES:
@@ -69,7 +69,7 @@ class Operation(msgspec.Struct, frozen=True, array_like=True):
                 yield from (Tensor(at, "", tuple(one)) for one in dims if isinstance(one, list))
 
     def value(self, at: int) -> str:
-        """Concrete value of an argument as text, "" where none was recorded."""
+        """Concrete value of an argument as text, "" if not recorded."""
         return self.values[at] if at < len(self.values) else ""
 
     def ints(self, at: int) -> list[int]:
@@ -77,7 +77,7 @@ class Operation(msgspec.Struct, frozen=True, array_like=True):
         return [int(one) for one in re.findall(r"-?\d+", self.value(at))]
 
     def shapes(self) -> str:
-        """Sizes and types for people: "[788, 768] [768, 3072] bf16"."""
+        """Sizes and types as text: "[788, 768] [768, 3072] bf16"."""
         known = [one for one in self.tensors() if one.dims]
         kinds = dict.fromkeys(SHORT.get(one.kind, one.kind.removeprefix("c10::")) for one in known if one.kind)
         told = [f"[{', '.join(map(str, one.dims))}]" for one in known[:4]]
@@ -105,10 +105,9 @@ def of_launches(
 ) -> tuple[list[str], list[int]]:
     """(`op`, `call`) of each piece of work by start; "" and -1 unknown.
 
-    calls: the host's calls in order of start. operations: external id -> its event; askers: the id of each piece of work.
-    A CUDA graph's n-th kernel gets the operation of its capture's n-th launch, if the trace holds exactly one capture
-    with as many launches.
-    """
+    calls: the host's calls in order of start. operations: external id -> its event; askers: the id of each piece of
+    work. A CUDA graph's n-th kernel gets the operation of its capture's n-th launch, if the trace holds exactly one
+    capture with as many launches."""
     ids = [(number, 0) for number in askers]
     captures = _captured(calls)
     graphs = {one["args"].get("correlation"): list[int]() for one in calls if "GraphLaunch" in one["name"]}

@@ -1,9 +1,8 @@
 """Recipes of counters: weighted sums of products of a tool's metrics, per chip.
 
-Metrics are named as the tool names them and hold SI base units (s, B, Hz); a percentage stays a percentage. Which name of
-ncu's exists on which chip was asked of NVIDIA's perf host libraries of CUDA 12.8 and 13.5. Tensor counters count
-operations, two a multiply-add. Peaks are per second, at the clock of the run.
-"""
+Metrics are named as the tool names them and hold SI base units (s, B, Hz); a percentage stays a percentage. Which name
+of ncu's exists on which chip was asked of NVIDIA's perf host libraries of CUDA 12.8 and 13.5. Tensor counters count
+operations, two a multiply-add. Peaks are per second, at the clock of the run."""
 
 from __future__ import annotations
 
@@ -23,10 +22,10 @@ Column: TypeAlias = "NDArray[np.float64]"
 
 @dataclass(frozen=True)
 class Recipe:
-    """A sum of terms, each a weight times the product of metrics, that is right on some chips.
+    """A sum of terms, each a weight times a product of metrics, valid on some chips.
 
-    chips: compute capabilities, "8.0-8.9 12.0", open range "9.0-", "" = every chip. ask: whether a recording asks for
-    these metrics; the others only serve other people's files.
+    chips: compute capabilities, "8.0-8.9 12.0", open range "9.0-", "" = every chip. ask: whether a recording requests
+    these metrics; the others only serve foreign exports.
     """
 
     terms: tuple[tuple[float, tuple[str, ...]], ...]
@@ -35,7 +34,7 @@ class Recipe:
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
-        """The tool's metrics this recipe needs, in order, each once."""
+        """Metrics of this recipe, in order, each once."""
         names = [name for _, metrics in self.terms for name in metrics]
         return tuple(dict.fromkeys(names))
 
@@ -44,7 +43,7 @@ class Recipe:
         return not cc or covers(self.chips, cc)
 
     def value(self, columns: Mapping[str, Any]) -> Any:
-        """The sum; NaN wherever a metric is NaN. Every metric must be in `columns`."""
+        """The sum; NaN if a metric is NaN. Every metric must be in `columns`."""
         return sum(math.prod((columns[name] for name in metrics), start=weight) for weight, metrics in self.terms)
 
 
@@ -118,14 +117,14 @@ def instructions(weights: Mapping[str, float], chips: str = "") -> tuple[Recipe,
 
 
 def fp32(weights: Mapping[str, float]) -> tuple[Recipe, ...]:
-    """fp32 operations of the CUDA cores; a packed instruction (ffma2 of 10.0 and 10.3) does two."""
+    """fp32 operations of CUDA cores; a packed instruction (ffma2 of 10.0, 10.3) counts two."""
     scalar = {f"f{op}": weight for op, weight in weights.items()}
     packed = {f"f{op}2": 2.0 * weight for op, weight in weights.items()}
     return (*instructions({**scalar, **packed}, PACKED), *instructions(scalar, NOT_PACKED))
 
 
 def fma_peak(op: str, weight: float) -> Recipe:
-    """weight * fused multiply-adds a second, all lanes busy."""
+    """weight * fused multiply-adds per second, all lanes busy."""
     return product(weight, f"sm__{_sass(op)}.peak_sustained", SM_CLOCK)
 
 
@@ -135,7 +134,7 @@ def tensor(*paths: str, chips: str) -> Recipe:
 
 
 def tensor_peak(path: str, chips: str) -> Recipe:
-    """Operations a second of one tensor path."""
+    """Operations per second of one tensor path."""
     return product(1.0, f"sm__ops_path_tensor_{path}.sum.peak_sustained", SM_CLOCK, chips=chips)
 
 

@@ -1,7 +1,8 @@
 """AMD's rocprof, versions 1 to 3: dispatches (CSV, JSON, rocpd) and summaries.
 
-Versions 1 and 2 have a row a dispatch and a column a counter, version 3 a row a dispatch and counter
-(counter_collection.csv) or times alone (kernel_trace.csv), by default a database (rocpd, SQLite). Times in ns; a grid counts work-items, ours blocks.
+Versions 1 and 2 have a row per dispatch and a column per counter, version 3 a row per dispatch and counter
+(counter_collection.csv) or only times (kernel_trace.csv), by default a database (rocpd, SQLite). Times in ns; rocprof's
+grid counts work-items, the launches frame's blocks.
 """
 
 from __future__ import annotations
@@ -45,16 +46,16 @@ _COLUMNS = {
     "counter": ("countername",),
     "value": ("countervalue",),
 }
-"""What a column is here, by its name without case and marks; what is not here may be a counter."""
+"""Our column -> rocprof's, lower case without punctuation; other columns may be counters."""
 _SUMMARY = {"Name", "Calls", "TotalDurationNs"}
 _CALL, _SUFFIX = (
     r"hip[A-Z]|hsa_|roctx|__hip|(?:KERNEL_DISPATCH|MEMORY_(?:COPY|ALLOCATION)|SCRATCH_MEMORY|\w+_API)$",
     r"( \[clone )?\.kd\]?$",
 )
 _FACT = re.compile(r".*(?:id|size|count|ns|index|workgroup|workitem|timestamp)|scr|sgpr|accumvgpr|fbar|sig|obj|kind")
-"""What else a column says of a dispatch, by its name without marks; the rest are counters."""
+"""Other known columns of a dispatch, without punctuation; the rest are counters."""
 _UNQUOTED = re.compile(r'^([^"\n]*,[^"\n]*?)((?:,[\d.eE+-]+){4}\r?)$', re.MULTILINE)
-"""A row of the summary of versions 1 and 2, whose name has commas and no quotes."""
+"""A row of the summary of versions 1 and 2 with an unquoted name containing commas."""
 _OURS = {spelling: name for name, spellings in _COLUMNS.items() for spelling in spellings}
 _KERNEL = {
     "name": ("name",),
@@ -70,11 +71,11 @@ _KERNEL = {
     **{f"grid_{axis}": (f"grid_{axis}",) for axis in "xyz"},
     **{f"block_{axis}": (f"workgroup_{axis}",) for axis in "xyz"},
 }
-"""What is read of the views `kernels` and `memory_copies`, else of the table below; a column that a version lacks is empty."""
+"""Columns read from the views `kernels` and `memory_copies`, else from the tables; missing ones are empty."""
 _COPY = {**_KERNEL, "agent": ("dst_agent_id",), "bytes": ("size",)}
 _JSON = re.compile(r'\s*\{\s*"rocprofiler-sdk-tool"')
 _GPU = 2
-"""The type of an agent that is no CPU."""
+"""Agent type of a GPU."""
 _FIX = "record it again, or export with `rocprofv3 --output-format csv`"
 FABRIC = Caveat(
     "AMD counts memory traffic where L2 leaves for the fabric",
@@ -107,9 +108,9 @@ def sniff(head: str, path: Path) -> bool:
 
 
 def read(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """The launches frame of an export: times, and the counters that have a counterpart.
+    """Launches frame of an export: times, and counters with a known meaning.
 
-    Raises CollectError naming the line that cannot be read.
+    Raises CollectError with the unreadable line.
     """
     path = Path(path)
     if is_sqlite(path):
@@ -142,7 +143,7 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
 def _frame(
     columns: Mapping[str, Any], items: Sequence[Any], block: Sequence[Any], facts: Mapping[str, Any], counted: Any
 ) -> pd.DataFrame:
-    """The launches frame, without facts and counters that have no value."""
+    """Launches frame, without facts and counters that have no value."""
     measured = {**facts, **evaluate_columns(counted, "", vendor="amd")}
     frame = build(
         {
@@ -160,7 +161,7 @@ def _frame(
 
 
 def _of_dispatches(path: Path, rows: pd.DataFrame, counted: Mapping[str, Any]) -> pd.DataFrame:
-    """The launches frame from one row a dispatch."""
+    """Launches frame from one row per dispatch."""
     empty = pd.Series("", rows.index)
 
     def cells(name: str) -> pd.Series[Any]:
@@ -186,7 +187,7 @@ def _of_dispatches(path: Path, rows: pd.DataFrame, counted: Mapping[str, Any]) -
 
 
 def _check(path: Path, rows: pd.DataFrame) -> None:
-    """Raise CollectError where a column lacks its pair, or a row is no dispatch."""
+    """Raise CollectError if a column lacks its pair, or a row is no dispatch."""
     pairs = (("start", "end"), ("end", "start"), ("counter", "value"))
     if lost := [_COLUMNS[other][0] for one, other in pairs if one in rows and other not in rows]:
         raise CollectError(f"{path}, line 1: no column {lost[0]}", fix="give the file as the tool wrote it")
@@ -206,7 +207,7 @@ def _check(path: Path, rows: pd.DataFrame) -> None:
 
 
 def _by_dispatch(path: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The first row of each dispatch, and the counters of all of them."""
+    """First row of each dispatch, and the counters of all rows."""
     key = [name for name in ("launch", "process", "device") if name in rows]
     if (twice := rows[rows.duplicated([*key, "counter"])]).size:
         what = f"{path}, line {twice.index[0]}: {twice['counter'].iloc[0]} of one dispatch stands here twice"
@@ -221,7 +222,7 @@ def _by_dispatch(path: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str
 
 
 def _summary(path: Path, rows: pd.DataFrame) -> pd.DataFrame:
-    """A summary of kernels or copies: a row each with its `instances`, `time` the mean of one."""
+    """Summary of kernels or copies: one row each with `instances`, `time` the mean of one."""
     names = rows["Name"]
     if names.str.match(_CALL).all():
         what = f"{path}: a summary of calls or of domains, which lists no kernels"
@@ -243,7 +244,7 @@ def _summary(path: Path, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ours(header: Sequence[str]) -> list[str]:
-    """The columns of a header by our names, counters by their own."""
+    """Columns of a header under the launches frame's names, counters under their own."""
     cells = [cell.strip() for cell in header]
     plain = map(_plain, cells)
     return [_OURS.get(one, f"{cell}?" if cell in _COLUMNS else cell) for one, cell in zip(plain, cells, strict=True)]
@@ -254,9 +255,9 @@ def _plain(name: str) -> str:
 
 
 def _read_rocpd(path: Path) -> pd.DataFrame:
-    """The launches frame: kernels and copies by start, with counters that have a counterpart.
+    """Launches frame: kernels and copies by start, with counters of known meaning.
 
-    Raises CollectError for a cut or damaged database and for one without GPU work.
+    Raises CollectError for a cut or damaged database, or one without GPU work.
     """
     with open_base(path, _FIX) as base:
         tables = tables_of(base)
@@ -273,7 +274,7 @@ def _read_rocpd(path: Path) -> pd.DataFrame:
 
 
 def _view(base: sqlite3.Connection, view: str, below: str, wanted: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """`wanted` columns of a view; in some versions the table `below` it alone has some."""
+    """`wanted` columns of a view; in some versions only the table `below` it has them."""
     there = {name: f'{of}."{name}"' for of, table in (("b", below), ("v", view)) for name in columns_of(base, table)}
     cells = [next((there[name] for name in names if name in there), "NULL") for names in wanted.values()]
     joined = f'LEFT JOIN "{below}" b USING (guid, id)' if "guid" in columns_of(base, below) else ""
@@ -285,7 +286,7 @@ def _view(base: sqlite3.Connection, view: str, below: str, wanted: Mapping[str, 
 
 
 def _counted(base: sqlite3.Connection, tables: set[str], events: pd.Series[Any]) -> dict[str, Any]:
-    """The counters of each launch, summed over the instances of a block."""
+    """Counters of each launch, summed over the instances of a hardware block."""
     if "pmc_events" not in tables:
         return {}
     # Where there is a counter_name, `name` is the kernel's.
@@ -322,9 +323,9 @@ def _rocpd_frame(path: Path, work: pd.DataFrame, counted: dict[str, Any], agents
 
 
 def _read_json(path: Path) -> pd.DataFrame:
-    """The launches frame of a results.json: what each of its processes did.
+    """Launches frame of a results.json: the work of each process.
 
-    Raises CollectError for a cut or damaged file and for one without GPU work.
+    Raises CollectError for a cut or damaged file, or one without GPU work.
     """
     try:
         tools = json.loads(text_of(path))["rocprofiler-sdk-tool"]
@@ -342,7 +343,7 @@ def _read_json(path: Path) -> pd.DataFrame:
 
 
 def _of_process(tool: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Kernels and copies of a process; counters summed over the instances of a block."""
+    """Kernels and copies of a process; counters summed over the instances of a hardware block."""
     agents = {one["id"]["handle"]: one for one in tool["agents"]}
     symbols = {one["kernel_id"]: one for one in tool["kernel_symbols"]}
     counters = {one["id"]["handle"]: one["name"] for one in tool.get("counters", ())}

@@ -23,7 +23,7 @@ _NUMBER = r"^([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)([a-zA-Z%]*)$"
 
 
 def whole_text(path: Path, closes: str = r"\n\Z") -> str:
-    """Text of a file; raises CollectError for a cut one. closes: the end of a whole file."""
+    """Text of a file; raises CollectError for a cut one. closes: the end of a complete file."""
     text = text_of(path, strict=True)
     if not text.strip():
         raise CollectError(f"{path}: is empty", fix="profile again")
@@ -33,7 +33,7 @@ def whole_text(path: Path, closes: str = r"\n\Z") -> str:
 
 
 def records(path: Path, text: str, line: int = 1, width: int = 0) -> Iterator[tuple[int, list[str]]]:
-    """(first line, cells) of each CSV row; raises CollectError on a broken one.
+    """(first line, cells) of each CSV row; raises CollectError for a broken one.
 
     width: fields of a row, 0 for those of the first.
     """
@@ -51,7 +51,7 @@ def records(path: Path, text: str, line: int = 1, width: int = 0) -> Iterator[tu
 
 
 def table(rows: Iterable[tuple[int, Sequence[str]]], names: Sequence[str]) -> pd.DataFrame:
-    """Numbered rows as a frame of texts without blanks round them; its index has their lines."""
+    """Numbered rows as a frame of stripped texts; its index has their lines."""
     known = list(rows)
     cells = [[cell.strip() for cell in row] for _, row in known]
     found: pd.DataFrame = pd.DataFrame(cells, index=[line for line, _ in known], columns=list(names), dtype=object)
@@ -59,7 +59,7 @@ def table(rows: Iterable[tuple[int, Sequence[str]]], names: Sequence[str]) -> pd
 
 
 def numbers(path: Path, column: pd.Series[Any], units: Mapping[str, float] = {"": 1.0}) -> NDArray[np.float64]:
-    """Cells in SI units, NaN if empty; raises CollectError naming the line."""
+    """Cells in SI units, NaN if empty; raises CollectError with the line."""
     parts = column.astype(str).str.extract(_NUMBER)
     values = parts[0].astype(float) * parts[1].map(dict(units)).astype(float)
     wrong = (column != "").to_numpy() & ~np.isfinite(values.to_numpy())
@@ -75,7 +75,7 @@ def numbers(path: Path, column: pd.Series[Any], units: Mapping[str, float] = {""
 
 
 def added_up(path: Path, shares: float, slack: float, *, strict: bool = True) -> list[Caveat]:
-    """Check that a summary's shares add up to 1; else raise, or a caveat where not `strict`."""
+    """Check that a summary's shares add up to 1; raise, or return a caveat unless `strict`."""
     if abs(shares - 1) <= slack:
         return []
     what = f"the rows add up to {shares:.1%} of the time: rows {'are missing' if shares < 1 else 'stand here twice'}"
@@ -85,10 +85,10 @@ def added_up(path: Path, shares: float, slack: float, *, strict: bool = True) ->
 
 
 def ruler(line: str) -> tuple[int, ...]:
-    """Column ends of a printed table, from its ruler; () for any other line."""
+    """Column ends of a printed table, from its ruler; () for other lines."""
     return tuple(found.end() for found in re.finditer("-+", line)) if _RULER.match(line) else ()
 
 
 def printed(line: str, ends: Sequence[int]) -> list[str]:
-    """The cells of a printed row; the last takes what is left of the line."""
+    """Cells of a printed row; the last takes the rest of the line."""
     return [line[left:right].strip() for left, right in pairwise([0, *ends[:-1], len(line)])]

@@ -1,7 +1,7 @@
-"""The log of compute-sanitizer -> findings, added up by kind, kernel and place.
+"""Read compute-sanitizer's log; findings are added up by kind, kernel and place.
 
-The text log is read because its records are documented, while the XML's elements are not. A record begins with one
-space behind the rule of equal signs, its details with more:
+The text log is read because its records are documented, unlike the XML elements. A record begins with one
+space after the equal signs, its details with more:
 
     ========= Invalid __global__ write of size 4 bytes
     =========     at scale(float *, int)+0x70 in cuda.cu:9
@@ -38,10 +38,10 @@ _TROUBLE = re.compile(r"(Internal Sanitizer Error|Error|Target application retur
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A kind of error in one kernel at one place.
+    """One kind of error in one kernel at one place.
 
-    `place`: file:line where the code was built with -lineinfo, else "". `severity`: error, warning, info. `detail`: thread
-    and address of the first. `tool` found it; `own`: the kernel is the candidate's, not a library's.
+    `place`: file:line if built with -lineinfo, else "". `severity`: error, warning, info. `detail`: thread
+    and address of the first. `tool`: of the sanitizer; `own`: the kernel is the candidate's, not a library's.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def serious(self) -> bool:
-        """Whether it is an error in a kernel of the candidate's own."""
+        """Whether it is an error in one of the candidate's kernels."""
         return self.own and self.severity == "error"
 
     @property
@@ -66,7 +66,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Log:
-    """All findings; `summary`: errors counted, None without an end; `troubles`: of the tool."""
+    """All findings; `summary`: number of errors, None in a cut log; `troubles`: of the tool."""
 
     findings: tuple[Finding, ...]
     summary: int | None
@@ -74,7 +74,7 @@ class Log:
 
 
 def read(path: Path) -> Log:
-    """Read a log. Raises CollectError when it is none."""
+    """Read a log. Raises CollectError for another file."""
     try:
         text = path.read_text("utf-8", "replace")
     except OSError as error:
@@ -134,7 +134,7 @@ def _finding(record: list[str]) -> Finding | None:
 
 
 def _race(record: list[str], level: str) -> Finding:
-    """A race: the two kinds of access, and the places of both."""
+    """A race: both kinds of access, and their places."""
     whole = " ".join(record)
     accesses = [match.groups() for match in _ACCESS.finditer(whole)]
     wheres = [_where(text) for _, text in accesses]

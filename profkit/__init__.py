@@ -37,7 +37,7 @@ _HOME = {
     "do_bench": "profkit.torch_tools.bench",
     "read": "collectors",
 }
-"""Where a public name is that is not in profkit.api."""
+"""Module of each public name outside profkit.api."""
 
 __all__ = [
     "CannotProfileError",

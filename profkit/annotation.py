@@ -1,24 +1,23 @@
-"""Named ranges in any program, with the work they are meant to do.
+"""Named ranges in any program, with declared work.
 
     with profkit.annotate("attention", flops=4 * b * h * s * s * d, bytes=...):
         ...
     @profkit.annotate("mlp")
     def mlp(x): ...
 
-A range is pushed in the NVTX domain `profkit` when a tool listens, so a bare ncu or nsys shows it too. When
-profkit runs the program, PROFKIT_ANNOTATIONS names a file of JSON lines that receives the declared work. When
-neither is there a range costs a flag test and nothing is written; the first range of a process asks, once.
+A range is pushed in the NVTX domain `profkit` if a tool listens, so ncu and nsys without profkit show it too. If
+profkit runs the program, PROFKIT_ANNOTATIONS names a file of JSON lines for the declared work. Without both a range
+costs a flag test and writes nothing; the first range of a process checks, once.
 
-The file, line by line, each written at once so that a crash loses nothing:
+Each line of the file is written at once, so that a crash loses nothing:
     {"id": "<pid>.<n>", "range": "block/attention", "flops": {"fp32": 1e9}, "bytes": 1e6}   first time
     "<pid>.<n>"                                                                              every completed range
 
-Autograd runs a CUDA backward in its own thread, where this thread's ranges are unknown to the tools. While
-a range is open and somebody listens, backward therefore runs in the calling thread; PROFKIT_AUTOGRAD=threads
-leaves it alone.
+Autograd runs a CUDA backward in its own thread, where tools do not know this thread's ranges. While a range is open and
+a tool listens, backward therefore runs in the calling thread; PROFKIT_AUTOGRAD=threads prevents this.
 
-Inside a function that torch.compile traces a range is passed over, so that profiling changes no graph: what the
-compiled function launches belongs to the range round its call.
+Inside a function that torch.compile traces a range is skipped, so that profiling changes no graph: launches of the
+compiled function belong to the range around its call.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Annotation:
-    """A range: a context manager, and a decorator. May be entered many times, by many threads.
+    """A range: a context manager and decorator, reusable by many threads.
 
-    name: without "/", which separates nested ranges. flops: FLOP of one passage, a number (of the pipe the
-    range's kernels use most) or by pipe ({"tensor_bf16": 1e12}); bytes: those it must move to and from DRAM
-    [B]. Raises ValueError on a name or a number that cannot be.
+    name: without "/", which separates nested ranges. flops: FLOP of one passage, a number (for the pipe that the
+    range's kernels use most) or by pipe ({"tensor_bf16": 1e12}); bytes: compulsory DRAM traffic [B]. Raises ValueError
+    for an invalid name or number.
     """
 
     __slots__ = ("bytes", "flops", "name")
@@ -79,14 +78,14 @@ class Annotation:
 
 
 class _Open(threading.local):
-    """The open ranges of a thread: (path, what leaves the range in the tools)."""
+    """Open ranges of a thread: (path, closes the range in the tools)."""
 
     def __init__(self) -> None:
         self.stack: list[tuple[str, ExitStack]] = []
 
 
 class Listener:
-    """Pass ranges on to NVTX, the file of declared work, and a mirror (torch's profiler)."""
+    """Forwards ranges to NVTX, the file of declared work, and a mirror (torch's profiler)."""
 
     def __init__(self, domain: Any, file: str, mirror: Mirror | None) -> None:
         self._domain, self._file, self._mirror = domain, file, mirror
@@ -116,7 +115,7 @@ class Listener:
             self._record(path, one)
 
     def _record(self, path: str, one: Annotation) -> None:
-        """One write, which the system does not mix with those of other threads and processes."""
+        """Write once, so that lines of several threads and processes do not mix."""
         flops = dict(one.flops) if isinstance(one.flops, Mapping) else one.flops
         work = {"range": path, "flops": flops, "bytes": one.bytes}
         # A forked child has the parent's table but its own number.
@@ -138,7 +137,7 @@ def _check(one: Annotation) -> None:
 
 
 def _compiling() -> bool:
-    """Whether torch.compile is tracing this very call."""
+    """Whether torch.compile is tracing this call."""
     torch = sys.modules.get("torch")
     return torch is not None and torch.compiler.is_compiling()
 
@@ -154,9 +153,9 @@ def _backward_here(leaving: ExitStack) -> None:
 
 
 def listen(mirror: Mirror | None = None, *, file: str = "") -> Listener | None:
-    """Look for listeners again; `mirror(name)` accompanies every range.
+    """Check for listening tools again; `mirror(name)` accompanies every range.
 
-    The first range of a process calls it; call it again when a listener comes later.
+    The first range of a process calls it; call it again if a tool attaches later.
     """
     global _listener
     file = file or os.environ.get(VARIABLE, "")
@@ -167,7 +166,7 @@ def listen(mirror: Mirror | None = None, *, file: str = "") -> Listener | None:
 
 
 def _attached() -> Any:
-    """profkit's NVTX domain when a tool is attached to NVTX, which alone knows, else None."""
+    """profkit's NVTX domain if a tool is attached to NVTX, else None."""
     try:
         import nvtx
     except ImportError:
@@ -196,9 +195,9 @@ class Declared:
 
 
 def read_declared(file: Path) -> dict[str, Declared]:
-    """The declared work of a file of annotations by range; a last line cut short is passed over.
+    """Declared work by range from a file of annotations; a cut last line is skipped.
 
-    Empty when there is no file.
+    Empty if there is no file.
     """
     known: dict[str, dict[str, Any]] = {}
     found: dict[str, Declared] = {}
@@ -213,7 +212,7 @@ def read_declared(file: Path) -> dict[str, Declared]:
 
 
 class _Unasked(Listener):
-    """Stands for the question whether anybody listens, until the first range asks it."""
+    """Placeholder listener; the first range checks for tools."""
 
     def push(self, one: Annotation) -> None:
         found = listen()

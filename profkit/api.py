@@ -43,7 +43,7 @@ SWEPT = (
 
 
 class Text(str):
-    """Words that a notebook shows as they are."""
+    """Text that a notebook shows unchanged."""
 
     __slots__ = ()
 
@@ -51,16 +51,16 @@ class Text(str):
         return str(self)
 
     def _repr_html_(self) -> str:
-        """The same, broken between words where a cell is narrow."""
+        """The same, with breaks between words in narrow cells."""
         return f'<pre style="white-space:pre-wrap;word-break:normal">{escape(self)}</pre>'
 
 
 class Run(Study):
-    """A run in Python and notebooks: a Study with the verbs as methods."""
+    """A run for Python and notebooks: a Study with the verbs as methods."""
 
     @classmethod
     def of(cls, study: Study) -> Run:
-        """The same run; nothing is read or computed again."""
+        """The same run as a Run; nothing is read or computed again."""
         if isinstance(study, cls):
             return study
         found = cls(study.run, study.frames)
@@ -72,7 +72,7 @@ class Run(Study):
         return Text(explaining.text(self, self.findings(kernel)))
 
     def report(self, reader: str = "", lang: str = "en") -> Text:
-        """report.md as text, or what `profkit report --for READER` writes (agent, pr, html)."""
+        """report.md as text, or the output of `profkit report --for READER` (agent, pr, html)."""
         if not reader:
             return Text(markdown.report(self))
         if reader not in DIALECTS:
@@ -84,7 +84,7 @@ class Run(Study):
         return compare(self, *others, **options)
 
     def draw(self, **options: Any) -> Figure:
-        """Its roofline as a matplotlib Figure; options as `profkit.roofline`."""
+        """Its roofline as a matplotlib Figure; options of `profkit.roofline`."""
         return roofline(self, **options) if options else draw(self)
 
     def __repr__(self) -> str:
@@ -107,22 +107,22 @@ def profile(target: str | os.PathLike[str] | Callable[..., Any] | Target, *argum
 def measure(
     call: Callable[..., Any], *arguments: Any, reference: Callable[..., Any] | None = None, **options: Any
 ) -> Run:
-    """Time call(*arguments) in this process, in turns with a `reference` if given.
+    """Time call(*arguments) in this process, alternating with a `reference` if given.
 
-    options: device, budget [s], target, l2 (cold, warm), runs. Raises what they raise.
+    options: device, budget [s], target, l2 (cold, warm), runs. Raises the calls' exceptions.
     """
     return Run(record_target(Call(call, arguments, reference), **options))
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:
-    """A run directory, or the newest below `path`. Raises ProfkitError when there is none."""
+    """Open a run directory, or the newest below `path`. Raises ProfkitError if there is none."""
     return Run.of(open_study(path))
 
 
 def compare(*runs: Study | str | os.PathLike[str], impl: str = "") -> Compared:
     """Compare Studies, paths, or "RUN:IMPLEMENTATION" as steps, programs by their steady step.
 
-    impl: of every run this one, else its fastest right one. Raises ProfkitError for fewer than two, or no such time.
+    impl: for every run; default its fastest correct one. Raises ProfkitError for fewer than two, or a missing time.
     """
     if len(runs) < 2:
         raise ProfkitError("one run does not compare", fix="name BEFORE and AFTER")
@@ -139,13 +139,13 @@ def draw(run: Study | str | os.PathLike[str], *, theme: str = "light") -> Figure
 
 
 def roofline(*runs: Study | str | os.PathLike[str], **options: Any) -> Figure:
-    """The kernels of runs on one roofline; options as `profkit roofline`: levels, top, theme."""
+    """Kernels of runs on one roofline; options of `profkit roofline`: levels, top, theme."""
     figure: Figure = draw_scene(figures.kernels_scene([open_study(one) for one in runs], **options))
     return figure
 
 
 def history(sample: str = "", runs: str | os.PathLike[str] = "profkit-runs", device: str = "") -> pd.DataFrame:
-    """Times of a sample (of all: "") below a folder of runs, a row a run and implementation.
+    """Times of a sample ("": all) below a folder of runs, one row per run and implementation.
 
     Columns: sample, impl, device, created, path, time [s], lower bound, level [s] (the median of the runs between two
     changes).
@@ -172,9 +172,8 @@ def sweep(
 ) -> pd.DataFrame:
     """Measure call(**point), or call(*inputs(**point)), at every point of a grid.
 
-    A row a point and implementation, the last axis fastest: the axes, SWEPT in SI units, the path of the run; options as
-    `measure`. Raises ProfkitError without any point.
-    """
+    One row per point and implementation, the last axis fastest: the axes, SWEPT in SI units, the path of the run;
+    options of `measure`. Raises ProfkitError without any point."""
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     if not grid or not points:
         raise ProfkitError("a grid without points", fix='give values: {"n": [1024, 2048]}')
@@ -192,5 +191,5 @@ def sweep(
 
 
 def _at(call: Callable[..., Any], point: Mapping[str, Any]) -> Callable[[], Any]:
-    """call(**point) as a callable of no arguments under the same name."""
+    """call(**point) as a callable without arguments, under the same name."""
     return functools.wraps(call)(functools.partial(call, **point))

@@ -1,4 +1,4 @@
-"""Exceptions, caught in `profkit.cli` alone; their root is in collectors/errors.py."""
+"""Exceptions, caught only in `profkit.cli`; their root is in collectors/errors.py."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from collectors.errors import ProfkitError  # noqa: E402  # of ours alone
 __all__ = ["BUG", "CannotProfileError", "ProfkitError", "ProgramFailedError"]
 
 BUG = 70
-"""Exit code of a traceback: 1 means that something was measured and found wanting."""
+"""Exit code of a traceback; 1 means a bad result."""
 
 
 def as_shells_do(code: int) -> int:
-    """An exit code of a child's; of one killed by a signal 128 and its number."""
+    """Exit code of a child; 128 + number for one killed by a signal."""
     return code if code >= 0 else 128 - code
 
 
 class CannotProfileError(ProfkitError):
-    """This machine cannot do what was asked (no GPU, no counters)."""
+    """This machine cannot do the requested measurement (no GPU, no counters)."""
 
     exit_code = 3
 
 
 class ProgramFailedError(ProfkitError):
-    """The profiled program itself ended badly and left nothing to report."""
+    """The profiled program failed and left nothing to report."""
 
     exit_code = 1

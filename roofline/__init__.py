@@ -1,1 +1,1 @@
-"""Limits of the machine: device sheets, ceilings, micro-benchmarks, roofline figure."""
+"""Limits of the machine: datasheets, ceilings, micro-benchmarks, roofline figure."""

@@ -39,7 +39,7 @@ class Ceiling(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Times: `launch` (an empty kernel).
     Optional: SM clock [Hz], power [W], kernel variant, relative spread of the repeats, time of measuring (ISO 8601).
-    Raises RooflineError when the peak is not a number above 0.
+    Raises RooflineError if the peak is not a positive number.
     """
 
     name: str
@@ -64,23 +64,23 @@ class Ceiling(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Roofline(msgspec.Struct, frozen=True):
-    """The ceilings of one device, in closed form. At most one ceiling of a name and a source."""
+    """Ceilings of one device, in closed form; at most one of each name and source."""
 
     device: str
     ceilings: tuple[Ceiling, ...] = ()
 
     def get(self, name: str, source: str | None = None) -> Ceiling | None:
-        """The ceiling of that name from that source, or the most trusted one; None when unknown."""
+        """The ceiling of that name from that source, or the most trusted one; None if unknown."""
         found = [c for c in self.ceilings if c.name == name and source in (None, c.source)]
         return min(found, key=lambda c: TRUST.index(c.source), default=None)
 
     def peak(self, name: str) -> float:
-        """The most trusted value of a ceiling [FLOP/s, B/s or s]; NaN when unknown."""
+        """The most trusted value of a ceiling [FLOP/s, B/s or s]; NaN if unknown."""
         ceiling = self.get(name)
         return NAN if ceiling is None else ceiling.peak
 
     def attainable(self, intensity: float, compute: str = "fp32", level: str = "dram") -> float:
-        """Attainable FLOP/s at an intensity [FLOP/B]; NaN when a ceiling is unknown."""
+        """Attainable FLOP/s at an intensity [FLOP/B]; NaN if a ceiling is unknown."""
         peak, bandwidth = self.peak(compute), self.peak(level)
         if math.isnan(peak) or math.isnan(bandwidth) or not intensity >= 0:
             return NAN
@@ -91,7 +91,7 @@ class Roofline(msgspec.Struct, frozen=True):
         return self.peak(compute) / self.peak(level)
 
     def with_(self, ceilings: Iterable[Ceiling]) -> Roofline:
-        """A roofline with these ceilings added; one of the same name and source is replaced."""
+        """A roofline with these ceilings added; the same name and source is replaced."""
         merged = {(c.name, c.source): c for c in (*self.ceilings, *ceilings)}
         return replace(self, ceilings=tuple(merged.values()))
 
@@ -108,7 +108,7 @@ class Roofline(msgspec.Struct, frozen=True):
 
 
 def datasheet_ceilings(spec: DeviceSpec) -> tuple[Ceiling, ...]:
-    """The sheet's ceilings, each at the clock it is quoted for, with its source."""
+    """The sheet's ceilings, each with its clock and source."""
     note = spec.source + (f"; {spec.note}" if spec.note else "")
     compute = [
         Ceiling(name, "compute", peak, "datasheet", note=note, clock=clock_of(spec, name))

@@ -1,4 +1,4 @@
-"""What NVIDIA's sheets say a GPU can do, and which row a driver's device name belongs to."""
+"""Datasheet figures of GPUs, and the row of a driver's device name."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from typing import Any
 import msgspec
 
 TENSOR_CLOCKED = frozenset({"tensor_tf32", "tensor_bf16", "tensor_fp16", "tensor_fp8", "tensor_int8"})
-"""Compute names whose sheet figures follow from the tensor clock; FP64 tensor rates follow from the
-vector clock.
-"""
+"""Compute names with sheet figures at the tensor clock; FP64 tensor rates are at the vector clock."""
 
 NAN = math.nan
 
@@ -43,9 +41,8 @@ class Device:
 class DeviceSpec:
     """Dense sheet figures of a GPU: peaks [FLOP/s], bandwidth [B/s], clocks [Hz], sizes [B].
 
-    `rates`: fused multiply-adds per SM and clock. `launch` [s]: measured device time of an empty kernel. Unknown figures are
-    absent or NaN.
-    """
+    `rates`: fused multiply-adds per SM and clock. `launch` [s]: measured device time of an empty kernel. Unknown
+    figures are absent or NaN."""
 
     name: str
     match: tuple[str, ...]
@@ -67,7 +64,7 @@ class DeviceSpec:
 
 @lru_cache(maxsize=1)
 def specs() -> tuple[DeviceSpec, ...]:
-    """Every row of devices.toml, in its order."""
+    """All rows of devices.toml, in order."""
     text = resources.files("roofline").joinpath("devices.toml").read_bytes()
     return tuple(map(_spec, msgspec.toml.decode(text)["gpu"]))
 
@@ -98,9 +95,9 @@ def _spec(row: Mapping[str, Any]) -> DeviceSpec:
 def find_spec(
     name: str, *, cc: str | None = None, sms: int | None = None, memory_bytes: float | None = None
 ) -> DeviceSpec | None:
-    """The row of a device as the driver names it, or None; never a near miss.
+    """Row of a device by the driver's name, or None; never an approximate match.
 
-    `cc`, `sms` and `memory_bytes`, where given, must agree: a MIG slice is another device.
+    `cc`, `sms` and `memory_bytes`, if given, must agree: a MIG slice is another device.
     """
     wanted = _normal(name)
     for spec in specs():
@@ -121,7 +118,7 @@ def _agrees(spec: DeviceSpec, cc: str | None, sms: int | None, memory_bytes: flo
 
 
 def _normal(name: str) -> str:
-    """Lower case, single spaces, without the vendor words a user may leave out."""
+    """Lower case, single spaces, without optional vendor words."""
     words = re.split(r"[\s_\-]+", name.strip().lower())
     return " ".join(w for w in words if w not in {"nvidia", "tesla", "geforce"})
 
@@ -132,16 +129,16 @@ def bandwidth_from_clocks(mem_clock_hz: float, bus_bits: float) -> float:
 
 
 def clock_of(spec: DeviceSpec, compute: str) -> float:
-    """The clock [Hz] at which the sheet quotes a compute name."""
+    """Clock [Hz] of the sheet's figure for a compute name."""
     return spec.tensor_clock if compute in TENSOR_CLOCKED else spec.vector_clock
 
 
 L1_BYTES_PER_CLOCK = 128.0
-"""Load bandwidth of one SM's L1, on every chip since 7.0."""
+"""Load bandwidth of one SM's L1 [B/clock], on every chip since 7.0."""
 
 
 def derived_peaks(spec: DeviceSpec, *, clock: float | None = None) -> dict[str, float]:
-    """Peaks [FLOP/s]: SMs x FMA rate x 2 x clock, the sheet's or given [Hz]; {} without SMs."""
+    """Peaks [FLOP/s]: SMs x FMA rate x 2 x clock [Hz] (default: the sheet's); {} without SMs."""
     if spec.sms is None:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""The exception of this house; the tree stands in collectors/errors.py."""
+"""RooflineError; the tree of errors is in collectors/errors.py."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from collectors.errors import ProfkitError
 
 
 class RooflineError(ProfkitError):
-    """A ceiling, device or figure that cannot be what it claims to be."""
+    """An invalid ceiling, device or figure."""

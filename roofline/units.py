@@ -1,4 +1,4 @@
-"""Numbers for people: one unit a column, three significant digits, NaN said as what it is."""
+"""Format numbers: one unit per column, three significant digits, a dash for NaN."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 MISSING = "-"
 ROUNDED = 0.9995
-"""Of a unit, from which three digits are one of it."""
+"""Value from which three digits round to one of the next unit."""
 
 SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")),
@@ -24,7 +24,7 @@ SCALES: dict[str, tuple[tuple[float, str], ...]] = {
 
 
 def scale(unit: str, values: Iterable[float]) -> tuple[float, str]:
-    """(divisor, name) of the unit that suits the largest finite value of a column."""
+    """(divisor, name) of the unit for the largest finite value of a column."""
     sizes = [abs(value) for value in values if value is not None and math.isfinite(value) and value]
     largest = max(sizes, default=0.0)
     steps = SCALES[unit]
@@ -46,7 +46,7 @@ def digits(value: float, count: int = 3) -> str:
 
 
 def count(value: float) -> str:
-    """A number of things: whole where it is, else (an average) with three digits."""
+    """A number of things: an integer, or an average with three digits."""
     return f"{value:.0f}" if value == value and not math.isinf(value) and value == int(value) else digits(value)
 
 
@@ -61,7 +61,7 @@ def text(value: float, unit: str, count: int = 3) -> str:
 
 
 def column(values: Sequence[float], unit: str) -> tuple[str, list[str]]:
-    """(unit's name, cells) of a column that shares one unit."""
+    """(unit's name, cells) of a column in one unit."""
     divisor, name = scale(unit, values)
     return name, [digits(value / divisor) if value is not None else MISSING for value in values]
 

@@ -1,4 +1,4 @@
-"""Names and words of figures, in characters that fonts here can show."""
+"""Names and words of figures, in characters that the available fonts can show."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 BUNDLED = "DejaVu Sans"
-"""Ships with matplotlib, so figures come out the same everywhere."""
+"""Font shipped with matplotlib, for equal figures everywhere."""
 
 CJK = (
     "Noto Sans CJK SC",
@@ -22,11 +22,11 @@ CJK = (
     "Hiragino Sans GB",
 )
 _FILES = ("sanscjk", "notosanssc", "sourcehansans", "wqy", "msyh", "simhei", "pingfang", "hiragino")
-"""How the files of such fonts are called."""
+"""File names of CJK fonts."""
 
 
 def roof_name(name: str) -> str:
-    """A ceiling's name for people: "tensor_bf16" -> "BF16 tensor"."""
+    """A ceiling's display name: "tensor_bf16" -> "BF16 tensor"."""
     core = name.removeprefix("tensor_")
     return f"{core.upper()} tensor" if name.startswith("tensor_") else core.upper()
 
@@ -51,7 +51,7 @@ def families() -> list[str]:
 
 
 def has_chinese() -> bool:
-    """Whether a font of this machine can draw it."""
+    """Whether this machine has a font for Chinese."""
     return bool(_cjk_family())
 
 
@@ -81,7 +81,7 @@ def _covered(fonts: tuple[str, ...]) -> frozenset[int]:
 
 
 def showable(text: str, substitute: str = "") -> str:
-    """The text without undrawable characters; `substitute` stands for a text that loses any."""
+    """The text without undrawable characters; `substitute` replaces a text that loses any."""
     covered = _covered(tuple(families()))
     plain = " ".join(text.split())
     rest = " ".join("".join(c if ord(c) in covered else " " for c in plain).split())
@@ -93,5 +93,5 @@ def showable(text: str, substitute: str = "") -> str:
 
 
 def told(words: Mapping[str, str], english: str, **values: str) -> str:
-    """A sentence of a figure by the words of its language; English without."""
+    """Sentence of a figure in the language of `words`; English without."""
     return words.get(english, english).format(**values)

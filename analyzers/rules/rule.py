@@ -70,7 +70,7 @@ class Subject:
         return all(not math.isnan(self[name]) for name in names)
 
     def least(self, *without: str, **instead: float) -> float:
-        """Least seconds on the roofline: the longest known ceiling except those left out or replaced."""
+        """Least seconds on the roofline: the longest known time except those left out or replaced."""
         times = {**{n: t for n, t in self.roofs.items() if n not in without}, **instead}
         return max((t for t in times.values() if not math.isnan(t)), default=0.0)
 

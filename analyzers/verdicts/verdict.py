@@ -2,13 +2,13 @@
 
 The words, in the order in which they are decided:
 
-skipped      it was not run, and why
-failed       it did not run to its end (the kind: crash, hang, compile-error, ...)
-wrong        its answers differ from the reference's, or from its own earlier ones (mismatch, unsound, ...)
-void         the task cannot tell right from wrong: a trivial answer passes, or the reference is random
-impossible   its own counted work needs longer than the measured time
-inconclusive    the interval of the speed-up includes both faster and slower
-faster, slower, same
+    skipped      it was not run, and why
+    failed       it did not run to its end (the kind: crash, hang, compile-error, ...)
+    wrong        its answers differ from the reference's, or from its own earlier ones (mismatch, unsound, ...)
+    void         the task cannot tell right from wrong: a trivial answer passes, or the reference is random
+    impossible   its own counted work needs longer than the measured time
+    inconclusive    the interval of the speed-up includes both faster and slower
+    faster, slower, same
 
 Speed-ups are reference time / time, above 1 if faster. A condition is part of the same sentence; one that `spoils` it
 voids a win. A program's ranges have no verdict, as nothing is compared.

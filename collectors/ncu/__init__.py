@@ -1,6 +1,6 @@
 """Nsight Compute: CSV exports of raw and details pages, text pages, and .ncu-rep reports.
 
-A row that is not whole is refused. A file cut exactly at the end of a row shows only by ncu's own count of launches.
+An incomplete row is refused. A file cut exactly at the end of a row is detected only by ncu's own count of launches.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def sniff(head: str, path: Path) -> bool:
 
 
 def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame:
-    """The launches frame of an ncu export or report: keys and every counter its metrics allow.
+    """Launches frame of an ncu export or report: keys and all counters its metrics allow.
 
-    partial: read a file that breaks off up to its last whole row (with a caveat) instead of refusing it.
+    partial: read a cut file up to its last complete row (with a caveat) instead of refusing it.
     attrs: "caveats", "devices", "untaken".
-    Raises CollectError when there are no launches in it, when it is cut, or when its numbers can be read two ways.
+    Raises CollectError for a file that has no launches, is cut, or has ambiguous numbers.
     """
     wanted = metric_names() | set(DEVICE_FACTS.values())
     found = _launches(Path(path), wanted.__contains__, partial=partial)
@@ -79,7 +79,7 @@ def _launches(path: Path, wanted: Callable[[str], bool], *, partial: bool) -> La
 
 
 def _of_one_page(path: Path, first: Row, rows: Iterator[Row]) -> Iterator[Row]:
-    """The rows of a file; raises CollectError where its tables are of two kinds."""
+    """Rows of a file; raises CollectError for tables of two kinds."""
     for row in chain([first], rows):
         if row.table.page != first.table.page:
             raise CollectError(
@@ -90,7 +90,7 @@ def _of_one_page(path: Path, first: Row, rows: Iterator[Row]) -> Iterator[Row]:
 
 
 def _strange(frame: pd.DataFrame) -> list[Caveat]:
-    """Caveats of counters out of bounds."""
+    """Caveats about impossible counter values."""
     found = []
     least, most = (getattr(frame[[name for name in COUNTERS if name in frame]], side)() for side in ("min", "max"))
     wrong = [f"{name} {least[name]:.3g}" for name in least.index if least[name] < 0]

@@ -1,6 +1,6 @@
-"""ncu's details page and summaries: a row for each metric of a launch or kernel, no rules.
+"""ncu's details page and summaries: a row per metric of a launch or kernel, no rules.
 
-It prints two decimals of a scaled unit, so every frame from it carries a caveat.
+It prints two decimals of a scaled unit, so every frame from it has a caveat.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _LABELS = {
     "Theoretical Occupancy": "sm__maximum_warps_per_active_cycle_pct",
     "Achieved Occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
 }
-"""Labels of all years: section files and reports of ncu 2019 to 2025."""
+"""Labels of ncu 2019 to 2025 -> metrics, from section files and reports."""
 
 _ROUNDED = (
     "the details page rounds to two decimals of a scaled unit",
@@ -77,7 +77,7 @@ _Key = tuple[int | str, ...]
 
 
 def detailed_launches(scan: Scan, rows: Iterable[Row], wanted: Callable[[str], bool]) -> Launches:
-    """The launches of the details tables of a file; wanted: whether a metric is worth a column."""
+    """Launches of the details tables of a file; wanted: selects metrics."""
     cells = Cells(scan)
     cells.caveat(*_ROUNDED)
     summed = False
@@ -120,14 +120,14 @@ def detailed_launches(scan: Scan, rows: Iterable[Row], wanted: Callable[[str], b
 
 
 def _ranges(cells: Mapping[str, str]) -> dict[str, str]:
-    """The ranges of a row of --print-summary per-nvtx, each with its domain."""
+    """Ranges of a row of --print-summary per-nvtx, each with its domain."""
     ranges = next((cell for name, cell in cells.items() if name.startswith("Range:")), "")
     domain = cells.get("Domain", "")
     return {"Push/Pop_Range": re.sub(r'^[^"]*"|  "', lambda quote: f"{quote[0]}{domain}:", ranges)}
 
 
 def _metric_of(label: str, unit: str, body: str = "") -> str:
-    """The metric behind a label; "" where none is known.
+    """Metric of a label; "" if unknown.
 
     unit: as printed. body: the Body Item Label of `--print-details all`, where labels are reused.
     """

@@ -1,4 +1,4 @@
-"""Launches of any Nsight Compute route: identities, and metrics in SI units."""
+"""Launches from any export of Nsight Compute: identities, and metrics in SI units."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEVICE_NAME = "device__attribute_display_name"
 KEYS = ("launch", "process", "kernel", "stream", "grid", "block", "device", "gpu", "cc", "ranges")
 OWN_DOMAIN = "profkit"
 RANGES = ("Push/Pop_Range", "Start/Stop_Range")
-"""What the names of the columns of NVTX ranges hold."""
+"""Columns of NVTX ranges -> kind of names in them."""
 
 # <domain>:<name>: and six fields of which the last repeats the name, for registered or coloured ranges.
 _NAMED = re.compile(r"(.*):(?:[^:]*:){5}\1", re.DOTALL)
@@ -42,8 +42,8 @@ _NAMED = re.compile(r"(.*):(?:[^:]*:){5}\1", re.DOTALL)
 class Launches:
     """Launches of one file: identities by column, and metric columns in SI base units.
 
-    keys: KEYS, and of a summary "instances"; "gpu" is the product name, "ranges" tuples of (domain, name). untaken:
-    metrics of the file that no counter is made of.
+    keys: KEYS, for a summary also "instances"; "gpu" is the product name, "ranges" tuples of (domain, name). untaken:
+    metrics of the file that no counter uses.
     """
 
     keys: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=KEYS))
@@ -89,7 +89,7 @@ def identified(cells: pd.DataFrame, path: str) -> pd.DataFrame:
 
 
 class Cells:
-    """The cells of metrics of one file, kept until all of them have shown its decimal mark."""
+    """Cells of metrics of one file, kept until its decimal mark is known."""
 
     def __init__(self, scan: Scan) -> None:
         self.path = str(scan.path)
@@ -99,7 +99,7 @@ class Cells:
         self.untaken: dict[str, None] = {}
 
     def add(self, keys: pd.DataFrame, columns: dict[str, tuple[Any, Any]]) -> None:
-        """Take launches: cells by metric, and factors to SI (NaN unknown)."""
+        """Add launches: cells by metric, and factors to SI (NaN unknown)."""
         part = {
             name: (*pd.factorize(np.asarray(cells, dtype=object)), factor) for name, (cells, factor) in columns.items()
         }
@@ -109,7 +109,7 @@ class Cells:
         self._parts.append((keys, part))
 
     def caveat(self, what: str, how_much: str, fix: str) -> None:
-        """Note something about the file, once."""
+        """Add a caveat about the file, once."""
         self.caveats.setdefault(what, Caveat(what, how_much, fix))
 
     def unit_unknown(self, unit: str, metric: str) -> float:
@@ -118,7 +118,7 @@ class Cells:
         return float("nan")
 
     def launches(self) -> Launches:
-        """All launches; raises CollectError for no number or an open locale."""
+        """All launches; raises CollectError for no number or an ambiguous locale."""
         if not self._parts:
             return Launches()
         mark = self.evidence.settle()
@@ -153,7 +153,7 @@ def _objects(values: Sequence[Any]) -> NDArray[np.object_]:
 
 
 def to_frame(found: Launches) -> pd.DataFrame:
-    """The launches frame: keys and every logical counter the metrics allow."""
+    """Launches frame: keys and all logical counters the metrics allow."""
     keys = found.keys
     columns: dict[str, Any] = {
         name: keys[name].to_numpy() for name in ("kernel", "launch", "grid", "block", "cc", "process", "stream")
@@ -177,7 +177,7 @@ def to_frame(found: Launches) -> pd.DataFrame:
 
 @lru_cache(maxsize=4096)
 def implementation(ranges: tuple[tuple[str, str], ...]) -> str:
-    """The implementation of a launch, from its (domain, name) ranges, outer to inner.
+    """Implementation of a launch, from its (domain, name) ranges, outer to inner.
 
     In the domain "profkit" ranges nest as sample / implementation / phase: the second. Otherwise the innermost.
     """
@@ -188,7 +188,7 @@ def implementation(ranges: tuple[tuple[str, str], ...]) -> str:
 
 
 def ranges_of(cell: str) -> tuple[tuple[str, str], ...]:
-    """The (domain, name) ranges of an NVTX cell, outer to inner.
+    """(domain, name) ranges of an NVTX cell, outer to inner.
 
     The cell: an id, then quoted ranges `"domain:name:six fields"`, two spaces between. Names may hold colons.
     """
@@ -217,7 +217,7 @@ def dimensions(cell: str) -> str:
 
 
 def chip(cell: str) -> str:
-    """The compute capability of a cell, "9.0" (also from "9,0"); "" for anything else."""
+    """Compute capability of a cell, "9.0" (also from "9,0"); "" for other text."""
     text = cell.strip().replace(",", ".")
     try:
         capability(text)

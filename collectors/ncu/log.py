@@ -1,4 +1,4 @@
-"""What Nsight Compute says beside its numbers, and what to do about it."""
+"""Messages of Nsight Compute, and their fixes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 class Message(NamedTuple):
     """A message of ncu. kind: of FAILURES, or "error"/"warning" for an unknown line.
 
-    level: "error" where no numbers can be expected, "warning" where they can, "note" for what ncu always says.
+    level: "error" if no numbers can be expected, "warning" if they can, "note" for routine messages.
     """
 
     kind: str
@@ -90,7 +90,7 @@ FAILURES = (
         "compare only runs at the same clock; each launch carries its own sm_clock",
     ),
 )
-"""Known messages: kind, level, the pattern that finds it behind ncu's tag, the fix; those to be mended first stand first."""
+"""Known messages: kind, level, pattern after ncu's tag, fix; the most urgent first."""
 
 _TAGGED = re.compile(r"==(ERROR|WARNING)==\s*(.*)")
 _PROFILING = re.compile(r'==PROF== Profiling "(?P<kernel>.*)" - (?P<number>\d+)')
@@ -106,7 +106,7 @@ def diagnose(text: str) -> list[Message]:
 
 
 def reason(messages: Sequence[Message]) -> Message | None:
-    """The message that best explains why there are no numbers."""
+    """The message that best explains missing numbers."""
     order = [kind for kind, *_ in FAILURES]
 
     def rank(one: Message) -> tuple[bool, int]:
@@ -116,7 +116,7 @@ def reason(messages: Sequence[Message]) -> Message | None:
 
 
 def profiled(text: str) -> int:
-    """How many launches the ==PROF== Profiling lines count; 0 where ncu did not print them."""
+    """Number of launches in ==PROF== Profiling lines; 0 if ncu did not print any."""
     return len({match["number"] for match in _PROFILING.finditer(text)})
 
 

@@ -30,7 +30,7 @@ LAUNCH = re.compile(
     r"(?(context)|, Invocations (?P<invocations>\d+))\s*$",
     re.MULTILINE,
 )
-"""The line of a launch; of `--print-summary` that of all launches of a kernel."""
+"""Line of a launch; in `--print-summary` of all launches of a kernel."""
 _SECTION = re.compile(r"^\s+Section: (.+?)\s*$")
 
 
@@ -51,7 +51,7 @@ class _Table:
 
 @dataclass
 class _Place:
-    """Process, device and launch above a line of a page."""
+    """Process, device and launch of the current part of a page."""
 
     process: str = ""
     device: tuple[str, str] = ("", "")
@@ -60,7 +60,7 @@ class _Place:
     section: str = ""
 
     def enter(self, launch: re.Match[str], before: str) -> None:
-        """Take up a launch; with the shape alone on its line, its name is on the line before."""
+        """Start a launch; if its line has only the shape, its name is on the previous line."""
         self.number += 1
         self.section = ""
         kernel, grid, block = launch["kernel"] or "", launch["grid"] or "", launch["block"] or ""
@@ -75,9 +75,9 @@ class _Place:
 
 
 def rows(scan: Scan) -> Iterator[Row]:
-    """The metrics of a text page as rows of a details or summary table; else none.
+    """Metrics of a text page as rows of a details or summary table; empty for other text.
 
-    A file that ends inside a table breaks off there (Scan.stop). Metrics before the first launch are left out.
+    A file that ends inside a table is cut there (Scan.stop). Metrics before the first launch are left out.
     """
     pages = {3: Table([*_KEYS, *_TITLES, "Metric Value"], 1), 5: Table([*_KEYS, "Invocations", *_TITLES, *_RANGE], 1)}
     place, before, line = _Place(), "", 0

@@ -1,6 +1,6 @@
-"""ncu's raw page: a row a launch, a column a metric, the first row its units.
+"""ncu's raw page: a row per launch, a column per metric, the first row units.
 
-Only the columns asked for go through pandas, and each distinct cell is parsed once.
+Only requested columns go through pandas, and each distinct cell is parsed once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collectors.numbers import base_unit, scale
 
 
 def raw_launches(scan: Scan, rows: Iterable[Row], wanted: Callable[[str], bool]) -> Launches:
-    """The launches of the raw tables of a file; wanted: whether a metric is worth a column."""
+    """Launches of the raw tables of a file; wanted: selects metrics."""
     cells = Cells(scan)
     for _, part in groupby(rows, key=lambda row: id(row.table)):
         _add(cells, list(part), wanted)
@@ -64,7 +64,7 @@ def _is_key(name: str) -> bool:
 
 
 def _metrics(cells: Cells, header: Sequence[str], wanted: Callable[[str], bool]) -> dict[int, str]:
-    """The columns of metrics that are wanted, each name once; notes the others."""
+    """Wanted metric columns, each name once; notes the others."""
     chosen: dict[str, int] = {}
     for at, name in enumerate(header):
         if _is_key(name) or name in chosen:

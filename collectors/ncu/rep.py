@@ -1,4 +1,4 @@
-"""ncu's .ncu-rep reports, by NVIDIA's reader package, in base units with all digits."""
+"""ncu's .ncu-rep reports by NVIDIA's reader package, in base units with all digits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_report(path: Path) -> bool:
 
 
 def launches(path: Path, wanted: Callable[[str], bool]) -> Launches:
-    """The launches of a report; raises CollectError when it is cut, empty or unreadable here."""
+    """Launches of a report; raises CollectError if it is cut, empty or unreadable here."""
     results = count_results(path)
     found = _by_package(package(path), path, wanted)
     read_in = len(found.keys)
@@ -44,7 +44,7 @@ def launches(path: Path, wanted: Callable[[str], bool]) -> Launches:
 
 
 def package(path: Path) -> Any:
-    """NVIDIA's reader of reports. Raises CollectError without it."""
+    """NVIDIA's reader of reports. Raises CollectError if missing."""
     try:
         import ncu_report
     except ImportError as error:
@@ -58,8 +58,8 @@ def package(path: Path) -> Any:
 def count_results(path: Path) -> int | None:
     """Number of launches that a report states; None for the compressed form.
 
-    The reader package takes a cut report for a shorter one, so the blocks are walked: four bytes of length, a header
-    (protobuf: field 2 launches, field 5 bytes that follow), the bytes. Raises CollectError if the last is cut.
+    The reader package accepts a cut report as a shorter one, so the blocks are walked here: four bytes of length, a
+    header (protobuf: field 2 launches, field 5 bytes that follow), the bytes. Raises CollectError if the last is cut.
     """
     data = path.read_bytes()
     if not data.startswith(_MAGIC):
@@ -78,12 +78,12 @@ def count_results(path: Path) -> int | None:
 
 
 def _after(data: bytes, at: int) -> int:
-    """End of the message with its length stored at `at`."""
+    """End of the message whose length is stored at `at`."""
     return at + 4 + int.from_bytes(data[at : at + 4], "little")
 
 
 def _integers(message: bytes) -> dict[int, int]:
-    """The integer fields of a protobuf message, as far as it goes."""
+    """Integer fields of a protobuf message, as far as readable."""
     found: dict[int, int] = {}
     rest = iter(message)
 

@@ -1,7 +1,7 @@
 """ncu's source page as CSV (`--page source --print-source cuda,sass`).
 
-Each kernel comes as a block: `File Path`, `Function Name`, a header, then rows of lines (number and text, sums) with
-the rows of their instructions below. Kernels without a line table have instructions alone. Samples are counts.
+Each kernel is a block: `File Path`, `Function Name`, a header, then rows of lines (number and text, sums) with the rows
+of their instructions below. Kernels without a line table have only instructions. Samples are counts.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _OPERATION = "Access Operation"
 class Instruction(msgspec.Struct, frozen=True):
     """One machine instruction of a kernel: `line` 0 and `file` "" without a line table.
 
-    `samples`: of the sampler at this instruction; `stalls`: those by reason (long_sb, lg, ...), issued or not;
-    `sectors` of 32 B asked of the L2, `ideal` the least that would have done;
+    `samples`: of the sampler at this instruction; `stalls`: samples by reason (long_sb, lg, ...), issued or not;
+    `sectors` of 32 B requested from L2, `ideal` the minimum;
     `access`: Load, Store, ... or "".
     """
 
@@ -51,7 +51,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 def read(path: str | os.PathLike[str]) -> list[Listing]:
-    """The kernels of a source page; raises CollectError naming the damaged row."""
+    """Kernels of a source page; raises CollectError with the damaged row."""
     file = Path(path)
     content = text_of(file)
     if content and not content.endswith("\n"):
@@ -69,7 +69,7 @@ def read(path: str | os.PathLike[str]) -> list[Listing]:
 
 
 def _blocks(rows: Sequence[list[str]]) -> Iterator[list[list[str]]]:
-    """The rows of one file of one kernel each, their titles included."""
+    """Rows of one file of one kernel each, with their titles."""
     starts = [at for at, row in enumerate(rows) if row and row[0] in ("File Path", "Kernel Name")]
     yield from (list(rows[begin:end]) for begin, end in pairwise([*starts, len(rows)]))
 
@@ -121,7 +121,7 @@ def _instruction(head: Sequence[str], row: Sequence[str], place: int, line: int,
 
 
 def _number(cell: str) -> float:
-    """A count as the page prints it; what it leaves out is 0 samples."""
+    """A count as the page prints it; an empty cell is 0 samples."""
     return parse(cell, ".") if cell not in ("", "-") else 0.0
 
 

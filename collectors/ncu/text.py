@@ -1,7 +1,7 @@
-"""ncu's text as CSV tables, their whole rows, and log lines.
+"""ncu's text as CSV tables, their complete rows, and log lines.
 
-A file may hold several tables, with log lines and program output before, between and after. A row is whole when it
-has its closing quotes and the fields its table asks for.
+A file may hold several tables, with log lines and program output before, between and after. A row is complete if it
+has its closing quotes and the fields of its table.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from collectors.errors import CollectError
 _HEADER = b'"ID","Process ID","Process Name",'
 _BARE_HEADER = re.compile(rb'"?ID"?,"?Process ID"?,"?Process Name"?,')
 _SUMMED = re.compile(rb'"(?:Process ID|Domain)",(?:"[^"]*",)*"Invocations",')
-"""The header of a summary, which has a row a metric of all launches of a kernel."""
+"""Header of a summary, with one row per metric of all launches of a kernel."""
 _FIRST_CELL = re.compile(rb'"[^"]*","')
 _GLUED = re.compile(rb'"\d+","\d+",')
 _LOG_LIMIT = 1 << 20
 LONGEST = 1 << 17
-"""Bytes that are looked at of a line which is no row."""
+"""Most bytes examined of a line that is no row."""
 
 DAMAGED = "a row is damaged, or another program wrote the file again: export it again"
 RAW, DETAILS, SUMMARY = "raw", "details", "summary"
@@ -34,12 +34,12 @@ _NEEDED = {
     DETAILS: ("Kernel Name", "Metric Name", "Metric Unit", "Metric Value"),
     SUMMARY: ("Kernel Name", "Invocations", "Metric Name", "Metric Unit", "Average"),
 }
-"""Columns that every page of a kind has, of every version."""
+"""Columns of every page of a kind, in every version."""
 
 
 @dataclass
 class Table:
-    """One CSV table: its header and where it begins (line number, from 1)."""
+    """One CSV table: its header and its first line number (from 1)."""
 
     header: list[str]
     line: int
@@ -51,11 +51,11 @@ class Table:
 
     @property
     def least(self) -> int:
-        """The fewest fields a row may have: metric rows of the details page stop after the value."""
+        """Fewest fields of a row: metric rows of the details page end after the value."""
         return self.header.index("Metric Value") + 1 if self.page == DETAILS else len(self.header)
 
     def fits(self, line: bytes) -> bool:
-        """Whether a line is certainly a whole row of a raw page as ncu writes it, every cell quoted."""
+        """Whether a line is certainly a complete row of a raw page, every cell quoted."""
         return (
             self.page == RAW
             and line.count(b'","') == len(self.header) - 1
@@ -67,7 +67,7 @@ class Table:
 
 @dataclass
 class Row:
-    """A whole row: its bytes without line end, table and line number; of a text page its cells."""
+    """A complete row: bytes without line end, table, line number; in a text page its cells."""
 
     data: bytes
     table: Table
@@ -81,7 +81,7 @@ class Row:
 
 @dataclass
 class Scan:
-    """The scan of a file: rows, and beside them log text, tables, and where it broke off."""
+    """Scan of a file: rows, log text, tables, and the position of a cut."""
 
     path: Path
     partial: bool = False
@@ -106,7 +106,7 @@ class Scan:
             self.log.append(line.decode("utf-8", errors="replace"))
 
     def stop(self, line: int, why: str) -> None:
-        """Note that the file breaks off here; raises CollectError unless reading is partial."""
+        """Record that the file is cut here; raises CollectError unless reading is partial."""
         message = f"line {line}: {why}"
         if not self.partial:
             raise CollectError(
@@ -116,7 +116,7 @@ class Scan:
         self.broken = message
 
     def __iter__(self) -> Iterator[Row]:
-        """The whole rows of the file in order; fills the other attributes on the way."""
+        """The complete rows of the file in order; fills the other attributes on the way."""
         table: Table | None = None
         lines = enumerate(physical_lines(self.path), 1)
         for number, physical in lines:
@@ -154,7 +154,7 @@ class Scan:
             yield Row(data, table, number)
 
     def _row(self, line: bytes, table: Table) -> bytes | None:
-        """The row in a line, None if it holds none; output without a line end may stand before it."""
+        """The row in a line, None if it holds none; output without a line end may come before it."""
         if line.startswith(b"=="):
             return None
         if table.page == SUMMARY:
@@ -171,7 +171,7 @@ class Scan:
 
 
 def split(data: bytes) -> list[str]:
-    """The cells of one CSV record; [] where its quotes do not close."""
+    """Cells of one CSV record; [] for unclosed quotes."""
     try:
         rows = list(csv.reader(io.StringIO(data.decode("utf-8", errors="replace"), newline=""), strict=True))
     except csv.Error:
@@ -180,12 +180,12 @@ def split(data: bytes) -> list[str]:
 
 
 def _remains(line: bytes, table: Table, ended: bool) -> bool:
-    """Whether a line looks like a broken piece of a row."""
+    """Whether a line looks like a part of a row."""
     return (not ended and line.startswith(b'"')) or line.count(b'","') >= max(4, len(table.header) // 2)
 
 
 def _defect(data: bytes, table: Table, ended: bool) -> str:
-    """Why a row is not whole; "" if it is."""
+    """Why a row is incomplete; "" if it is complete."""
     columns = len(table.header)
     cells = split(data)
     if not cells or data.count(b'"') % 2:
@@ -211,7 +211,7 @@ def _closed(data: bytes, cells: list[str], table: Table) -> bool:
 
 
 def _header(line: bytes) -> int | None:
-    """Where a header begins in a line, None if there is none."""
+    """Position of a header in a line, None without one."""
     if b"Process ID" not in line and b'"Invocations"' not in line:
         return None
     if _BARE_HEADER.match(line) or _SUMMED.match(line):
@@ -221,7 +221,7 @@ def _header(line: bytes) -> int | None:
 
 
 def _join(first: bytes, following: Iterator[tuple[int, bytes]]) -> tuple[bytes, bool, bool]:
-    """(lines of an open quote joined, whether the last one is whole, whether a row is lost)."""
+    """(joined lines of an open quote, whether the last is complete, whether a row is lost)."""
     parts = [first]
     for _, line in following:
         parts.append(line)
@@ -237,7 +237,7 @@ def _chomp(line: bytes) -> tuple[bytes, bool]:
 
 
 def physical_lines(path: Path) -> Iterator[bytes]:
-    """The file's lines as UTF-8 without byte order mark, whatever it was written in."""
+    """The file's lines as UTF-8 without byte order mark, from any encoding."""
     with path.open("rb") as file:
         mark = file.read(4)
         if wide(mark):

@@ -1,6 +1,6 @@
 """Nsight Systems exports: `nsys stats` reports (CSV, aligned text, stdout) and sqlite.
 
-Names and headers of 2020 to 2022.4 and of 2023.1 on are taken alike. A trace has no end mark: one cut exactly after
+Names and headers of 2020 to 2022.4 and of 2023.1 on are accepted. A trace has no end mark: one cut exactly after
 a row reads as a shorter trace. Summaries show shares of the total, so a missing row is noticed.
 """
 
@@ -29,12 +29,12 @@ _MARKS = ("Processing [", "SKIPPED:", "Generating SQLite file")
 # The first of these that is there makes the launches frame.
 _CHOICES = (("gpu_trace",), ("gpu_sum",), ("kern_sum", "mem_time_sum"), ("nvtx_kern_sum",))
 _DETAIL = ("sqlite", "gpu_trace", "gpu_sum", "kern_sum", "nvtx_kern_sum")
-"""What tells the same launches, the most detailed first; the first two have every activity in time."""
+"""Sources of the same launches, the most detailed first; the first two have every activity in time."""
 _Report = tuple[str, pd.DataFrame]
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file is of nsys: a report header, a sqlite export, a recording, or empty."""
+    """Whether a file is nsys': a report header, a sqlite export, a recording, or empty."""
     if head.startswith("SQLite format 3"):
         return sqlite.sniff(head, path)
     if path.suffix.lower() in RECORDINGS or not head.strip():
@@ -46,10 +46,10 @@ def sniff(head: str, path: Path) -> bool:
 
 
 def read(path: str | Path, *, coded: bool = False) -> pd.DataFrame:
-    """The launches frame of an export (of a sqlite export: see sqlite.read_sqlite).
+    """Launches frame of an export (of a sqlite export: see sqlite.read_sqlite).
 
-    coded: texts as categories, of one GPU trace. attrs: "caveats", "report", and where found "devices". Raises
-    CollectError when the file is damaged, or holds no kernels.
+    coded: texts as categories, of one GPU trace. attrs: "caveats", "report", and if known "devices". Raises
+    CollectError for a damaged file, or one without kernels.
     """
     path = Path(path)
     if path.suffix.lower() in RECORDINGS:
@@ -83,7 +83,7 @@ def _complaints(export: Export) -> list[Caveat]:
 
 
 def _added_up(path: Path, frame: pd.DataFrame) -> list[Caveat]:
-    """Caveats where shares do not add up to 1; raises CollectError where launches are missing."""
+    """Caveats about shares that do not add up to 1; raises CollectError if launches are missing."""
     if "share" not in frame or frame["share"].isna().any():
         return []
     # nsys 2021 cuts to whole percents, others round to tenths.

@@ -23,9 +23,9 @@ NULLS = ("", "None")  # 2022.4 prints None, later versions nothing
 
 
 def table_frame(export: Export, table: Table, kind: str) -> pd.DataFrame:
-    """The rows of a table as a frame with the columns of reports, SI units, NaN or "" for none.
+    """Rows of a table as a frame with the columns of reports, SI units, NaN or "" for none.
 
-    Texts are categories. Raises CollectError naming file, line and column, as of a last row without its newline.
+    Texts are categories. Raises CollectError with file, line and column, also for a last row without newline.
     attrs: "caveats", "report".
     """
     columns, unsure = fields(table.header, kind, table.unit)
@@ -52,7 +52,7 @@ def table_frame(export: Export, table: Table, kind: str) -> pd.DataFrame:
 
 
 def _quick(body: bytes, columns: Sequence[Field], wanted: list[int]) -> dict[int, Any] | None:
-    """The columns as float64 and categories; None of a table that is not as nsys writes it."""
+    """Columns as float64 and categories; None if the table is not in nsys' usual form."""
     numeric = {at for at in wanted if columns[at].type in NUMERIC}
     types: Any = {at: "float64" if at in numeric else "category" for at in wanted}
     nulls: Any = {at: list(NULLS) for at in numeric}
@@ -85,7 +85,7 @@ def _quick(body: bytes, columns: Sequence[Field], wanted: list[int]) -> dict[int
 
 
 def _exact(export: Export, table: Table, columns: Sequence[Field], body: bytes) -> dict[int, Any]:
-    """Columns as numbers; the decimal separator follows from all cells, else refused."""
+    """Columns as numbers; the decimal separator follows from all cells, else CollectError."""
     try:
         rows = dict(records(export.path, body.decode(), table.line, len(columns)))
     except UnicodeDecodeError as error:
@@ -151,7 +151,7 @@ def _clean(text: str, field: Field) -> str:
 
 
 def _check(export: Export, table: Table, kind: str, frame: pd.DataFrame) -> None:
-    """Raise CollectError where a cell that every row has is missing or impossible."""
+    """Raise CollectError for a missing or impossible cell in a required column."""
 
     def refuse(wrong: NDArray[np.bool_], what: str) -> None:
         if wrong.any():

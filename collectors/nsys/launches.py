@@ -1,6 +1,6 @@
 """Typed nsys reports -> the launches frame.
 
-Of a summary `time` is the mean of one of its `instances`, so the total is time * instances.
+In a summary `time` is the mean over `instances`, so the total is time * instances.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _COARSE = 0.5e3  # sizes are printed in MB with three decimals
 
 
 def launches(kind: str, frame: pd.DataFrame, *, coded: bool = False) -> pd.DataFrame:
-    """The launches frame of one report frame; `kind` is gpu_trace or one of SUMMARIES.
+    """Launches frame of one report frame; `kind` is gpu_trace or one of SUMMARIES.
 
-    coded: the texts of a gpu_trace as categories. attrs: "caveats", "report", and of a trace "devices".
+    coded: texts of a gpu_trace as categories. attrs: "caveats", "report", for a trace also "devices".
     """
     if kind == "gpu_trace":
         made = _gpu_trace(frame, coded)
@@ -37,13 +37,13 @@ def launches(kind: str, frame: pd.DataFrame, *, coded: bool = False) -> pd.DataF
 
 
 def memop_kind(name: str) -> str:
-    """ "memcpy", "memset" or "kernel" by the name nsys or nvprof gives an operation."""
+    """ "memcpy", "memset" or "kernel" by an operation's name in nsys or nvprof."""
     found = _MEMOP.match(name)
     return found[1].lower() if found else "kernel"
 
 
 def moved_bytes(moved: Any, sizes: Any) -> dict[str, Any]:
-    """The column "bytes" from the sizes [B] of the rows where `moved`; none without such rows."""
+    """Column "bytes" from the sizes [B] of the rows in `moved`; none without such rows."""
     moved = np.asarray(moved, dtype=bool)
     if not moved.any():
         return {}
@@ -53,12 +53,12 @@ def moved_bytes(moved: Any, sizes: Any) -> dict[str, Any]:
 
 
 def each(keys: Any, make: Callable[[Any], str]) -> Any:
-    """Object array of make(key) for each key, called once a distinct key."""
+    """Object array of make(key) for each key, with one call per distinct key."""
     return np.asarray(told(keys, make), dtype=object)
 
 
 def told(keys: Any, make: Callable[[Any], str]) -> pd.Categorical:
-    """As `each`, but categories."""
+    """Like `each`, as categories."""
     whole = isinstance(keys, pd.Series) and isinstance(keys.dtype, pd.CategoricalDtype)
     codes, distinct = (keys.cat.codes.to_numpy(), keys.cat.categories) if whole else pd.factorize(np.asarray(keys))
     return _categories(codes, [make(key) for key in distinct.tolist()])
@@ -72,7 +72,7 @@ def _categories(codes: Any, texts: Sequence[str]) -> pd.Categorical:
 
 
 def shapes(x: Any, y: Any, z: Any) -> pd.Categorical:
-    """ "x,y,z" for each row, "" where one of them is NaN or negative."""
+    """ "x,y,z" for each row, "" if one of them is NaN or negative."""
     sides = pd.DataFrame({axis: np.asarray(one, dtype=np.float64) for axis, one in zip("xyz", (x, y, z), strict=True)})
     codes = sides.groupby(["x", "y", "z"], dropna=False, sort=False).ngroup().to_numpy()
     distinct = sides[~pd.Series(codes).duplicated()].to_numpy()
@@ -82,7 +82,7 @@ def shapes(x: Any, y: Any, z: Any) -> pd.Categorical:
 def device_columns(labels: pd.Series, streams: pd.Series) -> tuple[Any, Any, list[dict[str, str]]]:
     """Product names, streams and the list of devices from labels like "Tesla T4 (0)".
 
-    With several devices in one file a stream reads "index:stream", so that those of two GPUs stay apart.
+    With several devices a stream reads "index:stream", to keep streams of two GPUs apart.
     """
     known = {label: _DEVICE.fullmatch(label) for label in labels.unique()}
     devices = [
@@ -118,12 +118,12 @@ def _gpu_trace(frame: pd.DataFrame, coded: bool) -> pd.DataFrame:
 
 
 def _sides(frame: pd.DataFrame, column: str) -> Any:
-    """Take one dimension of the grids or blocks out of the frame, to free its memory."""
+    """Move one dimension of the grids or blocks out of the frame, to free its memory."""
     return frame.pop(column) if column in frame else np.full(len(frame), np.nan)
 
 
 def _sizes(part: pd.DataFrame) -> Any:
-    """Bytes moved [B]: the printed MB keep three decimals, so small sizes come from rate * time."""
+    """Bytes moved [B]; printed MB have three decimals, so small sizes come from rate * time."""
     sizes = part["bytes"].to_numpy(dtype=np.float64) if "bytes" in part else np.full(len(part), np.nan)
     if "rate" not in part:
         return np.where(sizes == 0, np.nan, sizes)
@@ -173,7 +173,7 @@ def _nvtx_kern_sum(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def together(frames: Sequence[pd.DataFrame], kinds: Sequence[str]) -> pd.DataFrame:
-    """Join launches frames of one export: launches renumbered, attrs merged."""
+    """Merge launches frames of one export: launches renumbered, attrs merged."""
     if len(frames) == 1:
         return frames[0]
     joined = pd.concat(frames, ignore_index=True)

@@ -1,4 +1,4 @@
-"""NVTX ranges of each launch: by the moment of its API call on the thread that made it.
+"""NVTX ranges of each launch, by time and thread of its API call.
 
 A range is half open: start <= t < end, so a call on the border of two ranges belongs to the later one.
 """
@@ -23,7 +23,7 @@ class Range:
 
 
 def by_thread(ranges: Sequence[Range]) -> dict[int, list[Range]]:
-    """The ranges of each thread by their begin, the outer of two that open together first."""
+    """Ranges of each thread by start; of two that start together the outer one first."""
     threads: dict[int, list[Range]] = {}
     for one in ranges:
         threads.setdefault(one.thread, []).append(one)
@@ -33,9 +33,9 @@ def by_thread(ranges: Sequence[Range]) -> dict[int, list[Range]]:
 
 
 def paths(threads: Mapping[int, Sequence[Range]], thread: Any, time: Any) -> list[str]:
-    """The path of open ranges, outer/inner, for each launch; "" outside all ranges.
+    """Path of open ranges, outer/inner, for each launch; "" outside all ranges.
 
-    threads: of by_thread. thread, time: int64 arrays, the calling thread and the moment of the call [ns].
+    threads: of by_thread. thread, time: int64 arrays, the calling thread and the time of the call [ns].
     """
     result = [""] * len(time)
     order = np.lexsort((time, thread))
@@ -49,7 +49,7 @@ def paths(threads: Mapping[int, Sequence[Range]], thread: Any, time: Any) -> lis
 
 
 def sweep(ranges: Sequence[Range], times: Sequence[int]) -> list[str]:
-    """The path at each of the ascending `times`; `ranges` sorted as by_thread does."""
+    """Path at each of the ascending `times`; `ranges` sorted as by_thread does."""
     result: list[str] = []
     opened: list[Range] = []
     upcoming, first_end, path = 0, float("inf"), ""
@@ -74,8 +74,8 @@ def attributed(
 ) -> tuple[list[str], list[int]]:
     """(range path of each launch, indices of launches under another thread's range).
 
-    A thread without ranges takes the only one open in its process. thread, time: as in paths, -1 where the call is
-    unknown; process: of a thread.
+    A launch of a thread without ranges gets the only open range in its process. thread, time: as in paths, -1 for an
+    unknown call; process: of a thread.
     """
     threads = by_thread(ranges)
     where = paths(threads, thread, time)

@@ -1,8 +1,8 @@
-"""The reports of `nsys stats`, recognised by their headers, not by the names of files.
+"""Reports of `nsys stats`, recognised by their headers, not by file names.
 
 REPORTS: header cell (without its unit, lower case) -> column and type, for names of 2020 to 2022.4 and of 2023.1 on.
 Types: time [s], bytes [B], rate [B/s], share (fraction 0..1), count (float64, NaN = none), text, id (text of a
-number), dims ("x,y,z"), "" for a column that is not read.
+number), dims ("x,y,z"), "" for an ignored column.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNITS: Mapping[str, Mapping[str, float]] = {"time": TIME_UNITS, "bytes": _BYTE_
 
 
 class Field(NamedTuple):
-    """A column of a report: our name, type, and factor to SI (NaN without a unit)."""
+    """Column of a report: our name, type, and factor to SI (NaN without a unit)."""
 
     column: str
     type: str
@@ -35,7 +35,7 @@ class Field(NamedTuple):
 
 
 _STATS = ("avg", "average", "med", "median", "min", "minimum", "max", "maximum", "stddev")
-"""Read though nothing asks for them: their cells show the decimal mark of a file and its damage."""
+"""Unused columns that are still read, as their cells show the file's decimal mark and damage."""
 _SUM = {"time": ("share", "share"), "total time": ("total", "time"), **{cell: (cell, "time") for cell in _STATS}}
 _UNREAD = ("corrid", "stcsmem", "dymsmem", "srcmemkd", "dstmemkd", "ctx", "greenctx")
 _SIDES = {
@@ -79,7 +79,7 @@ NEEDS: dict[str, frozenset[str]] = {
     "mem_time_sum": frozenset({"share", "total", "instances", "name"}),
     "nvtx_kern_sum": frozenset({"range", "instances", "total", "name"}),
 }
-"""The columns every row of a report has."""
+"""Columns in every row of a report."""
 _WITHOUT_LAUNCHES = {
     "api_sum": re.compile(r"time,total time,(num )?calls,.*name$"),
     "kern_exec_trace": re.compile(r"api start,api dur,queue start"),
@@ -91,12 +91,12 @@ _WITHOUT_LAUNCHES = {
     "nvtx_gpu_proj_trace": re.compile(r"name,projected start"),
     "nvtx_gpu_proj_sum": re.compile(r"range,style,total proj time"),
 }
-"""Reports that are recognised, to say what a file holds, and not read: their header without units."""
+"""Reports without launches: recognised to describe a file, not read; headers without units."""
 
 
 @lru_cache(maxsize=4096)
 def kind_of(header: tuple[str, ...]) -> str:
-    """The report that a header belongs to; "" where it lacks a needed cell or has another."""
+    """Report of a header; "" if it lacks a required cell or has an unknown one."""
     bases = [_base(cell) for cell in header]
     if len(set(bases)) != len(bases):
         return ""
@@ -107,9 +107,9 @@ def kind_of(header: tuple[str, ...]) -> str:
 
 
 def fields(header: tuple[str, ...], kind: str, titled: str = "") -> tuple[list[Field], list[str]]:
-    """The columns of a header, and the names of those without a unit.
+    """Columns of a header, and the names of those without a unit.
 
-    titled: the unit in the title of the table (2020-21). A time without unit takes that of another time column, else ns
+    titled: unit in the title of the table (2020-21). A time without unit takes that of another time column, else ns
     with a caveat; sizes and rates without unit get NaN.
     """
     cells = [_CELL.fullmatch(cell) for cell in header]

@@ -1,7 +1,7 @@
-"""A sqlite export of Nsight Systems without environment, host name, command lines and paths.
+"""Remove environment, host name, command lines and paths from an nsys sqlite export.
 
-Kept are GPU work, API calls, NVTX ranges, devices, and the strings that these use. VACUUM writes the database anew, so
-that nothing stays behind in free pages.
+Kept are GPU work, API calls, NVTX ranges, devices, and the strings that they use. VACUUM rewrites the database, so no
+old data stays in free pages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEPT = re.compile(
     rf"{ACTIVITY}\w+|ENUM_\w+|NVTX_EVENTS|GPU_METRICS|TARGET_INFO_(GPU\w*|CUDA_\w+)|META_DATA_EXPORT|DIAGNOSTIC_EVENT"
 )
 _STRINGS = ("demangledName", "shortName", "mangledName", "nameId", "textId", "jsonTextId")
-"""Columns of the kept tables that point into StringIds."""
+"""Columns of the kept tables that refer to StringIds."""
 _ROWS = {
     "META_DATA_EXPORT": "name LIKE 'EXPORT_PRODUCT%' OR name LIKE 'EXPORT_SCHEMA%'",
     # Warnings and errors; the rest tells of paths and of the launching.
@@ -32,7 +32,7 @@ _FOLDERS = re.compile(r"(?<![\w.])/(?:[^\s/]+/)+")
 def scrub(source: str | Path, target: str | Path | None = None) -> None:
     """Write the export `source` without machine and user to `target`, by default in place.
 
-    Raises CollectError where `source` is cut or no database, or `target` cannot be written; `source` is untouched then.
+    Raises CollectError if `source` is cut or no database, or `target` cannot be written; `source` is then unchanged.
     """
     source = Path(source)
     target = Path(target) if target is not None else source

@@ -1,8 +1,7 @@
-"""The sqlite export of Nsight Systems, read with plain SQL: needs no nsys.
+"""Read Nsight Systems' sqlite export with plain SQL; needs no nsys.
 
-Each launch is attributed to the NVTX ranges open when its API call was made (correlation id -> runtime call ->
-thread and time; see ranges). Tables and columns differ between versions: both are looked up, never assumed.
-"""
+Each launch is attributed to the NVTX ranges open at its API call (correlation id -> runtime call -> thread and time;
+see ranges). Tables and columns differ between versions and are looked up."""
 
 from __future__ import annotations
 
@@ -50,11 +49,11 @@ def sniff(head: str, path: Path) -> bool:
 
 
 def read_sqlite(path: str | Path) -> pd.DataFrame:
-    """The launches frame: kernels, copies, memsets by start; times in s, `range` from NVTX.
+    """Launches frame: kernels, copies, memsets by start; times in s, `range` from NVTX.
 
-    Launches of threads without ranges (autograd's backward) have the only range open on another thread of the process.
-    attrs: "caveats", "report" = "sqlite", "devices", "program" (its file). Raises CollectError for a damaged database or no GPU work.
-    """
+    Launches of threads without ranges (autograd's backward) get the only open range on another thread of the process.
+    attrs: "caveats", "report" = "sqlite", "devices", "program" (its file). Raises CollectError for a damaged database
+    or no GPU work."""
     path = Path(path)
     with open_base(path) as base:
         tables = tables_of(base)
@@ -81,7 +80,7 @@ def read_sqlite(path: str | Path) -> pd.DataFrame:
 
 
 def _host(work: dict[str, Any], calls: dict[str, Any], ranges: Sequence[Range]) -> pd.DataFrame:
-    """The host's events (see collectors.kineto.host_frame): CUDA calls and closed ranges."""
+    """Host events (see collectors.kineto.host_frame): CUDA calls and closed ranges."""
     # The first piece of work of each call: a graph's launch has many.
     keys, first = np.unique(work["call"], return_index=True)
     at = np.searchsorted(keys, calls["key"]).clip(max=len(keys) - 1)
@@ -109,7 +108,7 @@ def _host(work: dict[str, Any], calls: dict[str, Any], ranges: Sequence[Range]) 
 def _attribute(
     work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[Range], caveats: list[Caveat]
 ) -> list[str]:
-    """The range path of each piece of work; appends to `caveats` what could not be attributed."""
+    """Range path of each piece of work; `caveats` gets work that could not be attributed."""
     size = len(work["start"])
     if ranges and calls is None:
         what = "API calls were not traced, so no kernel can be attributed to a range"
@@ -131,7 +130,7 @@ def _attribute(
 
 
 def _gaps(work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[Range]) -> list[Caveat]:
-    """Caveats of missing work: a trace that stops early, whole graphs, ranges left open."""
+    """Caveats about missing work: a trace cut short, whole CUDA graphs, ranges left open."""
     found: list[Caveat] = []
     older = "the nsys is older than the driver, or the capture was stopped: use a newer nsys"
     end = int(work["end"].max())
@@ -155,7 +154,7 @@ def _gaps(work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[R
 
 
 def _lost_launches(work: dict[str, Any], calls: dict[str, Any]) -> int:
-    """Number of launch calls without GPU work after the last one that has some."""
+    """Number of launch calls without GPU work after the last one with GPU work."""
     launch = each(calls["name"], lambda name: "x" * ("Launch" in name and "HostFunc" not in name)) == "x"
     recorded = np.isin(calls["key"], work["call"])
     if not (launch & recorded).any():
@@ -178,7 +177,7 @@ def frame_of(
     tool: str,
     report: str,
 ) -> pd.DataFrame:
-    """The launches frame of GPU work (tables.gpu_work) with its names and ranges."""
+    """Launches frame of GPU work (tables.gpu_work) with its names and ranges."""
     used = sorted({unpacked(one, "stream")[1] for one in np.unique(work["stream"]).tolist()})
     moved = np.isin(work["kind"], (1, 2))
     sizes = np.where(work["grid"] == UNKNOWN, np.nan, work["grid"])[moved]

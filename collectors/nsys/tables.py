@@ -1,6 +1,6 @@
-"""The tables of an nsys sqlite export as arrays: GPU work, API calls, NVTX ranges, devices.
+"""Tables of an nsys sqlite export as arrays: GPU work, API calls, NVTX ranges, devices.
 
-Tables and columns differ between versions: both are looked up. Ids are int64, -1 where unknown.
+Tables and columns differ between versions and are looked up. Ids are int64, -1 if unknown.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ PACKED = {
     "grid": {"gridX": 31, "gridY": 16, "gridZ": 16},
     "block": {"blockX": 16, "blockY": 16, "blockZ": 16, "registersPerThread": 15},
 }
-"""Columns that share a number of 63 bits, and their widths: a number made in Python takes longer than all else."""
+"""Columns packed into one 63-bit number, and their widths, because Python integers are slow."""
 _KEY = "(((IFNULL({0}, -1) >> 24) & 16777215) << 32) | (IFNULL({1}, -1) & 4294967295)"
-"""Process and correlation id in one number: the ids of two processes may be the same."""
+"""Process and correlation id in one number, as two processes may use the same ids."""
 _GPU = {
     "id": "id",
     "index": "cuDevice",
@@ -55,7 +55,7 @@ _BLOCK = 1 << 10
 
 
 def is_sqlite(path: str | Path) -> bool:
-    """Whether a file starts as a sqlite database does."""
+    """Whether a file starts like a sqlite database."""
     try:
         with Path(path).open("rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
@@ -67,7 +67,7 @@ def is_sqlite(path: str | Path) -> bool:
 def open_base(
     path: str | Path, fix: str = "export again: nsys export --type sqlite REPORT"
 ) -> Iterator[sqlite3.Connection]:
-    """A database, read only. Raises CollectError, with `fix`, where it is cut or damaged."""
+    """Open a database read-only. Raises CollectError, with `fix`, if it is cut or damaged."""
     path = Path(path)
     _check_whole(path, fix)
     base = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True)
@@ -81,7 +81,7 @@ def open_base(
 
 
 def _check_whole(path: Path, fix: str) -> None:
-    """Raise CollectError where a file is not as long as its database states."""
+    """Raise CollectError if a file is shorter or longer than its database states."""
     try:
         with path.open("rb") as file:
             head = file.read(100)
@@ -159,7 +159,7 @@ def gpu_work(
 
 
 def _packed(columns: dict[str, int], there: set[str]) -> str:
-    """Columns in one number, all bits set where unknown, -1 if one does not fit."""
+    """Columns packed in one number, all bits set if unknown, -1 if one does not fit."""
     cell, fits = "0", []
     for name, width in columns.items():
         most = (1 << width) - 1
@@ -169,7 +169,7 @@ def _packed(columns: dict[str, int], there: set[str]) -> str:
 
 
 def unpacked(number: int, name: str) -> list[int]:
-    """Columns that share a number, -1 where unknown; a grid's together, as 65535 is one."""
+    """Unpacked columns, -1 if unknown; a grid's together, as 65535 is valid there."""
     found, whole = [], name != "grid" or number == UNKNOWN
     for width in reversed(PACKED[name].values()):
         most = (1 << width) - 1
@@ -227,7 +227,7 @@ def nvtx_ranges(base: sqlite3.Connection, tables: set[str]) -> list[Range]:
 
 
 def diagnostics(base: sqlite3.Connection, tables: set[str]) -> list[Caveat]:
-    """What nsys itself warned of, where it is about CUDA or NVTX."""
+    """nsys' own warnings about CUDA or NVTX."""
     if "DIAGNOSTIC_EVENT" not in tables:
         return []
     texts = [
@@ -267,13 +267,13 @@ def kernel_names(base: sqlite3.Connection, tables: set[str]) -> dict[int, str]:
 
 
 def work_names(work: dict[str, Any], kernels: dict[int, str]) -> Any:
-    """The name of each piece of work, as nsys stats prints it: categories."""
+    """Name of each piece of work as nsys stats prints it, as categories."""
     width = len(KINDS)
     return told(work["name"] * width + work["kind"], lambda key: label(key % width, key // width, kernels))
 
 
 def label(kind: int, name: int, kernels: dict[int, str]) -> str:
-    """The name as nsys stats prints it; `kind` counts in KINDS, `name` is of NAME_COLUMNS."""
+    """Name as nsys stats prints it; `kind` is an index into KINDS, `name` is of NAME_COLUMNS."""
     if kind == 0:
         return kernels.get(name, f"[unnamed {name}]")
     if kind == 1:

@@ -1,6 +1,6 @@
-"""Output of `nsys stats` cut into its tables: an export file, or a stdout of several.
+"""Split `nsys stats` output into its tables: an export file, or stdout with several.
 
-CSV and aligned text with its ruler of dashes, other lines before, between and behind the tables.
+CSV and aligned text with its ruler of dashes, other lines before, between and after the tables.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WORDS = {"nanoseconds": "ns", "microseconds": "us", "milliseconds": "ms", "seco
 class Table:
     """A table of an export: bytes [start, end), `line` of its first row, `unit` of its title.
 
-    ends: of the columns of an aligned table; () of CSV.
+    ends: of the columns of an aligned table; () for CSV.
     """
 
     header: tuple[str, ...]
@@ -43,7 +43,7 @@ class Table:
 
 @dataclass
 class Export:
-    """The bytes of an export, and what `scan` finds in them."""
+    """Bytes of an export, and the results of `scan`."""
 
     path: Path
     data: bytes | mmap.mmap
@@ -54,9 +54,9 @@ class Export:
 
 
 def scan(path: Path, recognise: Callable[[tuple[str, ...]], object]) -> Export:
-    """The tables with a header that `recognise` knows, SKIPPED and ERROR lines.
+    """Find tables with a header that `recognise` knows, SKIPPED and ERROR lines.
 
-    Raises CollectError for an empty file and for bytes that are no text.
+    Raises CollectError for an empty file or binary data.
     """
     export = Export(path, _content(path))
     data = export.data
@@ -97,7 +97,7 @@ def header_of(text: str, previous: str) -> tuple[tuple[str, ...], tuple[int, ...
 
 
 def whole_end(export: Export, table: Table) -> int:
-    """Offset past the last row that ends in a newline (or in the bracket of a memory operation)."""
+    """Offset after the last row with a newline, or with a memory operation's closing bracket."""
     last = max(export.data.rfind(b"\n", table.start, table.end) + 1, table.start)
     tail = export.data[last : table.end].strip()
     # The name of a memory operation closes itself, so a row that ends in it lost nothing but its newline.
@@ -121,13 +121,13 @@ def _content(path: Path) -> bytes | mmap.mmap:
 
 
 def _end(data: bytes | mmap.mmap, table: Table) -> int:
-    """Where a table ends: at a blank line, the next report's first line, or the file's end."""
+    """End of a table: a blank line, the next report's first line, or the file's end."""
     between = (found.start() + 1 for found in _BETWEEN.finditer(data, table.start - 1))
     return next((at for at in between if not _goes_on(data, table, at)), len(data))
 
 
 def _goes_on(data: bytes | mmap.mmap, table: Table, at: int) -> bool:
-    """Whether a blank line at `at` stands inside a CSV table: one more row follows."""
+    """Whether a blank line at `at` is inside a CSV table, with another row after it."""
     after = data[at : at + _BLOCK].decode("utf-8", errors="replace")
     if table.ends or not after.startswith(("\n", "\r\n")):
         return False

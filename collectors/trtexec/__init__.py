@@ -1,7 +1,7 @@
-"""trtexec exports of TensorRT 7 to 10 as a launches frame, one row a layer.
+"""trtexec exports of TensorRT 7 to 10 as a launches frame, one row per layer.
 
 --exportProfile gives the times, --exportLayerInfo bytes, FLOP and the precision (modelled, see layers), --exportTimes
-the latency that the layers are checked against. Printed output (--dumpProfile, or the summary) is read by log.
+the latency to check the layers against. Printed output (--dumpProfile, or the summary) is read by log.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Milliseconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class _Entry(msgspec.Struct, rename="camel"):
-    """An entry of --exportProfile (the count, then a layer each) or of --exportTimes."""
+    """Entry of --exportProfile (the count, then one per layer) or of --exportTimes."""
 
     count: int = 0
     name: str | None = None
@@ -41,17 +41,17 @@ class _Entry(msgspec.Struct, rename="camel"):
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file is JSON of trtexec, or what trtexec printed."""
+    """Whether a file is trtexec's JSON or printed output."""
     if is_log(head) or re.match(r'\s*\{\s*"(Layers|Bindings)"\s*:', head):
         return True
     return head.lstrip().startswith("[") and any(re.search(mark, head) for mark in _PARTS.values())
 
 
 def read(path: str | Path, layers: str | Path | None = None, *, times: str | Path | None = None) -> pd.DataFrame:
-    """The layers of an engine as a launches frame: time is the mean of one inference [s].
+    """Layers of an engine as a launches frame: time is the mean of one inference [s].
 
     path: --exportProfile, printed output, or --exportLayerInfo alone (times NaN). layers, times: the other exports.
-    attrs: "caveats", "report". The names of several runs stand in `range`. Raises CollectError naming file and line.
+    attrs: "caveats", "report". Names of several runs are in `range`. Raises CollectError with file and line.
     """
     path = Path(path)
     info = None if layers is None else _layers(Path(layers), _load(Path(layers)))
@@ -89,7 +89,7 @@ def read(path: str | Path, layers: str | Path | None = None, *, times: str | Pat
 
 
 def _load(path: Path) -> Any:
-    """Parse a JSON file; its names may hold control characters."""
+    """Parse a JSON file; names in it may hold control characters."""
     text = text_of(path, strict=True)
     try:
         return json.loads(text, strict=False)
@@ -136,7 +136,7 @@ def _layers(path: Path, content: Any) -> list[Layer]:
 
 
 def _of_run(run: Run, info: Sequence[Layer] | None = None, latency: float = math.nan) -> pd.DataFrame:
-    """The layers of one run of a log, or one row for the whole network where it lists none."""
+    """Layers of one run of a log, or one row for the whole network without layers."""
     if run.names:
         frame = _frame(run.names, np.array(run.means), info, [])
         printed = run.seconds("Latency").get("median", math.nan)
@@ -157,7 +157,7 @@ def _of_run(run: Run, info: Sequence[Layer] | None = None, latency: float = math
 
 
 def _of_runs(runs: Sequence[Run]) -> pd.DataFrame:
-    """The runs of a log one after the other, each a range."""
+    """Runs of a log one after the other, each a range."""
     frames = {f"run {number}": _of_run(one) for number, one in enumerate(runs, 1)}
     frame: pd.DataFrame = pd.concat([one.assign(range=name) for name, one in frames.items()], ignore_index=True)
     frame["launch"] = np.arange(len(frame))
@@ -172,7 +172,7 @@ def _of_runs(runs: Sequence[Run]) -> pd.DataFrame:
 
 
 def _frame(names: Sequence[str], mean: Any, info: Sequence[Layer] | None, caveats: Sequence[Caveat]) -> pd.DataFrame:
-    """The frame of a profile with bytes and FLOP of its layers, matched in order, else by name."""
+    """Frame of a profile with bytes and FLOP of its layers, matched in order, else by name."""
     caveats = list(caveats)
     columns: dict[str, Any] = {"kernel": names, "kind": "layer", "time": mean}
     if info is not None:
@@ -200,7 +200,7 @@ def _matched(names: Sequence[str], info: Sequence[Layer], caveats: list[Caveat])
 
 
 def _modelled(layers: Sequence[Layer]) -> dict[str, Any]:
-    """dram_* and FLOP columns from the model; FLOP in the column of a layer's pipe alone."""
+    """dram_* and FLOP columns from the model; FLOP only in the column of a layer's pipe."""
     read_, written = np.array([one.read for one in layers]), np.array([one.written for one in layers])
     columns: dict[str, Any] = {"dram_bytes": read_ + written, "dram_read": read_, "dram_write": written}
     for compute in dict.fromkeys(one.compute for one in layers if one.compute):
@@ -224,7 +224,7 @@ def _layer_caveats(layers: Sequence[Layer], mean: Any) -> list[Caveat]:
 
 
 def _against(frame: pd.DataFrame, latency: float) -> pd.DataFrame:
-    """The frame, with a caveat where the layers do not add up to the median latency [s]."""
+    """The frame, with a caveat if the layers do not add up to the median latency [s]."""
     ratio = float(frame["time"].sum()) / latency
     if abs(ratio - 1) > _FAR:
         what = "the layers do not add up to the latency: they were timed apart, without graph or overlap"
@@ -234,7 +234,7 @@ def _against(frame: pd.DataFrame, latency: float) -> pd.DataFrame:
 
 
 def _companions(heads: Mapping[Path, str]) -> Groups:
-    """A profile with its layers and times, of several by the beginning of their names."""
+    """A profile with its layers and times, matched by name prefix."""
     parts = {
         path: next((name for name, mark in _PARTS.items() if re.search(mark, head)), "") for path, head in heads.items()
     }

@@ -1,8 +1,7 @@
 """Bytes, FLOP and pipe of a TensorRT layer, from --exportLayerInfo.
 
-Modelled from shapes: each input, output, weight and bias once. The pipe follows the tactic's name: an "fp32" engine
-runs its convolutions on TF32 tensor cores unless that is switched off.
-"""
+Modelled from shapes: each input, output, weight and bias once. The pipe follows from the tactic's name: an "fp32"
+engine runs its convolutions on TF32 tensor cores by default."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ _FORMATS = (
 class Layer(NamedTuple):
     """A layer's modelled bytes read (with weights) and written [B] and FLOP; NaN unknown.
 
-    compute: the ceiling its FLOP belong under by its tactic, else by its formats, "" unknown. opaque: fused by Myelin.
+    compute: ceiling of its FLOP by its tactic, else by its formats, "" unknown. opaque: fused by Myelin.
     """
 
     name: str
@@ -90,12 +89,12 @@ def flop(info: Mapping[str, Any]) -> float:
 
 
 def element_size(text: str) -> float:
-    """Bytes an element by "Format/Datatype" or a weights' Type; NaN if unknown."""
+    """Bytes per element by "Format/Datatype" or a weights' Type; NaN if unknown."""
     return next((size for pattern, size in _SIZES if re.search(pattern, text, re.IGNORECASE)), math.nan)
 
 
 def tactic_compute(tactic: str) -> str:
-    """The ceiling of a tactic by its name; "" for an unknown one, and for dp4a, which has none."""
+    """Ceiling of a tactic by its name; "" for an unknown one, and for dp4a, which has none."""
     name = tactic.lower()
     if not _TENSOR.search(name) or "simt" in name:
         if _INTEGER.search(name):
@@ -120,7 +119,7 @@ def _format(tensor: Mapping[str, Any]) -> str:
 
 
 def _bytes(tensors: Any) -> float:
-    """Bytes of all tensors; NaN when there is none or one is not known."""
+    """Bytes of all tensors; NaN if there is none or one is unknown."""
     sizes = [math.prod(one.get("Dimensions") or ()) * element_size(_format(one)) for one in tensors or ()]
     return sum(sizes) if sizes and all(_known(one.get("Dimensions")) for one in tensors) else math.nan
 
@@ -143,7 +142,7 @@ def _number(value: Any) -> float:
 
 
 def _places(dims: Sequence[int]) -> float:
-    """Batch times the spatial places: every dimension but the channels."""
+    """Batch times spatial size: every dimension except the channels."""
     return float(dims[0] * math.prod(dims[2:])) if dims else math.nan
 
 

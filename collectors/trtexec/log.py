@@ -1,7 +1,7 @@
 """Printed output of trtexec: --dumpProfile and the performance summary, TensorRT 7 to 10.
 
-The table stands between `=== Profile (N iterations ) ===` and its Total row, with the layer's name before the
-numbers (up to 8.5) or behind them. The mean is total / N wherever it agrees with the printed average.
+The table is between `=== Profile (N iterations ) ===` and its Total row, with the layer's name before the
+numbers (up to 8.5) or after them. The mean is total / N if it agrees with the printed average.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FACTS = ("Selected Device", "Compute Capability", "Latency", "GPU Compute Time"
 class Run:
     """A run: layers with mean times [s] over `count` iterations, and its summary.
 
-    line: where it begins.
+    line: its first line.
     """
 
     line: int
@@ -45,14 +45,14 @@ class Run:
 
 
 def is_log(head: str) -> bool:
-    """Whether a text is what trtexec prints."""
+    """Whether a text is trtexec's output."""
     return bool(_MARK.search(head))
 
 
 def read_logs(path: Path) -> list[Run]:
     """Runs of a log with times; one begins at `&&&& RUNNING`, or a second table or summary.
 
-    Raises CollectError for a cut table, and where no run told a time.
+    Raises CollectError for a cut table, or if no run has a time.
     """
     parts: list[list[tuple[int, str]]] = [[]]
     for number, text in _lines(path):
@@ -98,7 +98,7 @@ def _run(path: Path, lines: Sequence[tuple[int, str]]) -> Run:
 
 
 def _layers(path: Path, run: Run, lines: Sequence[tuple[int, str]]) -> None:
-    """Take the rows after a heading, up to Total or to the first line that is none."""
+    """Read rows after a heading, up to Total or the first other line."""
     number, header = lines[0] if lines else (0, "")
     if not _COLUMNS.match(header):
         raise CollectError(

@@ -1,7 +1,7 @@
-"""A server of the Model Context Protocol: few tools, each with a short JSON answer.
+"""Model Context Protocol server: few tools, each with a short JSON answer.
 
-Paths lie below the roots that the server was given, and nothing is measured that was not asked for. An answer has at
-most LIMIT characters; a measurement ends after `seconds`. Times are seconds, shares 0 to 1, null is not known.
+Paths must lie below the server's roots, and only requested measurements run. An answer has at most LIMIT characters; a
+measurement ends after `seconds`. Times are seconds, shares 0 to 1, null is unknown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from profkit.study.study import Study, open_study
 
 LIMIT = 12_000
 OPTIONS = ("--ncu", "--events", "--deep", "--lines", "--device", "--candidate", "--budget", "--trials")
-"""What a client may ask of `profkit profile`."""
+"""Options of `profkit profile` that a client may use."""
 HOW = (
     "Measure, read the first finding, change one thing, measure and compare, stop at the lower bound. A speed-up counts only "
     "where `wins` is true. Paths are relative to the first root."
@@ -33,7 +33,7 @@ HOW = (
 
 
 class Tools:
-    """The server's tools. roots: folders that paths may lie in; seconds: limit of a measurement."""
+    """The server's tools. roots: allowed folders; seconds: limit of a measurement."""
 
     def __init__(self, roots: Sequence[Path], seconds: float) -> None:
         self._roots = [root.resolve() for root in roots]
@@ -53,20 +53,20 @@ class Tools:
         return self._started(["profile", str(folder), *words, *runs])
 
     def explain(self, run: str, kernel: str = "") -> str:
-        """Findings of a run, or of a folder's newest, by what they could win; next step."""
+        """Findings of a run, or of a folder's newest, by possible gain; next step."""
         study = self._study(run)
         return agent.document(study, study.findings(kernel))
 
     def compare(self, before: str, after: str, implementation: str = "") -> str:
-        """Two runs compared: speed-up with interval and verdict, what changed, which counters moved.
+        """Compare two runs: speed-up with interval and verdict, changes, counters.
 
-        Of programs: their steady step and what runs in it.
+        For programs: their steady step and its work.
         """
         named = [(self._study(run), implementation) for run in (before, after)]
         return _short(compared(named).ladder.to_dict())
 
     def lines(self, run: str, kernel: str = "", top: int = 5) -> str:
-        """Source lines that kernels wait for, most stalls first, of a run with --lines."""
+        """Source lines where kernels stall, most stalls first, of a run with --lines."""
         found: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for line in self._study(run).lines:
             if kernel in line.kernel:
@@ -76,13 +76,13 @@ class Tools:
         return _short({"lines": [line for lines in found.values() for line in lines[:top]]})
 
     def ceilings(self, run: str) -> str:
-        """What the run's device can do: FLOP/s and B/s, measured, or the datasheet's."""
+        """Ceilings of the run's device: FLOP/s and B/s, measured, or the datasheet's."""
         roof = self._study(run).roofline
         rows = [{"name": one.name, "kind": one.kind, "peak": one.peak, "source": one.source} for one in roof.ceilings]
         return _short({"device": roof.device, "ceilings": rows})
 
     def _inside(self, path: str) -> Path:
-        """A path below one of the roots. Raises ProfkitError for any other, links followed."""
+        """A path below one of the roots, links resolved. Raises ProfkitError for any other."""
         found = (self._roots[0] / path).resolve()
         if not any(found == root or root in found.parents for root in self._roots):
             raise ProfkitError(f"{path}: outside of what this server may see", fix="start it with --root FOLDER")
@@ -94,7 +94,7 @@ class Tools:
         return study
 
     def _started(self, arguments: Sequence[str]) -> str:
-        """The document that a profkit command prints; it is ended when it takes too long."""
+        """The JSON document that a profkit command prints; the command is killed after the limit."""
         argv = [sys.executable, "-m", "profkit", *arguments]
         done = subprocess.Popen(
             argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, cwd=self._roots[0]
@@ -113,7 +113,7 @@ class Tools:
 
 
 def _short(content: dict[str, Any]) -> str:
-    """JSON of at most LIMIT characters: lists lose their ends, and `left_out` says how many."""
+    """JSON of at most LIMIT characters: lists are shortened, and `left_out` counts the rest."""
     text = json.dumps(content, ensure_ascii=False)
     while len(text) > LIMIT:
         name = max((key for key, value in content.items() if isinstance(value, list)), key=lambda k: len(content[k]))
@@ -124,7 +124,7 @@ def _short(content: dict[str, Any]) -> str:
 
 
 def _told(tool: Callable[..., str]) -> Callable[..., str]:
-    """The tool with its failures as documents like every other answer."""
+    """Wrap a tool so that failures are JSON documents too."""
 
     @functools.wraps(tool)
     def told(*arguments: Any, **options: Any) -> str:
@@ -137,7 +137,7 @@ def _told(tool: Callable[..., str]) -> Callable[..., str]:
 
 
 def server(roots: Sequence[str | os.PathLike[str]], seconds: float = 600.0) -> Any:
-    """The server, not running yet. Raises CannotProfileError without the SDK."""
+    """The server, not yet running. Raises CannotProfileError without the SDK."""
     try:
         from mcp.server import MCPServer
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""%%profkit: record what the GPU does in a cell. `%load_ext profkit` brings it."""
+"""%%profkit: record a cell's GPU work. `%load_ext profkit` installs it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from roofline import units
 
 
 def load(shell: Any) -> None:
-    """Give IPython the cell magic, %%profkit [NAME], and the picture of a Figure."""
+    """Register the cell magic %%profkit [NAME], and the picture of a Figure in IPython."""
     from IPython.core.pylabtools import select_figure_formats
 
     def profkit(line: str, cell: str) -> Any:

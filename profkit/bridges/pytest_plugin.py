@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MARK = "profkit"
 LIMIT = 1.05
-"""A time over the reference's or the baseline's that passes where no max_ratio is given."""
+"""Largest accepted ratio to the reference's or baseline's time, without max_ratio."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -80,7 +80,7 @@ def profkit(request: pytest.FixtureRequest) -> Measured:
 
 
 class Measured:
-    """Measure for one test. home: its baselines, one per call; runs: where runs go."""
+    """Measures for one test. home: its baselines, one per call; runs: folder of runs."""
 
     def __init__(self, home: Path, runs: Path, limit: float, device: str, *, update: bool, budget: float) -> None:
         self._home, self._runs, self._limit = home, runs, limit
@@ -93,12 +93,11 @@ class Measured:
         *arguments: Any,
         reference: Callable[..., Any] | None = None,
     ) -> Run:
-        """Time call(*arguments); fail the test when it is wrong, or slower than the limit.
+        """Time call(*arguments); fail the test if it is wrong, or slower than the limit.
 
-        With a reference the two are timed in turns. Without one the run is compared with the kept one, which the first
-        run becomes; a kept run of another device, method or clock is no baseline, and the test says so. One measurement
-        at a time on this machine, whatever -n is.
-        """
+        With a reference the two are timed alternately. Without one the run is compared with the kept baseline; the
+        first run becomes the baseline. A baseline from another device, method or clock is not used, and the test says
+        so. One measurement at a time on this machine, whatever -n is."""
         from profkit import api
 
         self._count += 1
@@ -137,7 +136,7 @@ class Measured:
 
 
 def _judge(low: float, high: float, limit: float, what: str) -> None:
-    """Fail when the interval lies above the limit; warn when the limit lies inside it."""
+    """Fail if the whole interval exceeds the limit; warn if the limit lies inside it."""
     said = f"{what}: {low:.3g} to {high:.3g} times the time, {limit:g} allowed"
     if low > limit:
         pytest.fail(said, pytrace=False)

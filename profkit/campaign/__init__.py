@@ -1,1 +1,1 @@
-"""Many runs: an index over them, their history, and a site of them."""
+"""Many runs: an index, their history, and a site."""

@@ -22,12 +22,11 @@ from profkit.rundir import harmless
 def run(
     name: str, items: Sequence[WorkItem], request: Request, say: Callable[[str], None], jobs: int = 0, dask: str = ""
 ) -> Generator[tuple[WorkItem, Answer], None, None]:
-    """Measure items: each as it is done, with its run or error; those of an earlier start first.
+    """Measure items: yield each with its run or error when done; earlier results first.
 
     name: the command for people; the same name and request are the same campaign. jobs: parallel builds, 0: automatic.
-    dask: address of a scheduler, "" for this machine. Raises CannotProfileError when the device asked for is not here;
-    ProfkitError when the campaign runs already, and when it cannot go on: what is done stays, and the same command goes on.
-    """
+    dask: address of a scheduler, "" for this machine. Raises CannotProfileError if the device is missing; ProfkitError
+    if the campaign runs already, or cannot go on: results stay, and the same command resumes."""
     device = request.device if dask else expected_device(request)
     key = hashlib.sha256(encoded((name, os.getcwd(), request))).hexdigest()[:16]
     ledger = Ledger(request.runs, key, name, len(items))
@@ -63,11 +62,11 @@ def run(
 
 _FEWEST, _MOST = 3, 12
 _A_CORE, _ROOM = 0.75, 6 << 30
-"""Workers per core (of a judge and a candidate one works at a time), and GPU memory per worker."""
+"""Workers per core (either judge or candidate is active), and GPU memory per worker."""
 
 
 def places(device: str) -> list[dict[str, str]]:
-    """Variables of each worker that measures: several for every visible GPU, one for the CPU."""
+    """Variables of each measuring worker: several per visible GPU, one for the CPU."""
     if device != "cuda":
         return [{}]
     cards: list[Mapping[str, str]] = list(gpu.visible())
@@ -115,7 +114,7 @@ class Count:
         return f"{duration(self._now() - self._began)}  {self.done} of {self.total} done{failed}{left}"
 
     def line(self, item: WorkItem, answer: Answer) -> str:
-        """The line of an item that has ended: its verdict, or its error."""
+        """Line of a finished item: its verdict, or its error."""
         told = answer.line
         if not answer.run:
             told = f"{'skipped' if _skipped(answer) else 'failed'}: {answer.error}"

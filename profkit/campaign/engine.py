@@ -1,11 +1,11 @@
-"""Engines of a campaign, here or on a Dask cluster: build ahead, measure.
+"""Engines of a campaign, local or on a Dask cluster: build ahead, measure.
 
-An engine, Local or Dask, is a context manager that does single tasks, and ends what runs when it is left; `follow`
-makes the next task of an item when one has ended.
+An engine, Local or Dask, is a context manager that does single tasks, and ends running ones on exit; `follow` makes
+the next task of an item when one has ended.
 
     python -m profkit.campaign.engine SERVER DESCRIPTOR
 
-is a worker of Local's. Tasks come as JSON lines on standard input; answers go to standard output. It ends with its parent,
+is a worker of Local. Tasks are JSON lines on standard input; answers go to standard output. It ends with its parent,
 together with its descendants (launch/warden.py).
 """
 
@@ -39,7 +39,7 @@ _TRIES = 2
 _CORES_OF_A_GPU = 3
 """Cores for a measurement on a GPU: judge, candidate and worker."""
 RESOURCE = "GPU"
-"""What a Dask worker that measures on a GPU is started with."""
+"""Resource of a Dask worker that measures on a GPU."""
 _PATIENCE = "20s"
 _FAREWELL = 2
 _LAST_WORDS = 5.0
@@ -47,7 +47,7 @@ _LAST_WORDS = 5.0
 
 
 Ended = Callable[["Answer | BaseException"], None]
-"""Gets a task's answer, or what stops the whole campaign."""
+"""Receives a task's answer, or an error that stops the whole campaign."""
 
 
 def follow(
@@ -74,7 +74,7 @@ def follow(
 
 
 def pool(jobs: int, gpus: int) -> int:
-    """Number of parallel builds. jobs: as asked for, 0 for as many as do not disturb."""
+    """Number of parallel builds. jobs: requested number, 0 for as many as do not disturb."""
     cores = len(os.sched_getaffinity(0))
     return jobs or max(1, (cores - _CORES_OF_A_GPU * gpus) // (2 if gpus else 1))
 
@@ -151,7 +151,7 @@ def _pipes(running: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
 class Local:
     """Worker processes on this machine, a thread for each.
 
-    places: the variables of each worker that measures. log: where workers write what they print.
+    places: variables of each measuring worker. log: where workers write their output.
     """
 
     def __init__(self, places: Sequence[Mapping[str, str]], jobs: int, log: Path) -> None:
@@ -193,7 +193,7 @@ class Local:
         self._pools[task.what].submit(self._do, task).add_done_callback(done)
 
     def _do(self, task: Task) -> Answer:
-        """Do the task; once more in a new process when the first has died."""
+        """Do the task; once more in a new process if the first has died."""
         worker, answer = self._idle[task.what].get(), Answer()
         for _ in range(_TRIES):
             try:
@@ -211,7 +211,7 @@ class Dask:
     """An existing Dask cluster; all machines share one file system.
 
     A GPU's worker is started with `dask worker SCHEDULER --nthreads 1 --resources GPU=1` and takes one measurement at
-    a time. The cluster holds no state: its parts may end at any moment, and the same command goes on.
+    a time. The cluster holds no state: its parts may end at any moment, and the same command resumes.
     address: of the scheduler. device: "cpu" for workers without GPUs.
     """
 
@@ -252,7 +252,7 @@ class Dask:
         future.add_done_callback(lambda done: ended(self._answer(done)))
 
     def _answer(self, future: Any) -> Answer | ProfkitError:
-        """The answer of a future; an error where the cluster is gone."""
+        """The answer of a future; an error if the cluster is gone."""
         error = None
         with contextlib.suppress(OSError, CancelledError, TimeoutError):
             if future.status == "finished":

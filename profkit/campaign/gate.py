@@ -1,7 +1,7 @@
-"""Regression gate: two folders of runs, before a change and after it.
+"""Regression gate: compare two folders of runs, before and after a change.
 
-Runs are paired by sample, the newest of each, and by implementation. An implementation fails that is wrong, failed,
-skipped or gone now, or is slower with its whole interval above the limit. Inconclusive ones pass, unless the gate is
+Runs are paired by sample, the newest of each, and by implementation. An implementation fails if it is wrong, failed,
+skipped or missing now, or is slower with its whole interval above the limit. Inconclusive ones pass, unless the gate is
 strict.
 """
 
@@ -28,21 +28,21 @@ from profkit.study.verdicts import loaded
 from roofline import units
 
 MARK = "<!-- profkit -->"
-"""Identifies our comment."""
+"""Identifies this tool's comment."""
 MOST_CAVEATS = 20
 STEP, PROGRAM = "step", "program"
-"""A program's row, in place of an implementation; the whole where no step is known."""
+"""Names of a program's rows: its step, or its whole without a known step."""
 NO_SPREAD = "one time on each side, no spread is known"
 BEYOND_TIME = ("void", "impossible")
-"""Verdicts that fail whatever the time."""
+"""Verdicts that fail regardless of time."""
 
 
 @dataclass(frozen=True)
 class Judged:
     """One implementation before and after. `ratio`: old time / new time with its interval.
 
-    `word`: slower (for sure, beyond the limit), wrong, gone, faster, same, inconclusive, new, or apart (measured otherwise: no
-    comparison).
+    `word`: slower (beyond the limit), wrong, gone, faster, same, inconclusive, new, or apart (measured differently, not
+    compared).
     """
 
     sample: str
@@ -61,10 +61,9 @@ class Judged:
 def judge(
     before: Path, after: Path, limit: float, *, allow_missing: bool = False, strict: bool = False
 ) -> tuple[list[Judged], list[Study]]:
-    """Every implementation of the runs below the two folders, and the runs below `after`.
+    """Judge every implementation of the runs below both folders; return runs below `after` too.
 
-    allow_missing: gone ones pass; strict: inconclusive ones fail. Raises ProfkitError without anything to compare: an
-    empty measurement passes no gate.
+    allow_missing: gone ones pass; strict: inconclusive ones fail. Raises ProfkitError if there is nothing to compare.
     """
     old, new = _newest(before), _newest(after)
     found = [_judged(name, old.get(name), study, impl, limit) for name, study in new.items() for impl in _rows(study)]
@@ -131,7 +130,7 @@ def _judged(sample: str, old: Study | None, new: Study, impl: str, limit: float)
 
 
 def _word(found: Ladder | Programs, since: Ratio, limit: float) -> tuple[str, list[str]]:
-    """The gate's verdict on a step after the first, and why."""
+    """Verdict of the gate on a step, and why."""
     if found.apart:
         return "apart", [f"measured with another {', '.join(found.apart)}"]
     low, high = ends(since)
@@ -189,7 +188,7 @@ def _interval(one: Judged) -> str:
 
 
 def junit(found: Sequence[Judged]) -> bytes:
-    """JUnit's XML, as CI systems read it; times are the measured ones, not those of measuring."""
+    """JUnit XML for CI systems; times are the measured ones, not those of measuring."""
     root = ElementTree.Element("testsuite", name="profkit", tests=str(len(found)), errors="0")
     for one in found:
         case = ElementTree.SubElement(root, "testcase", classname=_legal(one.sample), name=_legal(one.impl))
@@ -205,5 +204,5 @@ def junit(found: Sequence[Judged]) -> bytes:
 
 
 def _legal(text: str) -> str:
-    """The text without characters that XML cannot hold."""
+    """The text without characters that XML does not allow."""
     return "".join(letter for letter in text if letter in "\t\n" or " " <= letter < "\ufffe" or letter > "\uffff")

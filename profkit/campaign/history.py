@@ -28,18 +28,18 @@ NAN = math.nan
 LEAST = 0.01
 """Smallest change of a time to report: profkit's threshold for "same"."""
 PERMUTATIONS = 499
-"""A cut counts when none of so many permutations does as well: a quiet series is cut in one of 500 cases."""
+"""Permutations that a cut must beat: a quiet series is cut in one of 500 cases."""
 SHORTEST = 3
-"""Fewest values on either side of a cut."""
+"""Fewest values on each side of a cut."""
 LONGEST = 300
-"""Most values of a segment: a permutation's cost grows with their square."""
+"""Most values of a segment: a permutation's cost grows quadratically."""
 SEED = 20_261_122
 OTHERWISE = ("method", "l2", "precision", "inputs", "isolated")
 """Facts that make two times incomparable."""
 
 Facts = Mapping[str, Any]
 _Point = tuple[Row, Facts]
-"""One run of a series, and what may explain a change of its time."""
+"""One run of a series, and facts that may explain a change of its time."""
 
 
 class Level(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class Level(msgspec.Struct, frozen=True):
 class Change(msgspec.Struct, frozen=True):
     """A change of the level: `ratio` = time after / before.
 
-    `causes`: simultaneous changes, in words. `measured`: the method differs, so times do not compare.
+    `causes`: simultaneous changes, in words. `measured`: the method differs, so times are not comparable.
     """
 
     at: int
@@ -78,13 +78,13 @@ class Series(msgspec.Struct, frozen=True):
 
     @property
     def suspect(self) -> Change | None:
-        """The newest change, if it is slower and the measuring does not explain it."""
+        """The newest change, if it is slower and the method does not explain it."""
         last = self.changes[-1] if self.changes else None
         return last if last is not None and last.ratio > 1 + LEAST and not last.measured else None
 
 
 def histories(index: Index, *, sample: str = "", device: str = "", since: str = "") -> list[Series]:
-    """The series of one sample or of all, with the changes since a moment."""
+    """Series of one sample or of all, with changes since a time."""
     rows = [row for row in reversed(index.rows(sample=sample, device=device, references=True)) if _counts(row)]
     references = {row.path: row.time for row in rows if row.role == "reference"}
     known, series = index.facts, dict[tuple[str, str, str], list[_Point]]()
@@ -99,7 +99,7 @@ def histories(index: Index, *, sample: str = "", device: str = "", since: str = 
 
 
 def _counts(row: Row) -> bool:
-    """Whether a run has the time of a right answer."""
+    """Whether a run has the time of a correct answer."""
     return row.status == "done" and row.state in ("", "ok") and row.time > 0 and row.word not in ("wrong", "impossible")
 
 
@@ -128,7 +128,7 @@ def level_changes(times: Sequence[float]) -> list[int]:
 
 
 def cuts(values: Sequence[float]) -> list[int]:
-    """Indices of level changes among the newest LONGEST values; the same for the same values."""
+    """Indices of level changes among the newest LONGEST values; deterministic."""
     series = np.asarray(values, dtype=np.float64)
     rng = np.random.default_rng(SEED)
     found: list[int] = []
@@ -143,7 +143,7 @@ def cuts(values: Sequence[float]) -> list[int]:
 
 
 def _cut(values: NDArray[np.float64], rng: np.random.Generator) -> int | None:
-    """The best cut of one segment, None when it is not significant."""
+    """The best cut of one segment, None if it is not significant."""
     if len(values) < 2 * SHORTEST or np.ptp(values) == 0:
         return None
     apart = np.abs(values[:, None] - values[None, :])
@@ -156,7 +156,7 @@ def _cut(values: NDArray[np.float64], rng: np.random.Generator) -> int | None:
 
 
 def best_cut(apart: NDArray[np.float64]) -> tuple[float, int]:
-    """(the largest energy distance between both sides, weighted by their sizes; its cut).
+    """(largest energy distance between both sides, weighted by their sizes; its cut).
 
     apart: distances of all pairs.
     """
@@ -181,7 +181,7 @@ def _level(rows: Sequence[Row], first: int, end: int) -> Level:
 
 
 def _change(points: Sequence[_Point], low: int, at: int, high: int) -> Change:
-    """The change at a point, of the points from `low` to those before `high`."""
+    """The change at a point, from the points from `low` to those before `high`."""
     before, after = points[low:at], points[at:high]
     facts = [one for _, one in before], [one for _, one in after]
     words = dict(_words(*facts))

@@ -1,7 +1,7 @@
-"""An index over run directories: ten thousand listed, filtered and ranked in a moment.
+"""An index over run directories: lists, filters and ranks ten thousand quickly.
 
-One file in profkit's cache for each folder of runs. A run's rows, one per implementation, are read again when its files
-change; the index is made again when it is damaged or of another version, and may be deleted at any time.
+One file in profkit's cache per folder of runs. A run's rows, one per implementation, are read again if its files
+change; the index is rebuilt if it is damaged or of another version, and may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -34,13 +34,12 @@ Facts = dict[str, Any]
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One implementation of one run, in SI units; NaN and "" where it is not known.
+    """One implementation of one run, in SI units; NaN and "" if unknown.
 
-    `path`: of the run, relative to the folder. `status`: of the run; `state`: of the implementation. `word`: its verdict,
-    "" for what is not judged (a reference, a range); `line`: the verdict as a sentence, `line_zh` in Chinese; `wins`: it
-    counts as faster. `lower_bound`: time over the lower bound; `share`: of the attainable. `caveats`: those about it or
-    about the whole run.
-    """
+    `path`: of the run, relative to the folder. `status`: of the run; `state`: of the implementation. `word`: its
+    verdict, "" without one (a reference, a range); `line`: the verdict as a sentence, `line_zh` in Chinese; `wins`: it
+    counts as faster. `lower_bound`: time over the lower bound; `share`: of the attainable. `caveats`: about it or the
+    whole run."""
 
     path: str
     sample: str
@@ -73,7 +72,7 @@ class _Metrics(msgspec.Struct):
 
 
 _VERSION = f"1 {Row.__struct_fields__}"
-"""Raise its number when the same files are to give other values."""
+"""Increase if the same files give other values."""
 
 SORTS: dict[str, Callable[[Row], Any]] = {
     "created": lambda row: 0,
@@ -82,7 +81,7 @@ SORTS: dict[str, Callable[[Row], Any]] = {
     "share": lambda row: _last(-row.share),
     "speedup": lambda row: (row.speedup != row.speedup, row.word == "faster" and not row.wins, _last(-row.speedup)),
 }
-"""Rank keys of a list, best first; speed-ups that do not count come last."""
+"""Sort keys of a list, best first; speed-ups that do not count come last."""
 
 
 def _last(value: float) -> float:
@@ -90,7 +89,7 @@ def _last(value: float) -> float:
 
 
 class _Entry(msgspec.Struct):
-    """One run. `stamp`: of its files; `rows`, each with facts that may explain a change of its time."""
+    """One run. `stamp`: of its files; `rows`: each with facts that may explain a new time."""
 
     stamp: str
     damage: str
@@ -98,7 +97,7 @@ class _Entry(msgspec.Struct):
 
 
 class Index:
-    """The runs below `folder` as rows, as they are now. `read`: how many runs were read again."""
+    """Runs below `folder` as rows, up to date. `read`: number of runs that were read again."""
 
     def __init__(self, folder: Path) -> None:
         file = file_of(folder)
@@ -124,11 +123,10 @@ class Index:
         sort: str = "created",
         references: bool = False,
     ) -> list[Row]:
-        """The rows that fit, ranked by a key of SORTS.
+        """Matching rows, ranked by a key of SORTS.
 
-        sample: its id, * and ? as in file names. device: a part of its name. since: an ISO time (UTC). words: verdicts; ()
-        for all but "skipped". references: list them too.
-        """
+        sample: its id, with wildcards * and ?. device: a part of its name. since: an ISO time (UTC). words: verdicts;
+        () for all but "skipped". references: list them too."""
         named = re.compile(fnmatch.translate(sample.replace("[", "[[]"))) if sample else None
         found = [
             row
@@ -149,7 +147,7 @@ class Index:
         return {(row.path, row.impl): more for entry in self._runs.values() for row, more in entry.rows}
 
     def damaged(self) -> list[tuple[str, str]]:
-        """(path, why) of the runs that cannot be read, or only in part."""
+        """(path, why) of the runs that are damaged or only partly readable."""
         return sorted((path, entry.damage) for path, entry in self._runs.items() if entry.damage)
 
 
@@ -166,7 +164,7 @@ def _load(file: Path) -> dict[str, _Entry]:
 
 
 def _fresh(entry: _Entry | None, stamp: str) -> bool:
-    """Whether an entry still holds; a running run may have been killed without a trace."""
+    """Whether an entry is up to date; a running run may have been killed without a trace."""
     return entry is not None and entry.stamp == stamp and all(row.status != "running" for row, _ in entry.rows)
 
 
@@ -193,7 +191,7 @@ def _scan(folder: Path, known: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _stamp(run: str) -> str:
-    """Time and size of the files that a row is made of; "" for a directory that is no run."""
+    """Time and size of a row's files; "" for a directory that is no run."""
     parts = []
     for name in ("run.json", "metrics.json"):
         with contextlib.suppress(OSError):
@@ -220,7 +218,7 @@ def read_run(folder: Path, path: str) -> tuple[str, list[tuple[Row, Facts]]]:
 
 
 def _rows(path: str, manifest: Manifest, metrics: _Metrics) -> Iterator[tuple[Row, Facts]]:
-    """One row per implementation or range; a run with neither has one."""
+    """One row per implementation or range; a run without both has one."""
     figures = {str(one.get("impl", "")): one for one in metrics.impls}
     caveats = manifest.caveats if metrics.caveats is None else metrics.caveats
     hottest = {one.get("impl"): one for one in sorted(metrics.kernels, key=lambda one: one.get("time") or 0.0)}
@@ -264,7 +262,7 @@ def _said(impl: Impl | None, name: str, metrics: _Metrics) -> tuple[Verdict, str
 
 
 def _facts(manifest: Manifest, impl: Impl | None, own: Facts, kernel: Facts) -> Facts:
-    """Known facts that may explain a change of the time: numbers in SI units, or words; the first are named first."""
+    """Known facts that may explain a change of the time, in SI units or words, by priority."""
     facts: Facts = {
         "source": _source(manifest, impl)[:12],
         "GPU": manifest.device.get("uuid"),

@@ -1,4 +1,4 @@
-"""On-disk state of an unfinished campaign, by which the same command resumes it.
+"""On-disk state of an unfinished campaign, from which the same command resumes.
 
 In RUNS/.campaigns/KEY: campaign.json, lock (held by its process), work/ITEM/ (not yet delivered).
 
@@ -51,7 +51,7 @@ class State(msgspec.Struct):
 
 
 class Ledger:
-    """The folder of one campaign. A context manager: it holds the lock."""
+    """The folder of one campaign. A context manager that holds the lock."""
 
     def __init__(self, runs: Path, key: str, command: str, total: int) -> None:
         self.runs, self._command, self._total = runs, command, total
@@ -74,7 +74,7 @@ class Ledger:
         os.close(self._handle)
 
     def _locked(self) -> int:
-        """A descriptor that holds the campaign's lock. Raises ProfkitError when it runs already."""
+        """Descriptor that holds the campaign's lock. Raises ProfkitError if it runs already."""
         import fcntl  # on Linux alone; the module is loaded elsewhere as well
 
         while True:
@@ -96,7 +96,7 @@ class Ledger:
             os.close(handle)
 
     def work(self, item: WorkItem) -> Path:
-        """The folder of an item while it is not delivered."""
+        """Folder of an item until it is delivered."""
         return self.folder / "work" / item.key
 
     def delivered(self, items: Sequence[WorkItem]) -> dict[str, Path]:
@@ -114,7 +114,7 @@ class Ledger:
         return found
 
     def note(self, done: int, failed: int) -> None:
-        """Keep the numbers for `profkit list`; a full disk costs them and nothing else."""
+        """Store the numbers for `profkit list`; a full disk loses only them."""
         self.state.done, self.state.failed = done, failed
         with contextlib.suppress(ProfkitError):
             write_atomic(self.folder / "campaign.json", msgspec.json.encode(self.state))
@@ -127,7 +127,7 @@ class Ledger:
 
 
 def _state(folder: Path) -> State | None:
-    """What a campaign's folder says; None where there is nothing, or something damaged."""
+    """State in a campaign's folder; None if missing or damaged."""
     with contextlib.suppress(OSError, msgspec.DecodeError):
         return msgspec.json.decode((folder / "campaign.json").read_bytes(), type=State)
     return None
@@ -145,7 +145,7 @@ def _held(lock: Path) -> bool:
 
 
 def unfinished(runs: Path) -> list[State]:
-    """The campaigns of these runs that are not finished, the oldest first."""
+    """Unfinished campaigns of these runs, the oldest first."""
     found = [(one, state) for one in (runs / FOLDER).glob("[!.]*") if (state := _state(one)) is not None]
     seen = [msgspec.structs.replace(state, alive=_held(folder / "lock")) for folder, state in found]
     return sorted(seen, key=lambda one: one.created)

@@ -1,7 +1,7 @@
 """Static site of many runs: leaderboard, rankings, and a page per run.
 
-`index.html` and `index.zh.html` share one `data.js`. Pages of runs lie in `runs/`, made the best first. Runs without
-one are a row of facts.
+`index.html` and `index.zh.html` share one `data.js`. Pages of runs are in `runs/`, the best made first. Runs without
+a page are only rows.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ FIELDS = (
     *("path", "sample", "impl", "device", "created", "status", "word", "line", "wins", "speedup", "low", "high"),
     *("time", "lower_bound", "share", "bound", "method"),
 )
-"""Fields of a row that stand in data.js as they are."""
+"""Fields of a row that are copied to data.js."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """What was written: `pages` of runs, of them `fresh` made this time."""
+    """Result: `pages` of runs, `fresh` ones made this time."""
 
     index: Path
     runs: int
@@ -53,7 +53,7 @@ def build(runs: Path, out: Path, *, season: Path | None = None, pages: int = 20)
     """Write the site of the runs below `runs` into `out`, over an earlier one.
 
     season: a folder of samples to restrict to and rank by the contest's rules. pages: number of new pages to make.
-    Raises ProfkitError when `out` holds other things or cannot be written.
+    Raises ProfkitError if `out` holds other files or cannot be written.
     """
     _free(out)
     index = Index(runs)
@@ -104,7 +104,7 @@ def fast_p(best: dict[tuple[str, str], Row]) -> list[dict[str, Any]]:
 
 
 def _judged(number: int, row: Row) -> fastp.Rated:
-    """A row as fast_p counts it; one that profkit counts as no win gets the interval [0, 0]."""
+    """A row for fast_p; a speed-up that does not count gets the interval [0, 0]."""
     right = row.word in RIGHT
     nothing = right and row.word == "faster" and not row.wins
     low, high = (0.0, 0.0) if nothing else (row.low, row.high)
@@ -123,7 +123,7 @@ def _free(out: Path) -> None:
 def _pages(
     runs: Path, out: Path, rows: Sequence[Row], best: dict[tuple[str, str], Row], limit: int
 ) -> tuple[dict[str, str], int]:
-    """(run -> address of its page, how many were made now); other pages are removed."""
+    """(run -> address of its page, number made now); other pages are removed."""
     ahead = [row.path for row in sorted(best.values(), key=_merit, reverse=True)]
     there: dict[str, str] = {}
     fresh = 0
@@ -148,7 +148,7 @@ def _newer(file: Path, source: Path) -> bool:
 
 
 def _make(run: Path, file: Path) -> bool:
-    """Write the page of one run; False when its files do not allow one."""
+    """Write the page of one run; False if its files do not allow one."""
     from profkit.report.page.run import page
 
     try:
@@ -169,7 +169,7 @@ def _scored(samples: Sequence[Path], runs: Path, rows: Sequence[Row]) -> list[sc
 
 
 def _data(rows: Sequence[Row], pages: dict[str, str]) -> str:
-    """data.js, free of markup; a row's `caveats` are indices."""
+    """Content of data.js, without markup; a row's `caveats` are indices."""
     caveats: dict[str, int] = {}
     newest: dict[tuple[str, str], tuple[str, str]] = {}
     for row in rows:

@@ -115,7 +115,7 @@ def encoded(thing: Any) -> bytes:
 
 
 def decoded(data: bytes, kind: type[Any]) -> Any:
-    """What `encoded` wrote. Raises msgspec.DecodeError."""
+    """Decode the output of `encoded`. Raises msgspec.DecodeError."""
     return msgspec.json.decode(data, type=kind, dec_hook=lambda wanted, text: wanted(text))
 
 
@@ -132,7 +132,7 @@ class Task(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """Result of a task. `run`: the run's directory, "" without; `error`, `fix`, `code`: why.
 
-    `full`: a disk was full, so nothing else can go on; `line`: the verdict.
+    `full`: a disk is full, so nothing else can go on; `line`: the verdict.
     """
 
     run: str = ""
@@ -171,7 +171,7 @@ def perform_encoded(data: bytes) -> bytes:
 
 
 def warm(lent: Mapping[str, int] | None = None) -> None:
-    """Start runners as forks from here on. lent: another process's server (Warm.lend)."""
+    """Start runners as forks from now on. lent: another process's server (Warm.lend)."""
     if process.start is process.guarded:
         process.start = Warm(lent=lent)
 
@@ -182,7 +182,7 @@ def _quiet(device: str, *, shared: bool = False) -> contextlib.AbstractContextMa
 
 
 def _build(task: Task, device: str) -> Answer:
-    """Build ahead; a failure is reported by the measurement."""
+    """Build ahead; the measurement reports a failure."""
     extra = {"CUDA_VISIBLE_DEVICES": "", "MAX_JOBS": os.environ.get("MAX_JOBS", _JOBS)}
     if device == "cuda":
         extra["TORCH_CUDA_ARCH_LIST"] = os.environ.get("TORCH_CUDA_ARCH_LIST") or gpu.identity().get("cc", "")
@@ -228,7 +228,7 @@ def _measure(task: Task, device: str) -> Answer:
 
 
 def _once(task: Task, device: str, *, company: bool = False) -> Answer:
-    """Measure; company: others may use the GPU while nothing is timed, else it waits for them."""
+    """Measure; company: share the GPU with other samples while nothing is timed, else wait."""
     folder = Path(task.folder)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -249,7 +249,7 @@ def _once(task: Task, device: str, *, company: bool = False) -> Answer:
 
 
 def _delivered(task: Task, device: str, answer: Answer) -> Answer:
-    """Write the derived half of what was measured, and deliver it."""
+    """Write the derived files of a measurement, and deliver it."""
     run, line = open_run(answer.run), ""
     with _quiet(device):
         study = Study(run)
@@ -266,7 +266,7 @@ def _delivered(task: Task, device: str, answer: Answer) -> Answer:
 
 
 def deliver(run: Run, runs: Path) -> Path:
-    """Move a finished run into place by one atomic rename. Raises ProfkitError without room."""
+    """Move a finished run into place by one atomic rename. Raises ProfkitError without space."""
     here, (sample, stamp) = str(run.path), run.path.parts[-2:]
     own = run.manifest.sample.path == here
     for final in places(runs / sample, stamp.partition("-")[0]):

@@ -1,1 +1,1 @@
-"""Other people's formats and rules, one folder each."""
+"""Formats and rules of contests, one folder each."""

@@ -50,7 +50,7 @@ class Dialect:
 def task(
     definition: Json, workloads: Sequence[Json], solutions: Iterable[Json], dialect: Dialect, where: Path
 ) -> Sources:
-    """The sample of a definition. Raises ProfkitError naming `where` and the field."""
+    """The sample of a definition. Raises ProfkitError with `where` and the field."""
     _complete(definition, ("name", "axes", "inputs", "outputs", "reference"), where)
     _understood(definition, where)
     cases, caveats = _cases(definition, workloads, dialect.root, where)
@@ -123,7 +123,7 @@ def _derived(definition: Json) -> dict[str, int | str]:
 
 
 def _cases(definition: Json, workloads: Sequence[Json], root: Path, where: Path) -> tuple[list[Json], list[Caveat]]:
-    """The workloads with inputs here, the largest first; caveats."""
+    """Workloads with available inputs, the largest first; caveats."""
     found, caveats = [], []
     for workload in workloads:
         _complete(workload, ("inputs",), where)
@@ -152,7 +152,7 @@ def _cases(definition: Json, workloads: Sequence[Json], root: Path, where: Path)
 
 
 def _missing(source: Json, root: Path) -> str:
-    """Why an input is not available; "" when it is. Paths become absolute."""
+    """Why an input is not available; "" if it is. Paths become absolute."""
     if source.get("type") not in ("random", "scalar", "safetensors", "custom"):
         return f"an input of type {source.get('type')!r}"
     if source["type"] != "safetensors":
@@ -171,7 +171,7 @@ def _missing(source: Json, root: Path) -> str:
 
 
 def _solution(definition: Json, solution: Json, dialect: Dialect) -> tuple[str, dict[str, str], str]:
-    """(the candidate's text, files beside it, why it is left out)."""
+    """(the candidate's text, files beside it, why it is skipped)."""
     spec = solution.get("spec") or {}
     sources = {str(row["path"]): str(row["content"]) for row in solution.get("sources") or []}
     file, _, function = str(spec.get("entry_point", "")).rpartition("::")
@@ -199,7 +199,7 @@ def _solution(definition: Json, solution: Json, dialect: Dialect) -> tuple[str, 
 
 
 def _told(definition: Json) -> dict[str, int | str]:
-    """The derived axes that follow from the shapes of the inputs."""
+    """Derived axes that follow from the shapes of the inputs."""
     inputs = definition["inputs"].items()
     known = {axis for name, tensor in inputs for axis in (tensor["shape"] if tensor["shape"] is not None else [name])}
     told: dict[str, int | str] = {}
@@ -218,7 +218,7 @@ def _unknown(definition: Json) -> set[str]:
 
 
 def _extension(solution: Json, sources: Mapping[str, str], function: str) -> str:
-    """A candidate's beginning that builds C++ and CUDA sources with torch's builder."""
+    """Head of a candidate that builds C++ and CUDA sources with torch's builder."""
     options = (solution.get("spec") or {}).get("compile_options") or {}
     names = {"cflags": "extra_cflags", "cuda_cflags": "extra_cuda_cflags", "ld_flags": "extra_ldflags"}
     flags = {name: list(options[key]) for key, name in names.items() if options.get(key)}

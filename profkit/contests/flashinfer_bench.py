@@ -1,6 +1,6 @@
 """A trace set of FlashInfer-Bench: definitions, workloads, solutions and traces.
 
-    definitions/<op>/<name>.json   workloads/<op>/<name>.jsonl   solutions/**/<solution>.json   traces/**/*.jsonl   blob/
+definitions/<op>/<name>.json   workloads/<op>/<name>.jsonl   solutions/**/<solution>.json   traces/**/*.jsonl   blob/
 
 A task is one definition's file. A standalone workload is a trace without solution. Source of the format:
 flashinfer-ai/flashinfer-bench, docs/flashinfer-trace and flashinfer_bench/data/trace_set.py.
@@ -36,7 +36,7 @@ def tasks(path: Path) -> list[Path]:
 
 
 def _root(definition: Path) -> Path | None:
-    """The trace set that a definition's file lies in."""
+    """Trace set of a definition's file."""
     return next((up.parent for up in definition.resolve().parents if up.name == DEFINITIONS), None)
 
 

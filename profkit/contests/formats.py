@@ -1,4 +1,4 @@
-"""Tasks in other people's formats: find them, rewrite them as samples, measure them."""
+"""Tasks in foreign formats: find them, rewrite them as samples, measure them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 FORMATS = (kernelbot, sol_execbench, flashinfer_bench)
-"""Each has tasks(path), those of this format there, and read(path, device), the sources of one for "cuda" or "cpu"."""
+"""Modules with tasks(path), the tasks of a format at a path, and read(path, device), the sources of one task."""
 
 
 def targets(path: Path) -> list[Path]:
-    """What to measure at a path: itself if it is a sample or task, else those in it."""
+    """What to measure at a path: itself if it is a sample or task, else those inside."""
     here = _tasks(path)
     if here or not path.is_dir() or is_sample(path):
         return here or [path]
@@ -36,7 +36,7 @@ def _tasks(path: Path) -> list[Path]:
 
 
 def read(path: Path, device: str) -> Path | Sources:
-    """The sources of a task in another format; the path itself for a sample. device: or "auto"."""
+    """Sources of a task in a foreign format; the path itself for a sample. device: or "auto"."""
     form = next((one for one in FORMATS if one.tasks(path) == [path]), None)
     if form is None:
         return path
@@ -49,7 +49,7 @@ def read(path: Path, device: str) -> Path | Sources:
 def measure(
     target: Path | Program, request: Request, progress: Progress = lambda _: None, answer: Answer = lambda _: None
 ) -> Study:
-    """Profile a sample's folder, a task in another format, or a program. Raises ProfkitError."""
+    """Profile a sample's folder, a task in a foreign format, or a program. Raises ProfkitError."""
     found = read(target, request.device) if isinstance(target, Path) else target
     if isinstance(found, Sources):
         return found.measure(request, progress, answer)

@@ -1,4 +1,4 @@
-"""JSON files of other people's tools; errors name file and line."""
+"""Foreign JSON files; errors name file and line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_object(file: Path) -> Json:
 
 
 def read_rows(file: Path) -> Iterator[Json]:
-    """The objects of a file: a list of them, or one a line. Raises ProfkitError."""
+    """Objects of a file: a list, or one per line. Raises ProfkitError."""
     text = _text(file)
     if text.lstrip().startswith("["):
         rows = list(enumerate(_parsed(text, str(file)), 1))

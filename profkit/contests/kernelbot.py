@@ -6,8 +6,8 @@
 
 Source of the format: gpu-mode/reference-kernels, problems/*/*/task.yml; gpu-mode/kernelbot, src/libkernelbot/task.py.
 
-The texts stay as they are; what turns them into Model and ModelNew is written below them. Inputs that ref_kernel does
-nothing with but write and return are buffers for the answer: both sides get an empty one a call, as no input.
+Sources stay unchanged; the code that makes them Model and ModelNew is appended. Inputs that ref_kernel only writes and
+returns are output buffers: both sides get an empty one per call, which is no input.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ def _drawn(case):
 
 
 def tasks(path: Path) -> list[Path]:
-    """The folder itself when it is a kernelbot task."""
+    """The folder itself if it is a kernelbot task."""
     return [path] if (path / TASK).is_file() and (path / "reference.py").is_file() else []
 
 
 def read(folder: Path, device: str) -> Sources:
-    """The sample of a task's folder; on "cpu" with "cuda" replaced. Raises ProfkitError."""
+    """Sample of a task's folder; on "cpu" with "cuda" replaced. Raises ProfkitError."""
     task = _yaml(folder / TASK)
     if task.get("multi_gpu"):
         raise ProfkitError(f"{folder}: it runs on several GPUs, which is not measured", fix="choose a task of one GPU")
@@ -136,7 +136,7 @@ def _cases(task: Mapping[str, Any], folder: Path) -> list[dict[str, Any]]:
 
 
 def _submissions(folder: Path) -> Iterator[tuple[str, Source]]:
-    """(name, source) of every file that defines custom_kernel; names are identifiers, each once."""
+    """(name, source) of every file that defines custom_kernel; names are unique identifiers."""
     seen: set[str] = set()
     for file in [*sorted(folder.glob("*.py")), *sorted(folder.glob("submissions/*.py"))]:
         if file.name in _OURS or "custom_kernel" not in defined_names(file):
@@ -148,7 +148,7 @@ def _submissions(folder: Path) -> Iterator[tuple[str, Source]]:
 
 
 def _beside(task: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, str]]:
-    """(name, text) of the task's further files, as task.yml names them."""
+    """(name, text) of the task's other files, as task.yml names them."""
     listed = task.get("files") or []
     for row in listed if isinstance(listed, list) else []:
         name, source = str(row.get("name", "")), str(row.get("source", ""))
@@ -163,7 +163,7 @@ def _beside(task: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def buffers(reference: Source) -> tuple[int, ...]:
-    """Places in the data of the tensors that ref_kernel only writes, whole, and returns."""
+    """Places in the data of tensors that ref_kernel only writes, completely, and returns."""
     kernel = reference.functions.get("ref_kernel")
     if kernel is None or not kernel.args.args:
         return ()
@@ -182,7 +182,7 @@ def buffers(reference: Source) -> tuple[int, ...]:
 
 
 def _checked(reference: Source) -> Iterator[Caveat]:
-    """Differences of the task's own check from ours, as far as its source shows."""
+    """Caveats about the task's own check, as far as its source shows."""
     node = reference.constants.get("check_implementation")
     own = "" if isinstance(node, ast.Call) and dotted(node.func).split(".")[-1] == "make_match_reference" else "whole"
     if own:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def compose(sample: Sample, run: Study | None = None) -> str:
-    """The text of prompt.txt; with a run, also the bottlenecks in its profile."""
+    """Text of prompt.txt; with a run, also the bottlenecks in its profile."""
     return prompt_for(sample.id, sample.reference.read_text("utf-8"), evidence(run) if run is not None else [])
 
 
@@ -30,7 +30,7 @@ def prompt_for(name: str, reference: str, facts: list[str]) -> str:
 
 
 def evidence(run: Study) -> list[str]:
-    """Sentences about a run that help to write a faster kernel; empty when nothing was timed."""
+    """Sentences about a run that help to write a faster kernel; empty if nothing was timed."""
     analysis = run.analysis
     lines = []
     for name, row in analysis.rows.items():
@@ -50,7 +50,7 @@ def evidence(run: Study) -> list[str]:
 
 
 def _of_task(row: Mapping[str, Any], time: float) -> list[str]:
-    """What the task needs at least. time: of the reference [s]."""
+    """Least work and time of the task. time: of the reference [s]."""
     flops, size, lower_bound = (number(row, key) for key in ("flops", "compulsory_bytes", "lower_bound_time"))
     lines = []
     if size > 0:
@@ -74,7 +74,7 @@ def _of_kernel(kernel: dict[str, Any], share: float) -> str:
 
 
 def blocks(text: str) -> tuple[list[str], bool]:
-    """(the fenced blocks in order, whether the last is closed); an open one runs to the end."""
+    """(fenced blocks in order, whether the last is closed); an open one runs to the end."""
     found: list[list[str]] = []
     inside = False
     for line in text.splitlines():
@@ -87,7 +87,7 @@ def blocks(text: str) -> tuple[list[str], bool]:
 
 
 def first_code(text: str) -> tuple[str, str]:
-    """(the first fenced block, why there is none); an unclosed block is a cut answer."""
+    """(first fenced block, why there is none); an unclosed block is a cut answer."""
     found, whole = blocks(text)
     if not found:
         return "", "no fenced block in the answer"

@@ -13,7 +13,7 @@ from profkit.contests.sources import GETTERS, Sources
 from profkit.errors import ProfkitError
 
 LARGEST = 2 << 30
-"""Bytes of the inputs of one call from which a shape is left out: they are drawn on the host, over and over."""
+"""Bytes of the inputs of one call above which a shape is left out, as inputs are drawn on the host."""
 MOST_SHAPES = 16
 _Case = tuple[Row, list[Any]]
 """One shape of an operation: its row of the ledger, and its arguments as literals."""
@@ -49,7 +49,7 @@ CALLS = {
     "_efficient_attention_forward": _HEADS.format(**_SEQUENCE, causal="a9") + ".transpose(1, 2)",
     "_scaled_dot_product_cudnn_attention": _HEADS.format(**_PLAIN, causal="a6"),
 }
-"""Operation -> the call of it, a0, a1, ... being its arguments by place."""
+"""Operation -> its call, with arguments a0, a1, ... by position."""
 _REFERENCE = '''"""{name} as a program called it: {count} of its shapes; {takes:.1%} of its time. Written by `profkit tasks` from {source}."""
 
 import torch
@@ -96,9 +96,9 @@ class ModelNew(nn.Module):
 
 
 def tasks(found: Ledger, source: str, most: int) -> list[Sources]:
-    """A sample of each of the hottest operations that can be called again, the hottest first.
+    """One sample per repeatable hot operation, the hottest first.
 
-    Raises ProfkitError where no call's shapes are known.
+    Raises ProfkitError if no call's shapes are known.
     """
     groups: dict[tuple[str, tuple[int, ...]], list[_Case]] = {}
     for row in found.rows:
@@ -123,7 +123,7 @@ def _places(call: str) -> list[int]:
 
 
 def _arguments(op: Operation, call: str) -> list[Any] | None:
-    """The arguments that a call names, as literals; None where one cannot be made again."""
+    """Arguments of a call as literals; None if one cannot be recreated."""
     tensors = {one.at: one for one in op.tensors()}
     made = [_tensor(op, tensors[at]) if at in tensors else _number(op.value(at)) for at in _places(call)]
     size = sum(math.prod(one[0]) * 4 for one in made if isinstance(one, tuple))
@@ -142,7 +142,7 @@ def _tensor(op: Operation, one: Tensor) -> tuple[Any, ...]:
 
 
 def _number(text: str) -> Any:
-    """A number, a truth or the one number of a list of equal ones; None if not recorded."""
+    """A number, a boolean or the one number of a list of equal ones; None if not recorded."""
     if text in ("True", "False"):
         return text == "True"
     numbers = set(re.findall(r"-?\d+(?:\.\d*)?(?:e-?\d+)?", text))

@@ -43,12 +43,12 @@ def _promised(name, value):
 
 
 def tasks(path: Path) -> list[Path]:
-    """The folder itself when it is a problem."""
+    """The folder itself if it is a problem."""
     return [path] if (path / DEFINITION).is_file() and (path / WORKLOADS).is_file() else []
 
 
 def read(folder: Path, device: str) -> Sources:
-    """The sample of a problem's folder; its solutions are the .json files that name it."""
+    """Sample of a problem's folder; its solutions are the .json files that name it."""
     definition = read_object(folder / DEFINITION)
     solutions = solutions_in([folder], str(definition.get("name", "")))
     dialect = Dialect(_PROMISED, "zeros", folder)

@@ -1,4 +1,4 @@
-"""A task and its solutions as the texts of a sample, and names in such texts."""
+"""A task and its solutions as source texts of a sample, and names in such texts."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def get_more_inputs():
 def get_init_inputs():
     return []
 '''
-"""The getters of a reference whose text has _CASES, the timed one first, and _drawn(case): the inputs of one call."""
+"""Getters of a reference whose text has _CASES, the timed one first, and _drawn(case): inputs of one call."""
 
 
 @dataclass(frozen=True)
 class Sources:
     """`reference`: text with Model and getters; `candidates`: name -> text with ModelNew.
 
-    `caveats`: caveats about how these texts came about. `beside`: further files that the texts import, by name.
+    `caveats`: about making these texts. `beside`: other files that the texts import, by name.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Sources:
     beside: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
-        """The files of the sample, into a folder that is there."""
+        """Write the files of the sample into an existing folder."""
         write_atomic(folder / REFERENCE, self.reference.encode())
         for name, text in self.candidates.items():
             write_atomic(folder / f"{name}.py", text.encode())
@@ -74,7 +74,7 @@ class Sources:
 
     @contextmanager
     def as_sample(self) -> Iterator[Path]:
-        """A temporary sample folder of these sources, called by their name."""
+        """A temporary sample folder of these sources, with their name."""
         with temporary() as place:
             folder = Path(place) / self.name
             folder.mkdir()
@@ -82,9 +82,9 @@ class Sources:
             yield folder
 
     def measure(self, request: Request, progress: Progress = lambda _: None, answer: Answer = lambda _: None) -> Study:
-        """Profile the sample; its files lie in the run's directory. `answer`: see record.profile.
+        """Profile the sample; its files are in the run's directory. `answer`: see record.profile.
 
-        Raises ProfkitError, for instance when a candidate does not parse.
+        Raises ProfkitError, for instance if a candidate does not parse.
         """
         from profkit.record.profile import profile  # pandas stays out of start-up
         from profkit.study.study import Study
@@ -98,7 +98,7 @@ class Sources:
         return Study(run)
 
     def on(self, device: str) -> Sources:
-        """The sources for a device; on the "cpu" every string "cuda" becomes "cpu", with a caveat."""
+        """Sources for a device; on "cpu" every string "cuda" becomes "cpu", with a caveat."""
         if device != "cpu":
             return self
         candidates = {name: _on_cpu(text) for name, text in self.candidates.items()}
@@ -117,7 +117,7 @@ def _on_cpu(text: str) -> str:
 
 
 def _replaced(text: str, change: Callable[[str, tokenize.TokenInfo], str]) -> str:
-    """The text with other tokens: `change` of the previous and this token, "" to keep it."""
+    """The text with replaced tokens: `change` of the previous and this token, "" to keep it."""
     lines, tokens = text.splitlines(keepends=True), list(tokenize.generate_tokens(io.StringIO(text).readline))
     for before, token in reversed(list(zip(["", *(one.string for one in tokens)], tokens, strict=False))):
         if new := change(before, token):
@@ -127,20 +127,20 @@ def _replaced(text: str, change: Callable[[str, tokenize.TokenInfo], str]) -> st
 
 
 def size_of(sizes: Mapping[str, Any]) -> float:
-    """The product of the sizes of a case; a list counts as its sum."""
+    """Product of the sizes of a case; a list counts as its sum."""
     numbers = [sum(v) if isinstance(v, list) else v for v in sizes.values()]
     return math.prod(float(v) for v in numbers if isinstance(v, (int, float)) and not isinstance(v, bool) and v > 1)
 
 
 def one_timed(sizes: Mapping[str, Any], count: int) -> Caveat:
-    """The caveat that one case of `count` is timed."""
+    """Caveat that one case of `count` is timed."""
     said = ", ".join(f"{key} {value}" for key, value in sizes.items())
     what = "the contest counts all of its cases; the others are checked, not timed"
     return Caveat(f"timed on one case of {count}: {said}", what, "", "one-case-timed")
 
 
 def own_tolerance(limits: str) -> Caveat:
-    """The caveat that the contest has limits of its own, as in "rtol 0.01"."""
+    """Caveat that the contest has its own limits, as in "rtol 0.01"."""
     what = f"the task's own tolerance is {limits}"
     return Caveat(what, "profkit measures bits against the reference in float64", "", "own-tolerance")
 
@@ -150,7 +150,7 @@ def pair(name: str, reference: str, candidate: str) -> Sources:
 
 
 def write_new(sources: Sources, folder: Path) -> Path:
-    """Write a sample folder of the sources. Raises ProfkitError when it exists."""
+    """Write a sample folder of the sources. Raises ProfkitError if it exists."""
     if folder.exists() and any(folder.iterdir()):
         raise ProfkitError(f"{folder} exists and is not empty", fix="choose another --output")
     folder.mkdir(parents=True, exist_ok=True)
@@ -159,7 +159,7 @@ def write_new(sources: Sources, folder: Path) -> Path:
 
 
 def rename_names(text: str, names: Mapping[str, str]) -> str:
-    """Replace names by token. Raises tokenize.TokenError or SyntaxError on other text."""
+    """Replace names by token. Raises tokenize.TokenError or SyntaxError for other text."""
     return _replaced(
         text, lambda before, one: names.get(one.string, "") if one.type == tokenize.NAME and before != "." else ""
     )

@@ -1,7 +1,7 @@
-"""What works on this machine, and the fix for what does not.
+"""Check what works on this machine, with a fix for each problem.
 
-Every check runs in its own thread, and all share one deadline; one that breaks or does not answer is
-a warning about itself, never the end of the report.
+Every check runs in its own thread, and all share one deadline; a check that fails or hangs becomes a warning about
+itself.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from profkit.launch.cache import builds
 from profkit.rundir.directory import RUNS
 
 LIMIT = 14.0
-"""Seconds all checks together may take."""
+"""Seconds for all checks together."""
 _OF_GPU = ("torch CUDA", "nvcc", "ncu", "counters", "nsys")
-"""Checks of what only work on a GPU needs: left out where there is none."""
+"""Checks for GPU work only, left out without a GPU."""
 T = TypeVar("T")
 
 
 def check_all(*, runs: Path = RUNS) -> list[Finding]:
-    """The findings of every check, in the order of the report; `runs` is where runs would go."""
+    """Findings of all checks, in report order; `runs`: folder for runs."""
     end = time.monotonic() + LIMIT
     torch, driver = _start(software.torch_facts), _start(gpu.survey)
     checks: dict[str, Callable[[], Iterable[Finding]]] = {
@@ -63,7 +63,7 @@ def check_all(*, runs: Path = RUNS) -> list[Finding]:
 
 
 def _start(work: Callable[[], T]) -> Future[T]:
-    """Run `work` in a daemon thread: unlike a pool's, it does not keep the program from ending."""
+    """Run `work` in a daemon thread, which does not keep the program from ending."""
     future: Future[T] = Future()
 
     def body() -> None:
@@ -85,5 +85,5 @@ def abilities(findings: Iterable[Finding]) -> dict[str, bool]:
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
-    """0, or 3 when anything needed on this machine failed."""
+    """0, or 3 if something needed on this machine failed."""
     return 3 if any(finding.status == "fail" for finding in findings) else 0

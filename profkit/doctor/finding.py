@@ -10,10 +10,10 @@ Status = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found.
+    """Result of one check.
 
-    status: ok; warn: works, but less well or not known; fail: something needed on this machine does not
-    work. `fix` says what to do about it, "" when there is nothing to do.
+    status: ok; warn: works, but less well or unknown; fail: something needed on this machine does not
+    work. `fix`: what to do about it, "" for nothing.
     """
 
     name: str

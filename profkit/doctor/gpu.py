@@ -1,4 +1,4 @@
-"""The driver and the GPUs, asked through NVML; nothing is started or changed."""
+"""Driver and GPUs, queried through NVML; nothing is started or changed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _CONTAINER_WORDS = ("docker", "kubepods", "containerd", "libpod", "lxc")
 
 @dataclass(frozen=True)
 class Machine:
-    """The GPUs this process may use, as profkit.launch.gpu has them. `hardware`: one is meant to be usable here.
+    """GPUs of this process, see profkit.launch.gpu. `hardware`: one is expected to work here.
 
-    `cuda`: the newest CUDA the driver serves, (13, 0); `trouble`: why there is no GPU to use.
+    `cuda`: newest CUDA of the driver, (13, 0); `trouble`: why there is no usable GPU.
     """
 
     gpus: Sequence[Mapping[str, str]] = ()
@@ -30,12 +30,12 @@ class Machine:
 
     @property
     def needed(self) -> Status:
-        """How bad it is when something that only GPU work needs is missing."""
+        """Severity of a missing requirement of GPU work."""
         return "fail" if self.hardware else "warn"
 
 
 def survey() -> Machine:
-    """Ask the driver; never raises for a missing or broken one."""
+    """Query the driver; never raises for a missing or broken one."""
     try:
         library = nvml.driver()
     except RuntimeError as error:
@@ -51,7 +51,7 @@ def survey() -> Machine:
 
 
 def check_driver(machine: Machine) -> Iterator[Finding]:
-    """The driver's and its CUDA's version."""
+    """Version of the driver and its CUDA."""
     if machine.driver:
         newest = f", serves CUDA up to {machine.cuda[0]}.{machine.cuda[1]}" if machine.cuda[0] else ""
         yield Finding("driver", "ok", f"{machine.driver}{newest}")
@@ -61,7 +61,7 @@ def check_driver(machine: Machine) -> Iterator[Finding]:
 
 
 def driver_fix(root: Path = Path("/")) -> str:
-    """How a driver is had in a container, in WSL2 or elsewhere; `root` is where /proc lies."""
+    """How to install a driver in a container, in WSL2 or elsewhere; `root` contains /proc."""
     marks = any((root / name).exists() for name in (".dockerenv", "run/.containerenv"))
     if marks or any(word in _read(root / "proc/1/cgroup") for word in _CONTAINER_WORDS):
         return "start the container with its GPUs (docker: --gpus all, with the NVIDIA container toolkit)"
@@ -71,7 +71,7 @@ def driver_fix(root: Path = Path("/")) -> str:
 
 
 def _read(path: Path) -> str:
-    """What a file of /proc says, "" where it cannot be read."""
+    """Content of a file in /proc, "" if unreadable."""
     try:
         return path.read_text("utf-8", "replace")
     except OSError:
@@ -79,7 +79,7 @@ def _read(path: Path) -> str:
 
 
 def check_gpus(machine: Machine) -> Iterator[Finding]:
-    """The GPUs, and whether the first is a slice; without one what is impossible."""
+    """The GPUs, and whether the first is a slice; without one, what is impossible."""
     if not machine.gpus:
         why = machine.trouble if machine.driver else "none that this process can use"
         what = f"{why}: no CUDA events, no counters; profiling on the CPU works"

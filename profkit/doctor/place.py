@@ -1,4 +1,4 @@
-"""Where files would go, what the kernel keeps candidates from, and the process that keeps torch imported."""
+"""Folders for files, restrictions of candidates, and the process that keeps torch imported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _disk(name: str, path: Path, bad: Status, fix: str) -> Finding:
 
 
 def walls() -> Iterator[Finding]:
-    """Whether the kernel can keep candidates in."""
+    """Whether the kernel can restrict candidates."""
     if (lacks := caveat()) is None:
         yield Finding("walls", "ok", f"Landlock {version()}: candidates write only into folders of their own")
     else:

@@ -1,4 +1,4 @@
-"""Python, torch and compilers; torch and matplotlib are imported in child processes alone."""
+"""Python, torch and compilers; torch and matplotlib are imported only in child processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from profkit.doctor.gpu import Machine
 Facts = Mapping[str, Any]
 
 PATIENCE = 11.0
-"""Seconds any one child process may take, so that all checks together stay below 15."""
+"""Seconds for one child process, so that all checks together stay below 15."""
 
 _TORCH = """
 import json, warnings
@@ -105,7 +105,7 @@ def check_torch_cuda(facts: Facts) -> Iterator[Finding]:
 
 
 def check_compiler(machine: Machine) -> Iterator[Finding]:
-    """The C++ compiler torch would call, tried on one include of its own and one of Python's."""
+    """C++ compiler that torch would call, tried on a standard include and one of Python's."""
     chosen = os.environ.get("CXX", "c++")
     words, headers = chosen.split(), sysconfig.get_paths()["include"]
     if not words or not shutil.which(words[0]):
@@ -124,7 +124,7 @@ def check_compiler(machine: Machine) -> Iterator[Finding]:
 
 
 def check_nvcc(facts: Facts) -> Iterator[Finding]:
-    """The CUDA compiler as torch would find it, and whether its CUDA is torch's."""
+    """CUDA compiler that torch would find, and whether its version is torch's."""
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
     places = [Path(home, "bin/nvcc")] if home else [Path(shutil.which("nvcc") or ""), Path("/usr/local/cuda/bin/nvcc")]
     nvcc = next((str(path) for path in places if path.is_file() and os.access(path, os.X_OK)), None)
@@ -146,14 +146,14 @@ def check_nvcc(facts: Facts) -> Iterator[Finding]:
 
 
 def _ran(argv: list[str], given: str = "") -> subprocess.CompletedProcess[str]:
-    """A child process that has ended. Raises OSError, TimeoutExpired."""
+    """Run a child process to its end. Raises OSError, TimeoutExpired."""
     return subprocess.run(
         argv, input=given, capture_output=True, text=True, errors="replace", timeout=PATIENCE, check=False
     )
 
 
 def _output(argv: list[str]) -> str:
-    """What a tool prints, "" when it does not run."""
+    """Output of a tool, "" if it does not run."""
     try:
         done = _ran(argv)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""Nsight Compute, Nsight Systems, and what may keep them from the counters of the GPU here."""
+"""Nsight Compute, Nsight Systems, and obstacles to reading counters of this GPU."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from profkit.vendor.nvidia import ncu
 
 _OLDEST_NCU = (2022, 3)
 _NCU_FOR = {"10.0": (2025, 1), "12.0": (2025, 1), "10.3": (2025, 2), "12.1": (2025, 2), "11.0": (2025, 3)}
-"""Compute capability -> the first Nsight Compute that knows the chip, where that is newer."""
+"""Compute capability -> first Nsight Compute for a newer chip."""
 
 _NSYS_FOR_CUDA = {13: (2025, 3), 12: (2023, 1), 11: (2020, 3)}
-"""CUDA of the driver -> the first Nsight Systems of its time; older ones lose the GPU trace without a word."""
+"""CUDA of the driver -> first suitable Nsight Systems; older ones silently lose the GPU trace."""
 
 
 def check_ncu(machine: Machine) -> Iterator[Finding]:
-    """Nsight Compute: there, running, and new enough for the GPU."""
+    """Nsight Compute: installed, running, and new enough for the GPU."""
     tool = tools.find(tools.NCU)
     if tool is None:
         yield Finding("ncu", "fail", f"{_absent(tools.NCU)}: no hardware counters", tools.NCU.fix)

@@ -1,6 +1,6 @@
 """A process with torch imported that forks a child for every request.
 
-python -m profkit.launch.server FD PARENT NAME MODULE...
+    python -m profkit.launch.server FD PARENT NAME MODULE...
 
 With a NAME it serves this user's other commands too, and outlives its parent (profkit.launch.warm). It uses no GPU
 and starts no thread. A child is a fork under a warden, with its own session, directory, environment, descriptors and

@@ -1,6 +1,6 @@
 """Start runners as forks of a process that has already imported torch.
 
-with warm.runners():           # inside, profkit.launch.process starts runners this way
+    with warm.runners():           # inside, profkit.launch.process starts runners this way
 
 profkit.launch.server imports and waits; a child is a fork of it with its own session, directory, variables, descriptors
 and limits. Settings that a library reads on import, and settings that a process inherits, are fixed when a server

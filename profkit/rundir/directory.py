@@ -1,4 +1,4 @@
-"""The run directory: where everything about one measurement lies.
+"""The run directory: all files of one measurement.
 
 profkit-runs/<sample>/<UTC stamp>/
   run.json  timings.csv  ncu.csv  shapes/N/*  logs/*           collected, never edited
@@ -27,7 +27,7 @@ RUNS = Path("profkit-runs")
 
 @dataclass(frozen=True)
 class Run:
-    """Run directory on disk; only `save` writes it. Its meaning is a Study's."""
+    """Run directory on disk; only `save` writes it. A Study analyzes it."""
 
     path: Path
     manifest: Manifest
@@ -42,7 +42,7 @@ class Run:
 
     @property
     def captures(self) -> list[Capture]:
-        """Files of launches: those listed, before them a sample's own where they exist."""
+        """Files with launches: a sample's own if they exist, then those listed."""
         listed = list(self.manifest.captures)
         known = {(one.file, one.role) for one in listed}
         counted = self.manifest.counters.state == "collected"
@@ -52,14 +52,14 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether it ended, or has a program's record or what came of each implementation."""
+        """Whether it ended, or has a program's record or each implementation's result."""
         manifest = self.manifest
         ended = manifest.status not in ("running", "interrupted") and bool(manifest.impls)
         return ended or manifest.status == "done" or bool(manifest.captures)
 
     @property
     def gone(self) -> list[str]:
-        """Files that run.json names but that are missing: times, counters of a sample."""
+        """Missing files that run.json names: times, counters of a sample."""
         manifest = self.manifest
         timed = manifest.status == "done" and manifest.timing.rounds > 0
         counted = manifest.impls and manifest.counters.state == "collected" and manifest.counters.file
@@ -67,7 +67,7 @@ class Run:
         return [name for name in told if not (self.path / name).exists()]
 
     def annotations(self, tool: str) -> Path:
-        """Where a program that runs under `tool` writes its declared work."""
+        """File for declared work of a program that runs under `tool`."""
         return self.path / f"{tool}.annotations.jsonl"
 
     def save(self) -> None:
@@ -81,14 +81,14 @@ def now() -> str:
 
 
 def places(folder: Path, stamp: str = "") -> Iterator[Path]:
-    """Paths to try for a new run: the second as its name (now unless given), then numbered."""
+    """Paths to try for a new run: the current second (or `stamp`), then numbered."""
     stamp = stamp or datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     yield folder / stamp
     yield from (folder / f"{stamp}-{number}" for number in range(2, 1000))
 
 
 def create_run(sample: SampleInfo, root: str | os.PathLike[str], target: Path | None = None) -> Run:
-    """Create a run directory: `target`, else one under `root`/<sample id>, each its own."""
+    """Create a new run directory: `target`, else one under `root`/<sample id>."""
     for path in places(Path(root) / sample.id) if target is None else [target]:
         try:
             path.mkdir(parents=True, exist_ok=target is not None)
@@ -109,9 +109,9 @@ def create_run(sample: SampleInfo, root: str | os.PathLike[str], target: Path | 
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:
-    """Open a run directory, or the newest finished run below `path`; of a later one it warns.
+    """Open a run directory, or the newest finished run below `path`; warn of newer ones.
 
-    Raises ProfkitError when there is none, or when run.json is broken or of an unknown schema.
+    Raises ProfkitError if there is none, or if run.json is broken or of an unknown schema.
     """
     folder = Path(path)
     if folder.name == "run.json":
@@ -132,7 +132,7 @@ def open_run(path: str | os.PathLike[str]) -> Run:
 
 
 def find_runs(root: Path) -> Iterator[Run]:
-    """Readable runs below `root`, oldest first; hidden folders are passed over."""
+    """Readable runs below `root`, oldest first; hidden folders are skipped."""
     for file in sorted(root.rglob("run.json")):
         if any(part.startswith(".") for part in file.relative_to(root).parts):
             continue

@@ -1,7 +1,7 @@
 """Atomic files, full disks, and temporary folders of killed processes.
 
-A temporary file carries its owner's mark in its name: machine and process number. The next process to make one
-removes those of owners that have ended.
+A temporary file's name contains its owner's mark: machine and process number. The next process that makes one
+removes those of ended owners.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from pathlib import Path
 from profkit.errors import ProfkitError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What the system says when there is no room for a file."""
+"""Error numbers for a lack of space."""
 ROOM = "free some disk space; what was written before is untouched"
-"""The fix of every error that is a full disk."""
+"""Fix of every error about a full disk."""
 _FIXES = {
     errno.ENOENT: "the directory is gone, or never was: name one that is there, or run it again where nothing removes it",
     errno.ENOTDIR: "a file stands where a directory would be: name another",
@@ -45,7 +45,7 @@ def unwritable(path: str | os.PathLike[str], error: OSError) -> ProfkitError:
 
 @cache
 def _machine() -> str:
-    """Eight characters of the process namespace: containers may share a folder."""
+    """Eight characters of the process namespace, as containers may share a folder."""
     try:
         space = os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -54,12 +54,12 @@ def _machine() -> str:
 
 
 def owner() -> str:
-    """This process, as no other will be: machine, number, and when it began."""
+    """Unique id of this process: machine, number, and start time."""
     return f"{_machine()}-{os.getpid()}-{_began(os.getpid())}"
 
 
 def mark() -> str:
-    """This process, as it stands in the names of what it makes for a while."""
+    """Mark of this process in the names of its temporary files."""
     return f"{owner()}-"
 
 
@@ -70,7 +70,7 @@ def gone(text: str) -> bool:
 
 
 def _began(pid: int) -> str:
-    """When a process began, in the kernel's ticks; "" for one that is gone."""
+    """Start time of a process in kernel ticks; "" if it has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19]
     except (OSError, IndexError):
@@ -78,7 +78,7 @@ def _began(pid: int) -> str:
 
 
 def sweep(found: Iterable[Path]) -> None:
-    """Remove files and folders among `found` that carry the mark of a process that is gone."""
+    """Remove files and folders among `found` with the mark of an ended process."""
     for path in found:
         if not gone(path.name):
             continue
@@ -90,19 +90,19 @@ def sweep(found: Iterable[Path]) -> None:
 
 
 def temporary(place: Path | None = None) -> tempfile.TemporaryDirectory[str]:
-    """Temporary directory in `place` or the system's; outlives a crash of its tool."""
+    """Temporary directory in `place` or the system's; survives a crash of its tool."""
     parent = place or Path(tempfile.gettempdir())
     sweep(parent.glob("profkit-*"))
     return tempfile.TemporaryDirectory(prefix=f"profkit-{mark()}", dir=parent, ignore_cleanup_errors=True)
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a path is a device or pipe, which is written into, never replaced."""
+    """Whether a path is a device or pipe, which is written to, never replaced."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file atomically (temporary, fsync, replace); into a stream as it is."""
+    """Write a file atomically (temporary, fsync, replace); a stream directly."""
     try:
         if is_stream(path):
             path.write_bytes(data)
@@ -133,14 +133,14 @@ def read_rows(file: Path) -> list[list[str]]:
 
 
 def write_rows(file: Path, rows: Iterable[Iterable[object]]) -> None:
-    """A whole CSV file or nothing."""
+    """Write a CSV file atomically."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     write_atomic(file, text.getvalue().encode())
 
 
 def sha256(path: Path) -> str:
-    """Hex digest of a file's content, which is never held whole."""
+    """Hex digest of a file, read in blocks."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 18):

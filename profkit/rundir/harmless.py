@@ -1,9 +1,8 @@
-"""Foreign text (kernel names, reasons, output) made safe to show.
+r"""Escape foreign text (kernel names, reasons, output) for display.
 
-A terminal obeys control characters, a reader is deceived by marks that turn the direction of writing or show nothing, and
-a new line begins another statement. Each of them is shown as its code instead: \\x1b, \\u202e, \\n. What begins like a command
-to the CI system that shows the log has a space in it.
-"""
+Control characters act on a terminal, bidirectional and invisible characters deceive the reader, and a newline begins
+another statement. Each is shown as its code: \x1b, \u202e, \n. Text that looks like a command to a CI system gets a
+space."""
 
 from __future__ import annotations
 
@@ -19,20 +18,21 @@ _IN_LINE = re.compile(f"[{_UNSEEN}\t\n]")
 _ON_SCREEN = re.compile(f"(\x1b\\[(?:[0134]|2[2-4]|[349][0-79])m)|[{_UNSEEN}]")
 """Escape sequences of click.style, which stay, and control characters, which are escaped."""
 _COMMAND = re.compile(r"(?m)^[^\S\n]*:(?=:\s*[A-Za-z])|#(?=#\w*\[)")
-"""What a CI system that reads the log obeys: a line that begins with ::error::, and ##[error], ##vso[...], ##teamcity[...] in it."""
+"""Commands to a CI system that reads the log: a line that begins with ::error::, and ##[error], ##vso[...],
+##teamcity[...] in it."""
 _LINES = frozenset({"tail"})
-"""Fields of a manifest that hold several lines."""
+"""Manifest fields with several lines."""
 
 T = TypeVar("T")
 
 
 def lines(text: str) -> str:
-    """Text of several lines, tabs and line ends as they are."""
+    """Escape multi-line text; tabs and line ends stay."""
     return _COMMAND.sub(r"\g<0> ", _IN_LINES.sub(_code, text))
 
 
 def line(text: str) -> str:
-    """Text that is one line: a name, a reason."""
+    """Escape single-line text: a name, a reason."""
     return _COMMAND.sub(r"\g<0> ", _IN_LINE.sub(_code, text))
 
 
@@ -53,7 +53,7 @@ class Screen:
 
 @contextlib.contextmanager
 def screens() -> Iterator[None]:
-    """Wrap standard streams in Screens where they are terminals."""
+    """Wrap standard streams that are terminals in Screens."""
     kept = sys.stdout, sys.stderr
     with contextlib.suppress(ValueError, AttributeError):  # closed, or none
         sys.stdout, sys.stderr = (Screen(one) if one.isatty() else one for one in kept)
@@ -73,7 +73,7 @@ def _code(found: re.Match[str]) -> str:
 
 
 def struct(found: T) -> T:
-    """A msgspec struct with every text in it escaped; the same object where nothing changed."""
+    """A msgspec struct with all its texts escaped; the same object if nothing changed."""
     import msgspec  # start-up does without it
 
     plain = msgspec.to_builtins(found)

@@ -1,7 +1,7 @@
-"""run.json: what was measured, with which tools, and what became of it.
+"""run.json: what was measured, with which tools, and the result.
 
-Schema `profkit/1`: additive changes only; a reader ignores fields it does not know and gives missing ones their
-default, so old runs stay readable.
+Schema `profkit/1`: additive changes only; a reader ignores unknown fields and gives missing ones their default, so old
+runs stay readable.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ SCHEMA = "profkit/1"
 
 
 class FileRef(msgspec.Struct, frozen=True):
-    """A file of the sample as it was when measured."""
+    """A file of the sample at the time of measuring."""
 
     path: str
     sha256: str
 
 
 class SampleInfo(msgspec.Struct):
-    """What was measured: the sample's id, its folder and the files that played a role.
+    """What was measured: the sample's id, its folder and its files by role.
 
-    `task`: what it computes, in the words of its reference.
+    `task`: description from its reference.
     """
 
     id: str
@@ -42,7 +42,7 @@ class SampleInfo(msgspec.Struct):
 class Command(msgspec.Struct):
     """Started process: `wall` [s], `exit_code` negative for a signal.
 
-    `note`: "hung" or "over its memory" where profkit has ended it.
+    `note`: "hung" or "over its memory" if profkit ended it.
     """
 
     step: str
@@ -82,14 +82,14 @@ class Sanitized(msgspec.Struct):
 
 
 class Impl(msgspec.Struct):
-    """One implementation and what became of it.
+    """One implementation and its result.
 
     `status`: ok, mismatch, nan, wrong-shape, wrong-dtype, wrong-device, wrong-type, compile-error,
     load-error, error, crash, corrupt (the CUDA context died), hang, memory-limit, or skipped; or
-    mutates-inputs, stops-computing (its timed calls are wrong), wrong-gradient (where gradients were asked for).
-    `reason` is one line; `tail` the last lines it printed. `kernels`: those its source defines.
-    `fragile`: unusual inputs outside the declared domain on which it is wrong, each with what was seen.
-    `operators`: on a CPU, its PyTorch operators in one call, as its own process told: `calls`, `seconds`, of these
+    mutates-inputs, stops-computing (its timed calls are wrong), wrong-gradient (if gradients were compared).
+    `reason` is one line; `tail` its last lines of output. `kernels`: those its source defines.
+    `fragile`: unusual inputs outside the declared domain on which it is wrong, with the result.
+    `operators`: on a CPU, its PyTorch operators in one call, reported by its own process: `calls`, `seconds`, of these
     `fp64` and `copies`, and bytes `allocated` in results of a MiB or more.
     """
 
@@ -114,19 +114,19 @@ class Impl(msgspec.Struct):
 
     @property
     def least(self) -> Check | None:
-        """The check with the fewest bits; None where none was measured."""
+        """The check with the fewest bits; None if none was measured."""
         measured = [check for check in self.checks if check.passed and check.bits is not None]
         return min(measured, key=lambda check: check.bits or 0.0) if measured else None
 
     @property
     def exactness(self) -> str:
-        """Least precision of its answers, "fp32 (error 2^-20.3)"; "" where nothing was measured."""
+        """Least precision of its answers, "fp32 (error 2^-20.3)"; "" if not measured."""
         one = self.least
         return f"{one.precision} (error 2^-{one.bits:.1f})" if one is not None and one.precision else ""
 
     @property
     def unsound(self) -> list[Finding]:
-        """Errors that compute-sanitizer found in kernels of its own."""
+        """Errors found by compute-sanitizer in its own kernels."""
         found = [finding for one in self.sanitized for finding in one.findings]
         return [finding for finding in found if finding.serious]
 
@@ -145,14 +145,14 @@ class Counters(msgspec.Struct):
 
 
 class Capture(msgspec.Struct):
-    """One file of launches that lies in the run directory as the tool wrote it.
+    """One file of launches in the run directory, unchanged from the tool.
 
     `file` is relative to the directory. `role`: counters, layers (times and a model of the work, TensorRT),
-    times (no counters), timeline (for that alone), lines (instructions with their source lines), summary (the launches
-    of another file again) or report (no launches in it); the last two are kept and not read. `origin`: the name it was imported under;
-    `companions`: what belongs to it (of TensorRT: layers, times, metadata). `filtered`: only a part of the
-    program's launches is in it. `partial`: read up to its last whole row. `ended`: the tool ended the program on purpose
-    once it had what was asked of it.
+    times (no counters), timeline (only that), lines (instructions with their source lines), summary (launches of
+    another file again) or report (no launches); the last two are kept and not read. `origin`: its name before import;
+    `companions`: files that belong to it (of TensorRT: layers, times, metadata). `filtered`: it has only some of the
+    program's launches. `partial`: read up to its last complete row. `ended`: the tool ended the program on purpose
+    once it had the requested launches.
     """
 
     file: str
@@ -168,10 +168,10 @@ class Capture(msgspec.Struct):
 
 
 class Window(msgspec.Struct, frozen=True):
-    """Recorded part of a program: a range's passages or all of it, after some steps.
+    """Recorded part of a program: passages of a range or all of it, after some steps.
 
-    `steps` 0: all that follow. A step is a passage of the range, without one what repeats. `taken`: recorded passages,
-    None where not counted.
+    `steps` 0: all following ones. A step is a passage of the range, else what repeats. `taken`: recorded passages,
+    None if not counted.
     """
 
     range: str = ""
@@ -191,7 +191,7 @@ class Window(msgspec.Struct, frozen=True):
 class Timing(msgspec.Struct):
     """Method of the times in timings.csv; `notes` by method; `offset` [s] of event pairs.
 
-    `processes` of every implementation; `spread`: by how much, relative, another process is taken to differ where one or two had to be enough.
+    `processes`: per implementation; `spread`: assumed relative difference of another process, for one or two processes.
     """
 
     method: str = ""
@@ -229,7 +229,7 @@ class Served(msgspec.Struct):
 class PassInfo(msgspec.Struct):
     """Timed pass with gradients: "backward" alone, or "both"; the file of its samples.
 
-    `by`: inputs and parameters that the gradients are by.
+    `by`: inputs and parameters of the gradients.
     """
 
     name: str
@@ -238,10 +238,10 @@ class PassInfo(msgspec.Struct):
 
 
 class Perturbed(msgspec.Struct):
-    """Implementation under other conditions: `seconds` of each sample by condition.
+    """Implementation under changed conditions: `seconds` of each sample by condition.
 
-    Conditions: usual, warm (L2), half_sms, half_warps (half of the GPU, or of every SM, is taken); what could not be
-    tried is missing.
+    Conditions: usual, warm (L2), half_sms, half_warps (half of the GPU, or of every SM, is taken); untried ones are
+    missing.
     """
 
     impl: str
@@ -251,16 +251,15 @@ class Perturbed(msgspec.Struct):
 class Manifest(msgspec.Struct):
     """The content of run.json; see the module's docstring.
 
-    `precision`: what floating inputs and weights were cast to, "" for nothing. `task`: the types (float32, ...)
-    of the reference's inputs, weights and outputs. `inputs`: each input as "float32 [16, 1024]", a view with its
-    strides, a number as itself. `isolated`: the reference and each candidate ran in processes of their own.
-    `shapes`: timed shapes of get_more_inputs(); `passes`: timed passes with gradients; `served`: shares of calls by shape.
-    `probe`: found of the task: `precision` (type, bits of the reference), bits `required`, trivial answers `passing`.
-    `allowed`: precisions (tf32, bf16, ...) below the task's own in which a candidate may compute.
-    `perturbed`: times under other conditions (--perturb). `campaign`: the campaign and this item of it, "" for none.
-    `window`: the part of a program asked for; `hot`: how many of its longest kernels were counted, 0 without --hot.
-    `owner`: the measuring process (files.owner); a run still "running" after its end is read as interrupted.
-    """
+    `precision`: cast of floating inputs and weights, "" for none. `task`: the types (float32, ...) of the reference's
+    inputs, weights and outputs. `inputs`: each input as "float32 [16, 1024]", a view with its strides, a number as
+    itself. `isolated`: the reference and each candidate ran in separate processes. `shapes`: timed shapes of
+    get_more_inputs(); `passes`: timed passes with gradients; `served`: shares of calls by shape. `probe`: of the task:
+    `precision` (type, bits of the reference), bits `required`, trivial answers `passing`. `allowed`: precisions (tf32,
+    bf16, ...) below the task's own in which a candidate may compute. `perturbed`: times under changed conditions
+    (--perturb). `campaign`: the campaign and this item of it, "" for none. `window`: the requested part of a program;
+    `hot`: number of its longest kernels that were counted, 0 without --hot. `owner`: the measuring process
+    (files.owner); a run still "running" after its end counts as interrupted."""
 
     sample: SampleInfo
     created: str

@@ -18,12 +18,11 @@ from profkit.launch.protocol import Job
 
 
 def build(job: Job) -> int:
-    """Import the job's one candidate, and so build its extensions; 0 on success, else 1.
+    """Import the job's one candidate to build its extensions; 0 on success, else 1.
 
-    If the import built nothing, the candidate is also constructed, with the reference's arguments. For a GPU build torch
-    pretends to have one, because many constructors check first. Compiler errors are kept for the campaign; other errors
-    are left to the measurement.
-    """
+    If the import built nothing, the candidate is also constructed, with the reference's arguments. For a GPU build
+    torch pretends to have a GPU, because many constructors check first. Compiler errors are kept for the campaign;
+    other errors are left to the measurement."""
     subject = job.subjects[0]
     file = Path(subject.file)
     if job.lines:
@@ -46,7 +45,7 @@ def build(job: Job) -> int:
 
 
 def _imported(file: Path, name: str, built: Mapping[str, str], *, gpu: bool) -> ModuleType:
-    """The candidate's module; imported without the pretence where that fails."""
+    """The candidate's module; imported without a pretended GPU if that fails."""
     if not gpu:
         return loading.import_file(file, name)
     was = _pretend()

@@ -33,12 +33,11 @@ def do_bench(
     quantiles: Sequence[float] | None = None,
     return_mode: str = "mean",
 ) -> Any:
-    """Time `fn()`, cold cache, launch cost outside; signature and units of Triton's do_bench.
+    """Time `fn()` with cold cache, without launch overhead; interface of Triton's do_bench.
 
-    On a GPU less what an event pair reads on an empty kernel. warmup, rep: milliseconds of warm-up and of sampling, emptying
-    the cache included. quantiles: return these instead. return_mode: mean, median, min, max, or all.
-    Returns milliseconds. Raises ValueError for an unknown mode.
-    """
+    On a GPU minus the reading of an event pair on an empty kernel. warmup, rep: milliseconds of warm-up and of
+    sampling, including cache flushes. quantiles: return these instead. return_mode: mean, median, min, max, or all.
+    Returns milliseconds. Raises ValueError for an unknown mode."""
     if return_mode not in _MODES:
         raise ValueError(f"return_mode {return_mode!r}: it is one of {', '.join(_MODES)}")
     clock = _clock()
@@ -66,9 +65,9 @@ def do_bench(
 
 
 def compare_timings(a: Callable[[], Any], b: Callable[[], Any], *, budget: float = 1.0, target: float = 0.005) -> Ratio:
-    """Time two callables in turns: speed-up of `b` over `a`, its 95 % interval and word.
+    """Time two callables alternately: speed-up of `b` over `a`, its 95 % interval and verdict.
 
-    budget: seconds at most; target: relative half-width of the medians to stop at.
+    budget: most seconds; target: relative half-width of the medians at which to stop.
     """
     import pandas as pd
 
@@ -83,7 +82,7 @@ def compare_timings(a: Callable[[], Any], b: Callable[[], Any], *, budget: float
 
 @cache
 def offset(device: torch.device) -> float:
-    """Excess of an event pair over CUPTI [s]; 0, with a warning, without CUPTI."""
+    """Overhead of an event pair over CUPTI [s]; 0, with a warning, without CUPTI."""
     from profkit.guest.clocks import cupti
     from profkit.guest.clocks.clocks import CudaClock
 

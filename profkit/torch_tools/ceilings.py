@@ -16,7 +16,7 @@ from roofline.errors import RooflineError
 
 
 def send(events: Events, device: torch.device) -> None:
-    """Measure this device's ceilings in this process, of a CPU with the same threads."""
+    """Measure this device's ceilings in this process; on a CPU with the current threads."""
     events.phase("ceilings")
     try:
         found = measure.measure_cpu() if device.type == "cpu" else measure.measure_gpu(device.index or 0)[1]
@@ -26,7 +26,7 @@ def send(events: Events, device: torch.device) -> None:
 
 
 def missing(events: Events, why: str) -> None:
-    """Send the caveat that the ceilings are not known."""
+    """Send the caveat that the ceilings are unknown."""
     events.send("caveat", what="the ceilings of this device could not be measured", how_much=why, fix="")
 
 

@@ -1,6 +1,6 @@
-"""Timing of callables in this process, for a notebook.
+"""Time callables in this process, for a notebook.
 
-Unlike a sample it is not isolated: what it breaks stays broken, and other work of the process disturbs it.
+Unlike a sample it is not isolated: damage persists, and other work of the process disturbs it.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Repeated:
         return self._function(*self._arguments)
 
     def turn(self) -> None:
-        """Nothing to change: there is one set of arguments."""
+        """No-op: there is one set of arguments."""
 
     def recheck(self) -> None:
-        """Nothing to compare with."""
+        """No-op: nothing to compare with."""
 
 
 def measure(functions: Mapping[str, Callable[..., Any]], arguments: Sequence[Any], job: Job, events: Path) -> None:
-    """Time the callables in turns and model the first one's work; the first is the reference."""
+    """Time the callables alternately and model the first one's work; the first is the reference."""
     out = Events(events, job.limits)
     device = device_of(arguments, job.device)
     found = facts.device_facts(device)

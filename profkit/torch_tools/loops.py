@@ -1,4 +1,4 @@
-"""Timing loops of the field's clocks, with a switch for each cause of a difference."""
+"""Timing loops of common benchmarks, with a switch for each cause of a difference."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from profkit.guest.clocks import cupti
 from profkit.guest.clocks.cupti import recorder
 
 BIG = 256 << 20
-"""Bytes that the loops of others write to empty a cache."""
+"""Bytes that other benchmarks write to flush a cache."""
 _QUEUE = 800
-"""Launches that fit into a queue which is held; the driver blocks at about a thousand."""
+"""Launches that fit into a held queue; the driver blocks at about a thousand."""
 _MOST_HOLD = 0.02
 _RECORDED = 2400
 _TRIES = 8
@@ -26,15 +26,15 @@ Call = Callable[[], Any]
 
 
 class ClockError(Exception):
-    """A clock cannot be had, or says nothing, for this call."""
+    """A timing method is unavailable or gives no result for this call."""
 
 
 @dataclass(frozen=True)
 class Loop:
-    """The switches.
+    """Switches of a loop.
 
-    flush: what empties the L2 before the time stamps: "" (nothing, it stays warm), read, fill, zero, memset. each: calls
-    between two time stamps. wait: for an idle device before the first of them. held: the queue, by a spin kernel, so that
+    flush: how the L2 is flushed before the time stamps: "" (it stays warm), read, fill, zero, memset. each: calls
+    between two time stamps. wait: for an idle device before the first stamp. held: the queue, by a spin kernel, so that
     launching takes no time. graph: the calls as one CUDA graph. wall: the host's clock.
     """
 
@@ -47,7 +47,7 @@ class Loop:
 
 
 class Stand:
-    """One call, and every way to repeat it on one device."""
+    """One call, and all ways to repeat it on one device."""
 
     def __init__(self, call: Call, device: torch.device) -> None:
         self.call, self.device = call, device
@@ -68,10 +68,10 @@ class Stand:
         if not self.launches:
             raise ClockError("the call does nothing on the GPU")
         self.batch = max(2, min(100, _QUEUE // self.launches, int(_MOST_HOLD / self.host)))
-        """Calls that a held queue takes."""
+        """Calls that fit into a held queue."""
 
     def _host(self) -> float:
-        """Seconds the host spends in one call, a median."""
+        """Median seconds of the host in one call."""
         found = []
         for _ in range(9):
             torch.cuda.synchronize(self.device)
@@ -82,7 +82,7 @@ class Stand:
         return sorted(found)[4]
 
     def flush(self, kind: str) -> None:
-        """Flush L2 as a clock does: read (profkit), fill (KernelBench), zero (Triton, nvbench)."""
+        """Flush L2 like a benchmark: read (profkit), fill (KernelBench), zero (Triton, nvbench)."""
         if kind == "read":
             self._ones.max()
         elif kind == "fill":
@@ -126,7 +126,7 @@ class Stand:
         return start, stop, not loop.held or not start.query()
 
     def _graph(self, each: int) -> Any:
-        """So many calls as a CUDA graph. Raises RuntimeError where they cannot be captured."""
+        """So many calls as a CUDA graph. Raises RuntimeError if capture fails."""
         if each not in self._graphs:
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
@@ -142,13 +142,13 @@ class Stand:
         return self._graphs[each]
 
     def count(self, most: int) -> int:
-        """Repetitions in a tenth of a second or so, at least eight."""
+        """Repetitions in about a tenth of a second, at least eight."""
         return max(8, min(most, int(0.1 / (self.judged["cold"] + 1e-4))))
 
     def seen(self, loop: Loop, count: int) -> tuple[list[float], list[float]]:
-        """Calls of a loop by CUPTI, in s: whole span, anything running.
+        """Calls of a loop by CUPTI [s]: whole span, anything running.
 
-        Raises CuptiError when records are missing.
+        Raises CuptiError if records are missing.
         """
         if loop.flush not in self._flushes:
             self._flushes[loop.flush] = len(self._record(lambda: self.flush(loop.flush)))

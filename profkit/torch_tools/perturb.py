@@ -1,8 +1,8 @@
-"""The call under other conditions: warm L2, half of the SMs, half of each SM.
+"""Time a call under changed conditions: warm L2, half of the SMs, half of each SM.
 
-What binds a call shows in what does not slow it down: half of the SMs if it waits for DRAM. analyzers/perturbation.py
-concludes. Half of the SMs, or half of each, is taken by a resident kernel, of which one thread per block polls whether
-it may end.
+A condition that does not slow a call down shows its bottleneck: with half of the SMs, it waits for DRAM.
+analyzers/perturbation.py concludes. A resident kernel takes half of the SMs, or half of each; one of its threads per
+block polls whether it may end.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from roofline.errors import RooflineError
 from roofline.measure.cuda_module import Module, compile_cubin
 
 ROUNDS, LEAST = 15, 5
-"""Rounds of all conditions: as planned, and at least."""
+"""Rounds of all conditions: planned, and at least."""
 ROOM = 4.0
-"""Slow-down that shows that a call had to wait for the resident kernel: half of the room gives 2 to 3."""
+"""Slow-down that shows that a call waited for the resident kernel; half the resources give 2 to 3."""
 RESIDENTS = {"half_sms": "whole", "half_warps": "half"}
 """Condition -> shape of the resident kernel."""
 LONGEST = 0.05
-"""Seconds until it ends by itself, lest a call without room wait for ever."""
+"""Seconds until the resident kernel ends by itself, so that a call without room does not wait forever."""
 KEPT = {"whole": 52, "half": 22}
 """Kernel -> live registers per thread: 1024 threads fill an SM, or half of it."""
 
@@ -72,7 +72,7 @@ class Resident:
     """`enter(name)` starts it beside the current stream, `leave()` queued there releases it."""
 
     def __init__(self, device: torch.device) -> None:
-        """Raises RooflineError where it cannot be built."""
+        """Raises RooflineError if it cannot be built."""
         properties = torch.cuda.get_device_properties(device)
         try:
             self._module = Module(compile_cubin(source(), f"{properties.major}.{properties.minor}"))
@@ -85,7 +85,7 @@ class Resident:
         torch.cuda.synchronize(device)
 
     def blocks(self, name: str) -> int:
-        """One per SM: of half of them ("whole"), or of all ("half")."""
+        """One block per SM: half of them ("whole"), or all ("half")."""
         return self._sms // 2 if name == "whole" else self._sms
 
     def enter(self, name: str) -> None:

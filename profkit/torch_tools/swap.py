@@ -1,10 +1,10 @@
-"""Run a Python program with a candidate in the place of one of torch's operations.
+"""Run a Python program with a candidate instead of one of torch's operations.
 
     python -m profkit.torch_tools.swap CANDIDATE.py SCRIPT ARGS...      (or -m MODULE ARGS..., -c CODE ARGS...)
 
-CANDIDATE has ModelNew, OPERATION ("aten::mm") and PLACES, those of the operation's arguments that its forward takes
-(profkit tasks). With own=CANDIDATE.py the operation itself is called by the same detour through Python, to compare
-with. Gradients stay the operation's own.
+CANDIDATE has ModelNew, OPERATION ("aten::mm") and PLACES, the operation's arguments that its forward takes (profkit
+tasks). With own=CANDIDATE.py the operation itself is called through Python, for comparison. Gradients stay the
+operation's own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OWN = "own="
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the program; its exit code."""
+    """Run the program; return its exit code."""
     import torch
 
     candidate, *target = arguments

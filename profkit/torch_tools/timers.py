@@ -1,9 +1,8 @@
-"""One kernel by every clock of the field, and why each differs from CUPTI.
+"""Time one kernel with several timing methods, and explain differences from CUPTI.
 
-A difference is taken apart by switching one cause at a time in a loop that does as the clock does: hold the queue full
-(launch), look at the same launches by CUPTI (events), then at those of a loop that empties the cache otherwise or not at all
-(flush, l2). Where the kernels themselves ran faster or slower in the clock's own loop, that is `pace`; what a loop of the same
-switches does not read is `rest`.
+A difference is split by changing one cause at a time in a loop that imitates the method: hold the queue full (launch),
+time the same launches by CUPTI (events), then those of a loop that flushes the cache differently or not at all (flush,
+l2). Slower or faster kernels in the method's own loop are `pace`; the remainder is `rest`.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ Take = Callable[[Stand], tuple[float, Loop]]
 
 @dataclass(frozen=True)
 class Clock:
-    """`take` gives its reading [s], and the loop that does as it does."""
+    """A timing method: `take` gives its reading [s] and the loop that imitates it."""
 
     name: str
     cache: str
@@ -59,7 +58,7 @@ def _batch(stand: Stand) -> tuple[float, Loop]:
 
 
 def _kernelbench(stand: Stand) -> tuple[float, Loop]:
-    """Its timing_method cuda_event: a mean of trials, of which the first does not count."""
+    """Its timing_method cuda_event: a mean of trials except the first."""
     torch.cuda.empty_cache()
     return statistics.fmean(stand.read(Loop("fill"), stand.count(101))[1:]), Loop("fill")
 
@@ -129,7 +128,7 @@ def _nvbench(tag: str) -> Take:
 
 
 _REGISTERED: list[Any] = []
-"""What nvbench has run; it runs the last."""
+"""Benchmarks registered with nvbench; the last one runs."""
 CLOCKS = (
     Clock("profkit", "cold", _profkit),
     Clock("profkit", "warm", _profkit_warm),
@@ -187,21 +186,21 @@ def causes(stand: Stand, clock: Clock, loop: Loop) -> dict[str, float]:
 
 
 def _row(clock: str, cache: str, time: float, reference: float, **parts: float) -> dict[str, Any]:
-    """`rest` is what the parts leave; without parts all of them are missing."""
+    """A method's row; `rest` is the remainder, NaN parts without causes."""
     told = {name: parts.get(name, 0.0) for name in CAUSES} | {"rest": time - reference - sum(parts.values())}
     row = {"clock": clock, "cache": cache, "time": time, "gap": time - reference, "error": ""}
     return {**row, **told} if parts else row
 
 
 def _said(error: Exception) -> str:
-    """What an error says in one line, and where it arose."""
+    """An error in one line, and its place."""
     traceback.print_exception(error)
     at = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]} ({Path(at.filename).name}, line {at.lineno})"
 
 
 def _cpu_rows(call: Call) -> Iterator[dict[str, Any]]:
-    """Clocks on a CPU: profkit's and torch.utils.benchmark's, with equal threads."""
+    """Methods on a CPU: profkit's and torch.utils.benchmark's, with equal threads."""
     taken: dict[bool, list[float]] = {}
     for cold in (True, False):
         clock = CpuClock(cold=cold)
@@ -220,8 +219,8 @@ def _cpu_rows(call: Call) -> Iterator[dict[str, Any]]:
 def loaded(target: str, part: str, device: torch.device) -> Call:
     """The call of FILE.py:FUNCTION or SAMPLE:PART, built, with inputs on the device.
 
-    part: reference or a candidate; "" is the first candidate that runs here, else the reference. Raises what its code raises.
-    """
+    part: reference or a candidate; "" is the first candidate that runs here, else the reference. Raises its code's
+    exceptions."""
     file, _, entry = target.rpartition(":")
     reference = path = Path(file)
     if not file.endswith(".py"):
@@ -247,7 +246,7 @@ def loaded(target: str, part: str, device: torch.device) -> Call:
 
 
 def main(targets: str, part: str, out: str, calls: str = "0") -> int:
-    """Time every target by every clock; write {"device", "versions", "kernels"} after each.
+    """Time every target by every method; write {"device", "versions", "kernels"} after each.
 
     out "": time nothing; make `calls` calls of each target under ncu, a marker kernel before them.
     """
@@ -275,7 +274,7 @@ def main(targets: str, part: str, out: str, calls: str = "0") -> int:
 
 
 def _window(call: Call, calls: int = 1, warm: int = 0) -> None:
-    """Calls that ncu sees."""
+    """Calls inside ncu's window."""
     for _ in range(warm):
         call()
     torch.cuda.synchronize()

@@ -3,13 +3,13 @@
 python -m profkit.torch_tools.trace OUT.csv [--range NAME [--after N] [--steps N] [--each] --] SCRIPT ARGS...
 (or -m MODULE ARGS..., -c CODE ARGS...)
 
-OUT.csv has one row a kernel, copy or fill (collectors.cupti), with the range that was open at its launch: of
-profkit.annotate or record_function. OUT.host.csv has CUDA calls, ranges, operators that launch or last, and the process
-itself, on the same clock. As OUT.json it is a Chrome trace of the CPU's operators; for - nothing is written, and
-cudaProfilerStart and Stop tell a tool outside of the window. A rank of torch.distributed writes OUT.rank0.csv, ...
+OUT.csv has one row per kernel, copy or fill (collectors.cupti), with the open range at its launch: of profkit.annotate
+or record_function. OUT.host.csv has CUDA calls, ranges, operators that launch or are long, and the process itself, on
+the same clock. OUT.json is a Chrome trace of CPU operators; for - nothing is written, and cudaProfilerStart and Stop
+give the window to an outside tool. A rank of torch.distributed writes OUT.rank0.csv, ...
 
-All of the program is recorded, or passages of a range: of profkit.annotate, record_function (Optimizer.step#... as well)
-or torch.cuda.nvtx. Every process has a window of its own, its children none.
+All of the program is recorded, or passages of a range: of profkit.annotate, record_function (Optimizer.step#... too)
+or torch.cuda.nvtx. Every process has its own window, its children none.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _settled(act: Callable[[], object]) -> Callable[[], None]:
-    """Synchronize first: queued GPU work belongs to the time before."""
+    """Synchronize before `act`, so that queued GPU work belongs to the time before."""
 
     def settled() -> None:
         import torch
@@ -97,7 +97,7 @@ def _settled(act: Callable[[], object]) -> Callable[[], None]:
 
 
 def _announced(what: str) -> Callable[[], None]:
-    """Start or stop an outside profiler; nothing without a GPU."""
+    """Start or stop an outside profiler; no-op without a GPU."""
 
     def announce() -> None:
         import torch
@@ -109,7 +109,7 @@ def _announced(what: str) -> Callable[[], None]:
 
 
 def rank() -> str:
-    """The rank in torch.distributed; "" outside of it."""
+    """Rank in torch.distributed; "" outside."""
     return os.environ.get("RANK", "") if "WORLD_SIZE" in os.environ else ""
 
 
@@ -128,7 +128,7 @@ def _mirror(name: str) -> AbstractContextManager[Any]:
 
 
 def run(target: Sequence[str]) -> int:
-    """Run a script, a module or code as __main__; the exit code that Python would give."""
+    """Run a script, a module or code as __main__; return Python's exit code."""
     try:
         if target[0] == "-m":
             sys.argv = list(target[1:])
@@ -160,9 +160,8 @@ def run(target: Sequence[str]) -> int:
 class Gathered:
     """Kineto's events by kind.
 
-    GPU `work` in order of start, CUDA `calls` of the host, the user's `ranges`, operators (`ops`: name, begin [ns], length
-    [ns], thread), and the event of each operator by its id (`called`).
-    """
+    GPU `work` in order of start, CUDA `calls` of the host, the user's `ranges`, operators (`ops`: name, begin [ns],
+    length [ns], thread), and the event of each operator by its id (`called`)."""
 
     work: Sequence[Any]
     calls: Sequence[Any]
@@ -174,12 +173,12 @@ class Gathered:
 
     @property
     def origin(self) -> int:
-        """The zero of time [ns]: the clock's, else the begin of the first GPU work."""
+        """Zero time [ns]: the clock's, else the start of the first GPU work."""
         return self.clock or (self.work[0].start_ns() if self.work else 0)
 
 
 def gathered(events: Any, gpu: Any, clock: int = 0) -> Gathered:
-    """Sort Kineto's events, without the GPU echoes of ranges."""
+    """Sort Kineto's events, without the GPU copies of ranges."""
     work, calls, ranges, ops, called = [], [], [], [], {}
     for event in events:
         name = event.name()
@@ -290,7 +289,7 @@ def write(found: Sequence[Mapping[str, Any]], columns: Sequence[str], path: Path
 
 
 def parsed(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """(the requested window, the program's own arguments); by default all of the program."""
+    """(requested window, program's own arguments); by default all of the program."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--range", default="")
     parser.add_argument("--after", type=int, default=0)
@@ -315,7 +314,7 @@ class Window:
             self._start()
 
     def finish(self) -> None:
-        """Report on stderr what was requested and did not come."""
+        """Report requested passages that did not come, on stderr."""
         self._stop()
         if not self._range:
             return

@@ -2,7 +2,7 @@
 
 Matrix products, convolutions and attention use torch's FlopCounterMode formulas. Point-wise operations count one FLOP
 per output element, reductions one per input element, normalisations and softmax `_PER_ELEMENT`. Moves, casts and
-fills cost none. Bytes are compulsory: each input and parameter in once, each output out once, in whole sectors where
+fills cost none. Bytes are compulsory: each input and parameter read once, each output written once, in whole sectors if
 views skip elements.
 """
 
@@ -48,11 +48,11 @@ _NARROWED = {
     "tensor_bf16": (torch.float32,),
     "tensor_fp8": (torch.float32, torch.float16, torch.bfloat16),
 }
-"""Wider types of products in a reference, by the narrower pipe that the task allows."""
+"""Narrower pipe allowed by the task -> wider types in the reference's products."""
 # Point-wise kernels on half types compute in FP32.
 _VECTOR_PIPE = {torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp32", torch.bfloat16: "fp32"}
 SECTOR = 32
-"""Bytes that DRAM moves at least, on every NVIDIA GPU since Maxwell."""
+"""Smallest DRAM transfer [B], on every NVIDIA GPU since Maxwell."""
 
 _FP64_TENSOR = {"8.0", "9.0", "10.0"}
 
@@ -61,7 +61,7 @@ class FlopModel(Watched):
     """Adds up FLOP by pipe over all operations inside. `matmul` and `vector` name the pipes."""
 
     def __init__(self, cc: str, narrow: str = "") -> None:
-        """narrow: the type that products may be computed in, where the reference uses a wider one."""
+        """narrow: type allowed for products, if the reference uses a wider one."""
         super().__init__()
         self._narrow = f"tensor_{narrow}" if narrow and cc else ""
         self.flops: dict[str, float] = defaultdict(float)
@@ -143,7 +143,7 @@ def modelled(model: torch.nn.Module, inputs: list[Any], cc: str, narrow: str = "
 
 
 def declared(module: ModuleType) -> dict[str, Any] | None:
-    """The result of the sample's own `get_work()`, in the form of `modelled`; None without one.
+    """The sample's own `get_work()` in the form of `modelled`; None without one.
 
     `get_work()` returns {"flops": {pipe: FLOP} or a number of FP32 FLOP, "bytes": bytes}.
     """

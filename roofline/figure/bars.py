@@ -11,17 +11,17 @@ from roofline.figure.sheet import WIDTH, Sheet, fit, measure, new_figure, wrap
 from roofline.figure.style import IDLE, Theme, theme
 
 NAMES, AMOUNTS = 3.1, 1.3
-"""Room [inch] left of the bars of a waterfall for names, and right of them for amounts."""
+"""Width [inch] for names to the left of a waterfall's bars, and for amounts to the right."""
 NAME, NOTE, AMOUNT, TITLE, SUBTITLE, TEXT = 8.8, 7.8, 8.6, 12.5, 9.0, 8.5
 HATCHES = {"lower_bound": "", "work": "", "excess": "///", "kernels": "|||", "gaps": "xxx"}
-"""Kinds are told apart without their colour, too."""
+"""Hatches, to tell kinds apart without colour."""
 LONGEST = 5.0
-"""Times the shared part that a stack is drawn long."""
+"""Longest stack drawn, in multiples of the shared part."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One bar from `start` to `end` (start <= end, one unit) with what it is, why, and how much."""
+    """One bar from `start` to `end` (start <= end, one unit), with its name, cause and amount."""
 
     label: str
     note: str
@@ -41,7 +41,7 @@ def _page(look: Theme, height: float, title: str, subtitle: Sequence[str], size:
 
 
 def draw_steps(steps: Sequence[Step], title: str, subtitle: str) -> Any:
-    """The matplotlib Figure of a waterfall, 8 inches wide; the first step is the whole."""
+    """Draw a waterfall as a matplotlib Figure, 8 inches wide; the first step is the whole."""
     with settings():
         look, row = theme("light"), 0.38
         lines, rows = wrap(subtitle, SUBTITLE, WIDTH - 0.4), len(steps)
@@ -78,11 +78,10 @@ def draw_stacks(
     title: str,
     subtitle: str,
 ) -> Any:
-    """The matplotlib Figure, 8 inches wide, of bars of stacked parts, in one unit.
+    """Draw stacked bars in one unit as a matplotlib Figure, 8 inches wide.
 
-    rows: label, parts by name (dashed where it lacks them), amount in words; no amount, no bar. All share `shared`, of that
-    `size`; names: of the other parts, in the order of their colours.
-    """
+    rows: label, parts by name (dashed if missing), amount as text; no bar without an amount. All contain `shared`, of
+    that `size`; names: of the other parts, in colour order."""
     with settings():
         look, row, top, labels, amounts = theme("light"), 0.3, 1.0, 2.5, 1.75
         sheet = _page(look, top + row * len(rows) + 0.16, title, [fit(subtitle, TEXT, WIDTH - 0.4)], TEXT)
@@ -104,7 +103,7 @@ def draw_stacks(
 
 
 def _stack(axes: Any, row: int, size: float, parts: Mapping[str, float], paint: Mapping[str, str]) -> None:
-    """Draw the shared part, then added parts, then what is missing, dashed."""
+    """Draw the shared part, then added parts, then missing ones, dashed."""
     less, at = -sum(one for one in parts.values() if one < 0), 0.0
     for place, (name, part) in enumerate(sorted(parts.items(), key=lambda one: one[1] < 0)):
         width = abs(part) if place else max(0.0, size - less)

@@ -13,7 +13,7 @@ from roofline.units import percent, text
 from roofline.wording import roof_name, told
 
 MOST = 8
-"""Bars; the rest are counted."""
+"""Most bars; the rest are only counted."""
 BAR, BARS_HEAD, TEXT, NOTE = 0.25, 0.36, 8.4, 7.8
 BARS_LEFT, BARS_RIGHT = 2.0, 1.9
 
@@ -27,7 +27,7 @@ def copies(scene: Scene) -> list[Point]:
 
 
 def bars(scene: Scene) -> Block:
-    """One bar a kernel on a track as long as its ceiling."""
+    """One bar per kernel on a track as long as its ceiling."""
     members = copies(scene)
     return Block(BARS_HEAD + BAR * len(members) + 0.12, lambda sheet, top: _draw_bars(sheet, scene, members, top))
 

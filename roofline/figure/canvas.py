@@ -1,4 +1,4 @@
-"""The log-log axes of a scene: limits, ticks, space taken; its ceilings with their labels."""
+"""Log-log axes of a scene: limits, ticks, occupied space; ceilings with their labels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEFT, RIGHT, HEIGHT = 0.72, 0.2, 4.1
 LABEL = 8.6
 SMALL = 8.0
 FAINT = 0.3
-"""Weight of a ridge's line among those that labels avoid."""
+"""Weight of a ridge's line for label placement."""
 
 
 class View(NamedTuple):
@@ -34,7 +34,7 @@ class View(NamedTuple):
 
 
 def view(scene: Scene) -> View:
-    """Limits that hold every point, lower bound and ridge, with room for labels above."""
+    """Limits that contain every point, lower bound and ridge, with room for labels above."""
     roofline = scene.roofline
     placed = [p for p in scene.points if p.placed]
     computes, levels = compute_names(scene), level_names(scene)
@@ -65,7 +65,7 @@ def finite(values: Iterable[float]) -> list[float]:
 
 
 class Canvas:
-    """The axes of a scene on a sheet, at a distance from its top [inch]."""
+    """Axes of a scene on a sheet, at a distance from its top [inch]."""
 
     def __init__(self, sheet: Sheet, scene: Scene, top: float) -> None:
         self.sheet, self.scene, self.look = sheet, scene, sheet.look
@@ -103,7 +103,7 @@ class Canvas:
         self.board.discs = np.vstack([self.board.discs, discs])
 
     def label(self, text: str, size: float, boxes: Iterable[Box], colour: str) -> bool:
-        """Write text in the best free box of those; False where none is free."""
+        """Write text in the best free box; False if none is free."""
         box = first_free(self.board, list(boxes))
         if box is not None:
             self.write(box, text, size, color=colour)
@@ -189,7 +189,7 @@ def _joined(names: list[str]) -> str:
 
 
 def draw_roofs(canvas: Canvas) -> None:
-    """Lines, ridges and labels; every line becomes a segment that labels avoid."""
+    """Draw lines, ridges and labels; labels avoid every line."""
     drawn = list(lines(canvas.scene, canvas.limits))
     _shade(canvas)
     for line in drawn:
@@ -216,7 +216,7 @@ def _shade(canvas: Canvas) -> None:
 
 
 def _draw_ridges(canvas: Canvas) -> None:
-    """Draw a dot at each ridge; those of the first level get a line to the axis and a label."""
+    """Draw a dot at each ridge; the first level's ridges get a line to the axis and a label."""
     scene, look, bottom = canvas.scene, canvas.look, canvas.limits.bottom
     levels = level_names(scene)
     found: dict[str, tuple[float, float, bool]] = {}
@@ -247,7 +247,7 @@ def _beside_foot(canvas: Canvas, x: float, text: str) -> Iterator[Box]:
 
 
 def _along(canvas: Canvas, line: Line) -> Iterator[Box]:
-    """Boxes above, then below, a line: from a horizontal's right end, a slope's middle."""
+    """Candidate boxes above, then below, a line: from the right end or a slope's middle."""
     width, height = size_of(line.label, LABEL)
     (x, y), bottom = line.start, canvas.limits.bottom
     # A slope begins where it enters the axes.

@@ -1,4 +1,4 @@
-"""The words around the plot: title, keys, warnings, and where every ceiling comes from."""
+"""Text around the plot: title, keys, warnings, and the source of every ceiling."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from roofline.wording import roof_name, showable, told
 
 TITLE, SUBTITLE, KEY, CAPTION = 12.5, 9.0, 8.4, 8.0
 MOST = 2
-"""Lines of a caption; the rest of how it was measured is in the run."""
+"""Most lines of a caption."""
 LEFT, ROW, GLYPH = 0.2, 0.21, 0.2
-"""Margin of the page, height of a row of keys, and width of a glyph and of the gap behind a key [inch]."""
+"""Margin of the page, height of a row of keys, and width of a glyph and of the gap after a key [inch]."""
 SPACING = 1.45
 
 
 _Line = tuple[str, float, str, str]
-"""Text, size [pt], weight, and the name of a colour of the theme."""
+"""Text, size [pt], weight, and name of a theme colour."""
 
 
 def _block(lines: Sequence[_Line], above: float, below: float) -> Block:
-    """Lines of text with so much space [inch] above and below them."""
+    """Lines of text with this space [inch] above and below."""
 
     def draw(sheet: Sheet, top: float) -> None:
         y = top + above
@@ -43,7 +43,7 @@ def _pitch(size: float) -> float:
 
 
 def head(scene: Scene) -> Block:
-    """Title and subtitle; the device stands in for a missing subtitle."""
+    """Title and subtitle; the device replaces a missing subtitle."""
     width = WIDTH - 2 * LEFT
     title = [(line, TITLE, "bold", "text") for line in wrap(showable(scene.title), TITLE, width, "bold")]
     words = showable(scene.subtitle) or showable(scene.roofline.device)
@@ -112,7 +112,7 @@ def _wanted(scene: Scene, look: Theme) -> Iterator[Key]:
 
 
 def _draw_key(sheet: Sheet, key: Key, x: float, middle: float) -> None:
-    """Draw one key: `x` from the page's left edge, its middle below the top [inch]."""
+    """Draw one key at `x` from the page's left edge, its middle below the top [inch]."""
     from matplotlib.colors import to_rgba
 
     sheet.mark(

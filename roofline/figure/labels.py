@@ -13,9 +13,9 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 DIRECTIONS = (0, 180, -25, 25, 155, -155, -50, 50, 130, -130, -75, 75, 105, -105, 90, -90)
-"""Angles tried around a point, in order of preference: beside it reads best."""
+"""Angles tried around a point, in order of preference."""
 DEAR = 125.0
-"""Cost of a place from which a name confuses: far away, or over other markers."""
+"""Cost from which a place is confusing: far away, or over other markers."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class Box:
 
     @cached_property
     def turned(self) -> Floats:
-        """Unit vectors along and across, shape (2, 2)."""
+        """Unit vectors along and across the box, shape (2, 2)."""
         turn = math.radians(self.angle)
         return np.array([[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]])
 
     @cached_property
     def corners(self) -> Floats:
-        """Its four corners, shape (4, 2); to be read only."""
+        """Its four corners, shape (4, 2); read-only."""
         signs = np.array(((1, 1), (1, -1), (-1, -1), (-1, 1)))
         return np.asarray([self.x, self.y] + signs * [self.width / 2, self.height / 2] @ self.turned)
 
@@ -57,7 +57,7 @@ class Box:
         return bool(np.all(np.abs(self.corners - [frame.x, frame.y]) <= half))
 
     def crosses(self, start: Floats, end: Floats, margin: float = 0.0) -> bool:
-        """Whether a segment passes through it, or within `margin` of it: clipping against its sides."""
+        """Whether a segment passes through it, or within `margin`, by clipping."""
         first, last = self.local(np.stack([start, end]))
         enter, leave = 0.0, 1.0
         for origin, run, half in zip(first, last - first, (self.width / 2, self.height / 2), strict=True):
@@ -77,7 +77,7 @@ class Box:
 
 @dataclass
 class Board:
-    """Space taken: boxes, discs (x, y, radius) and weighted segments (1: never cross).
+    """Occupied space: boxes, discs (x, y, radius) and weighted segments (1: never cross).
 
     clearance: between boxes. margin: between a box and a segment [pixels].
     """
@@ -90,21 +90,21 @@ class Board:
     margin: float = 6.0
 
     def free(self, box: Box) -> bool:
-        """Whether the box lies in the frame and on no other box."""
+        """Whether the box lies in the frame and overlaps no other box."""
         grown = replace(box, width=box.width + self.clearance, height=box.height + self.clearance / 2)
         return box.inside(self.frame) and not any(grown.overlaps(other) for other in self.boxes)
 
     def covered_discs(self, box: Box) -> int:
-        """How many discs the box touches."""
+        """Number of discs that the box touches."""
         outside = np.maximum(np.abs(box.local(self.discs[:, :2])) - [box.width / 2, box.height / 2], 0)
         return int(np.count_nonzero(np.hypot(*outside.T) < self.discs[:, 2]))
 
     def crossings(self, box: Box) -> float:
-        """The weight of the segments that pass through the box or touch it."""
+        """Total weight of the segments that touch the box."""
         return sum(weight for start, end, weight in self.segments if box.crosses(start, end, self.margin))
 
     def in_the_way(self, start: Floats, end: Floats) -> int:
-        """How many boxes and discs, other than those it starts in, a leader line would run through."""
+        """Number of boxes and discs that a leader line would cross, except those it starts in."""
         along, relative = end - start, self.discs[:, :2] - start
         t = np.clip(relative @ along / max(float(along @ along), 1e-9), 0.0, 1.0)
         away = np.hypot(*(relative - t[:, None] * along).T)
@@ -123,7 +123,7 @@ class Placed:
 
 
 def beside(point: Floats, radius: float, size: tuple[float, float], unit: float) -> Iterator[tuple[Box, float]]:
-    """Candidate boxes around a point with their cost; `unit` is one typographic point in pixels."""
+    """Candidate boxes around a point with their cost; `unit`: one typographic point in pixels."""
     width, height = size
     for ring, gap in enumerate((2.5, 6.0, 11.0, 18.0, 26.0, 36.0, 50.0, 70.0, 95.0)):
         reach = radius + gap * unit
@@ -136,9 +136,9 @@ def beside(point: Floats, radius: float, size: tuple[float, float], unit: float)
 
 
 def place(board: Board, point: Floats, radius: float, size: tuple[float, float], unit: float) -> Placed | None:
-    """The cheapest free place of a label beside its point, marked as taken; None where all cost more than DEAR.
+    """Cheapest free place of a label near its point, marked as taken; None above DEAR.
 
-    Covering a marker costs most, then a line through the label, then a leader line through something.
+    Covering a marker costs most, then a line through the label, then a crossing leader line.
     """
     best: Placed | None = None
     for box, cost in beside(point, radius, size, unit):
@@ -161,7 +161,7 @@ def place(board: Board, point: Floats, radius: float, size: tuple[float, float],
 
 
 def first_free(board: Board, candidates: Sequence[Box]) -> Box | None:
-    """The candidate over no box and the fewest discs and segments, marked as taken, or None."""
+    """Candidate over no box and the fewest discs and segments, marked as taken, or None."""
     free = [one for one in candidates if board.free(one)]
     if not free:
         return None

@@ -20,24 +20,24 @@ NAME = 8.6
 CROWD = 60
 LOWER_BOUND_AREA = 58.0
 LOWER_BOUND = "D"
-"""Hollow like the ring round a point above its ceiling, but another shape."""
+"""Marker of a lower bound: hollow, but unlike the ring around a point above its ceiling."""
 RING = 3.0
-"""How far [pt] the warning ring stands off its marker."""
+"""Distance [pt] of the warning ring from its marker."""
 MOST_NAMES = 14
-"""Names in a plot; the rest is counted below it."""
+"""Most names in a plot; the rest are counted below it."""
 
 
 class Tag(NamedTuple):
-    """A point that gets a text: its name and percent of the ceiling."""
+    """A point with a text: its name and percent of the ceiling."""
 
     point: Point
     text: str
 
 
 def ranked(scene: Scene) -> list[Point]:
-    """Points that get a text, the winner's first, by time.
+    """Points with a text, the winner's first, by time.
 
-    Other memory levels of a kernel, and the start of an arrow to a point of the same name, need none.
+    Other memory levels of a kernel, and the start of an arrow to a point of the same name, have none.
     """
     silent = {a.start for a in scene.arrows if a.start.label == a.end.label}
     seen: set[tuple[str, str, float]] = set()
@@ -51,7 +51,7 @@ def ranked(scene: Scene) -> list[Point]:
 
 
 def names(points: Iterable[Point], limit: int = 26) -> dict[str, str]:
-    """A showable short name for every label, equal ones counted, unshowable ones "#n"."""
+    """A drawable short name for every label; equal ones are numbered, undrawable ones "#n"."""
     found: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for index, label in enumerate(dict.fromkeys(p.label for p in points), start=1):
@@ -71,12 +71,12 @@ def name_tags(scene: Scene) -> list[Tag]:
 
 
 def above(scene: Scene) -> list[Point]:
-    """Points that beat their own ceiling, which no kernel can."""
+    """Points above their own ceiling, which is impossible."""
     return [p for p in scene.points if (p.placed or p.copies) and share_of_roof(p, scene.roofline) > ABOVE]
 
 
 def draw_points(canvas: Canvas, tags: Sequence[Tag]) -> None:
-    """Markers by implementation and memory level; every one becomes a disc that labels avoid."""
+    """Markers by implementation and memory level; labels avoid every marker."""
     from matplotlib.colors import to_rgba
 
     scene, look = canvas.scene, canvas.look
@@ -113,7 +113,7 @@ def draw_points(canvas: Canvas, tags: Sequence[Tag]) -> None:
 
 
 def _seen(canvas: Canvas, drawn: Sequence[Point]) -> dict[int, float]:
-    """Area of each point, in drawing order; a third of it for one that would cover another."""
+    """Area of each point, in drawing order; a third if it would cover another."""
     sizes: dict[int, float] = {}
     spots = canvas.pixels(_spots(drawn))
     for at, point in enumerate(drawn):
@@ -135,7 +135,7 @@ def _scatter(canvas: Canvas, points: Sequence[Point], areas: Sequence[float], **
 
 
 def draw_lower_bounds(canvas: Canvas) -> None:
-    """Hollow diamonds on the ceiling: what each algorithm could reach at best."""
+    """Hollow diamonds on the ceiling: the best each algorithm could reach."""
     reachable = canvas.scene.roofline.attainable
     bounds = ((f.intensity, reachable(f.intensity, f.compute, f.level)) for f in canvas.scene.lower_bounds)
     spots = [(x, y) for x, y in bounds if math.isfinite(y) and y > 0]
@@ -148,7 +148,7 @@ def draw_lower_bounds(canvas: Canvas) -> None:
 
 
 def draw_arrows(canvas: Canvas) -> None:
-    """From reference to candidate, in the candidate's colour; too short ones are left out."""
+    """From reference to candidate, in the candidate's colour; short ones are left out."""
     tint = colours(impls(canvas.scene), canvas.look)
     for arrow in canvas.scene.arrows:
         if not (arrow.start.placed and arrow.end.placed):
@@ -171,7 +171,7 @@ def draw_arrows(canvas: Canvas) -> None:
 
 
 def draw_tags(canvas: Canvas, tags: Sequence[Tag]) -> list[Tag]:
-    """Draw texts beside their points, with leader lines; returns those without room."""
+    """Draw texts beside their points, with leader lines; return those without room."""
     wrong = {id(p) for p in above(canvas.scene)}
     homeless = []
     spots = canvas.pixels(_spots(t.point for t in tags))

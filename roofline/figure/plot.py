@@ -1,4 +1,4 @@
-"""The roofline figure: a pure function of a scene, and how it is written to a file."""
+"""The roofline figure: a pure function of a scene; writing it to a file."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ AXES_FOOT = 0.52
 
 
 def draw(scene: Scene) -> Any:
-    """The matplotlib Figure of a scene, 8 inches wide and as high as it needs to be.
+    """Draw a scene as a matplotlib Figure, 8 inches wide and as high as needed.
 
-    Kernels are named in the plot where a name fits without overlap. Raises RooflineError for an unknown theme.
+    Kernels are named in the plot if the name fits without overlap. Raises RooflineError for an unknown theme.
     """
     with settings():
         tags = name_tags(scene)
@@ -34,7 +34,7 @@ def draw(scene: Scene) -> Any:
 
 
 def _compose(scene: Scene, tags: Sequence[Tag]) -> tuple[Any, list[Tag]]:
-    """The figure with these tags, and those that found no room."""
+    """The figure with these tags, and the tags without room."""
     look, homeless = theme(scene.theme), list[Tag]()
     blocks = [captions.head(scene), captions.keys(scene, look)]
     copies = bool(below.copies(scene))
@@ -56,7 +56,7 @@ def _draw_axes(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> l
 
 
 def save(figure: Any, path: str | os.PathLike[str]) -> None:
-    """Write a figure as .png, .svg or .pdf, the same bytes each time; raises RooflineError."""
+    """Write a figure as .png, .svg or .pdf, byte for byte reproducible; raises RooflineError."""
     target = Path(path)
     data = image(figure, target)
     try:
@@ -67,7 +67,7 @@ def save(figure: Any, path: str | os.PathLike[str]) -> None:
 
 
 def image(figure: Any, target: Path) -> bytes:
-    """The bytes that `save` writes; raises RooflineError."""
+    """Bytes of the file by `save`; raises RooflineError."""
     form = target.suffix.lower().removeprefix(".")
     metadata: dict[str, dict[str, None]] = {
         "png": {"Software": None},
@@ -83,7 +83,7 @@ def image(figure: Any, target: Path) -> bytes:
 
 @contextlib.contextmanager
 def settings() -> Iterator[None]:
-    """Matplotlib's own defaults, not the user's matplotlibrc, and stable ids."""
+    """matplotlib's defaults instead of the user's matplotlibrc, and stable ids."""
     import logging
 
     import matplotlib

@@ -1,4 +1,4 @@
-"""What a roofline figure shows, as plain data; drawing adds nothing to it."""
+"""Content of a roofline figure as plain data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from roofline.ceilings import BANDWIDTH, Ceiling, Roofline
 NAN = math.nan
 
 ABOVE = 1.02
-"""Share of its ceiling from which a point is flagged: measured ceilings repeat within 2 %."""
+"""Ratio to its ceiling from which a point is flagged: measured ceilings repeat within 2 %."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Point:
     """One kernel at one memory level: intensity [FLOP/B], FLOP/s, B/s, time [s], share of time.
 
     `compute` and `level`: its ceilings. Zero FLOP/s (a copy) goes to the bandwidth strip. `attained`: achieved over
-    attainable (fraction) where it is known better than from these two, as for work on several pipes.
+    attainable (fraction) if known better than from these two, as for work on several pipes.
     """
 
     label: str
@@ -35,12 +35,12 @@ class Point:
 
     @property
     def placed(self) -> bool:
-        """Whether it has a place on two log axes."""
+        """Whether it has a place on log-log axes."""
         return _positive(self.intensity) and _positive(self.flops_per_s)
 
     @property
     def copies(self) -> bool:
-        """Whether it moves bytes without a FLOP."""
+        """Whether it moves bytes without FLOP."""
         return self.flops_per_s == 0 and _positive(self.bytes_per_s)
 
 
@@ -64,12 +64,11 @@ class LowerBoundPoint:
 
 @dataclass(frozen=True)
 class Scene:
-    """Everything in one figure.
+    """Content of one figure.
 
-    `order`: implementations in the order of their colours; others follow. `winner`: labelled first and in front, "" for
-    none. `steps`: whether the points are steps, told in their order. `levels`: memory ceilings, by default those of the points; `caption`: lines below;
-    `words`: its sentences in another language, by the English ones.
-    """
+    `order`: implementations in colour order; others follow. `winner`: labelled first and in front, "" for none.
+    `steps`: whether the points are ordered steps. `levels`: memory ceilings, by default those of the points; `caption`:
+    lines below; `words`: its sentences in another language, by the English ones."""
 
     roofline: Roofline
     points: tuple[Point, ...] = ()
@@ -87,12 +86,12 @@ class Scene:
 
 
 def impls(scene: Scene) -> tuple[str, ...]:
-    """All implementations, in the order of their colours; some may have no point."""
+    """All implementations, in colour order; some may have no point."""
     return tuple(dict.fromkeys([*scene.order, *(p.impl for p in scene.points)]))
 
 
 def compute_names(scene: Scene) -> tuple[str, ...]:
-    """Compute ceilings to draw: those in use, or every known one when nothing is."""
+    """Compute ceilings to draw: those in use, or every known one if none is."""
     used = [p.compute for p in scene.points if p.placed] + [f.compute for f in scene.lower_bounds]
     if not used and not any(p.copies for p in scene.points):
         used = [c.name for c in scene.roofline.ceilings if c.kind == "compute"]
@@ -107,7 +106,7 @@ def level_names(scene: Scene) -> tuple[str, ...]:
 
 
 def ceilings_of(scene: Scene) -> list[Ceiling]:
-    """The ceilings to draw that are known."""
+    """Known ceilings to draw."""
     found = (scene.roofline.get(name) for name in (*compute_names(scene), *level_names(scene)))
     return [one for one in found if one is not None]
 

@@ -1,4 +1,4 @@
-"""The page a figure is laid out on: inches from its top left corner, measured text."""
+"""Page layout of a figure: inches from its top left corner, measured text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from roofline.wording import cut, families
 
 _CHINESE, _STOPS = "[\u3400-\u9fff]", "[，。；：、）]"
 WIDTH = 8.0
-"""Inches; shown 800 pixels wide a typographic point is 1.4 pixels."""
+"""Inches; shown 800 pixels wide, a typographic point is 1.4 pixels."""
 
 
 @lru_cache(maxsize=4096)
@@ -39,7 +39,7 @@ def _scratch() -> tuple[Any, Any]:
 
 
 def wrap(text: str, size: float, width: float, weight: str = "normal") -> list[str]:
-    """The text in lines of `width` [inch] at most, broken at spaces and Chinese characters.
+    """Text in lines of at most `width` [inch], broken at spaces and Chinese characters.
 
     No line begins with a stop; a longer word is cut.
     """
@@ -55,7 +55,7 @@ def wrap(text: str, size: float, width: float, weight: str = "normal") -> list[s
 
 
 def fit(text: str, size: float, width: float, weight: str = "normal") -> str:
-    """The text, its middle cut out with an ellipsis where it is wider than `width` [inch]."""
+    """The text, shortened in the middle with an ellipsis to `width` [inch]."""
     if measure(text, size, weight)[0] <= width:
         return text
     low, high = 0, len(text)
@@ -70,7 +70,7 @@ def fit(text: str, size: float, width: float, weight: str = "normal") -> str:
 
 @dataclass
 class Sheet:
-    """A figure of a final height [inch], written on in inches from the top left."""
+    """A figure of a fixed height [inch]; positions in inches from the top left."""
 
     figure: Any
     look: Theme
@@ -78,7 +78,7 @@ class Sheet:
     families: list[str] = field(default_factory=families)
 
     def axes(self, left: float, top: float, width: float, height: float) -> Any:
-        """Bare axes in that rectangle, in the theme's colours."""
+        """Bare axes in a rectangle, in the theme's colours."""
         box = (left / WIDTH, 1 - (top + height) / self.height, width / WIDTH, height / self.height)
         axes = self.figure.add_axes(box, facecolor=self.look.surface)
         for side in ("top", "right"):
@@ -91,7 +91,7 @@ class Sheet:
         return axes
 
     def rows(self, left: float, top: float, right: float, rows: int, row: float, longest: float) -> Any:
-        """Bare axes with a bar a row, from the left to the right margin [inch]."""
+        """Bare axes with one bar per row, from the left to the right margin [inch]."""
         axes = self.axes(left, top, WIDTH - left - right, row * rows)
         axes.set_axis_off()
         axes.set_xlim(0, longest)
@@ -115,14 +115,14 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a page: its height [inch], and its drawing at a distance from the top [inch]."""
+    """Part of a page: its height [inch], and its drawing at a distance from the top [inch]."""
 
     height: float
     draw: Callable[[Sheet, float], object]
 
 
 def page(look: Theme, blocks: Sequence[Block]) -> Any:
-    """The figure of blocks one below the other."""
+    """Stack blocks to a figure."""
     sheet, top = new_figure(look, math.fsum(block.height for block in blocks)), 0.0
     for block in blocks:
         block.draw(sheet, top)
@@ -131,7 +131,7 @@ def page(look: Theme, blocks: Sequence[Block]) -> Any:
 
 
 def new_figure(look: Theme, height: float) -> Sheet:
-    """An empty page of that height [inch]."""
+    """An empty page of this height [inch]."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from roofline.errors import RooflineError
 
 DPI = 200
-"""Twice the pixels of an 8 inch figure shown 800 pixels wide, so text stays crisp on dense screens."""
+"""Twice the pixels of an 8 inch figure shown 800 pixels wide, for dense screens."""
 
 OUTLINES = ("o", "D", "s", "^", "v", "P", "H", "*")
-"""Markers of the outlines that `shape` numbers."""
+"""Markers by outline number, see `shape`."""
 FILLED = {"dram": 1.0, "l2": 0.0, "l1": 0.4}
-"""How far a marker is filled by the memory level that its bytes are counted at."""
+"""Fill of a marker by the memory level of its bytes."""
 
 REFERENCE = -1
-"""The place of the reference among the colours: it is grey."""
+"""Colour index of the reference: grey."""
 SHAPES = (1, 2, 3, 4, 5, 6, 7, 7, 4, 6, 7, 6, 3, 5, 3, 1)
-"""Outlines by place: of two places with one outline the colours are far apart."""
+"""Outlines by colour index; equal outlines have very different colours."""
 BANDS = (0, 0, 1, 2, 1, 2, 1)
-"""Stripes by place, of what has a colour but no outline: pieces of a timeline. What is grey has none."""
+"""Stripes by colour index, for pieces of a timeline, which have no outline. Grey has none."""
 
 IDLE = {"away": "", "host": "xx", "waiting": "||", "allocating": "oo", "loading": "--", "queued": "..", "unknown": "+"}
-"""Patterns of the causes of idle time in a waterfall."""
+"""Patterns of causes of idle time in a waterfall."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Theme:
     kinds: Mapping[str, str]
 
     def block(self, kind: str) -> str:
-        """The colour of a block; causes of idle time share one, and have patterns of their own."""
+        """Colour of a block; causes of idle time share one and differ by pattern."""
         return self.kinds.get("gaps" if kind in IDLE else kind, self.text)
 
 
@@ -88,14 +88,14 @@ THEMES = {
 
 
 def theme(name: str) -> Theme:
-    """The theme of that name; raises RooflineError with the known ones."""
+    """Theme by name; raises RooflineError with the known ones."""
     if name not in THEMES:
         raise RooflineError(f"theme {name!r} is not known", fix=f"use one of: {', '.join(THEMES)}")
     return THEMES[name]
 
 
 def places(impls: Iterable[str]) -> dict[str, int]:
-    """The place of every implementation among the colours; REFERENCE beside others."""
+    """Colour index of every implementation; REFERENCE if there are others."""
     names = list(dict.fromkeys(impls))
     found: dict[str, int] = {}
     for name in names:
@@ -105,28 +105,28 @@ def places(impls: Iterable[str]) -> dict[str, int]:
 
 
 def colours(impls: Iterable[str], look: Theme) -> dict[str, str]:
-    """A colour for every implementation; the reference is grey beside others."""
+    """Colour of every implementation; the reference is grey if there are others."""
     shades = {name: look.series[place % len(look.series)] for name, place in places(impls).items() if place >= 0}
     return {name: shades.get(name, look.reference) for name in places(impls)}
 
 
 def markers(impls: Iterable[str]) -> dict[str, str]:
-    """A marker for every implementation, to distinguish them without colour."""
+    """Marker of every implementation, to distinguish them without colour."""
     return {name: OUTLINES[shape(place)] for name, place in places(impls).items()}
 
 
 def shape(place: int) -> int:
-    """The outline of a mark: 0, a circle, is the reference's."""
+    """Outline of a mark: 0, a circle, is the reference's."""
     return 0 if place == REFERENCE else SHAPES[place % len(SHAPES)]
 
 
 def area(share: float) -> float:
-    """Marker area [pt^2] for a share of the time; a middling one when the share is unknown."""
+    """Marker area [pt^2] for a share of the time; medium if unknown."""
     if not math.isfinite(share):
         return 46.0
     return 26.0 + 330.0 * min(max(share, 0.0), 1.0)
 
 
 def radius(marker_area: float) -> float:
-    """Radius [pt] of a round marker of that area."""
+    """Radius [pt] of a round marker of this area."""
     return math.sqrt(marker_area) / 2.0

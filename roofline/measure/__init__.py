@@ -1,4 +1,4 @@
-"""Measured ceilings of this machine: the CPU's or a CUDA device's."""
+"""Measure ceilings of this machine: the CPU's or a CUDA device's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["cpu_device", "measure_cpu", "measure_gpu", "measure_roofline"]
 
 
 def measure_roofline(kind: str = "cuda", index: int = 0) -> tuple[Device, Roofline, tuple[str, ...]]:
-    """The device, its measured ceilings over the datasheet's, and why probes were refused."""
+    """The device, its measured and datasheet ceilings, and why probes failed."""
     if kind == "cpu":
         device = cpu_device()
         return device, Roofline(device.name, measure_cpu()), ()

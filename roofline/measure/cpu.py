@@ -23,7 +23,7 @@ CACHE = Path("/sys/devices/system/cpu/cpu0/cache")
 def measure_cpu(*, rounds: int = 4, budget: float = 2.0) -> tuple[Ceiling, ...]:
     """Measured ceilings fp32, fp64, dram (and dram_read, _write, _copy, _triad).
 
-    Streams count the bytes a program asks for, not the write-allocate traffic below it.
+    Streams count requested bytes, without write-allocate traffic.
     """
     import torch
 
@@ -46,7 +46,7 @@ def cpu_device() -> Device:
 
 
 def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """The model name in a cpuinfo file; without one what the system calls the processor."""
+    """Model name in a cpuinfo file, else the system's name of the processor."""
     try:
         text = cpuinfo.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -82,7 +82,7 @@ def array_bytes(cache: int, memory: int) -> int:
 
 
 def last_level_cache(folder: Path = CACHE) -> int:
-    """Size [B] of the biggest cache that a sysfs folder lists; 32 MiB when it does not say."""
+    """Size [B] of the largest cache in a sysfs folder; 32 MiB if unknown."""
     sizes = [32 * MIB]
     for entry in folder.glob("index*/size"):
         found = re.fullmatch(r"(\d+)([KMG]?)", entry.read_text(encoding="ascii").strip())

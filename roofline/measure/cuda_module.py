@@ -63,10 +63,10 @@ def _ok(status: int, call: str) -> None:
 
 
 class Module:
-    """Kernels loaded into the current CUDA context; it lives as long as the process."""
+    """Kernels loaded into the current CUDA context for the life of the process."""
 
     def __init__(self, cubin: bytes) -> None:
-        """Needs torch's context to be current: touch the device first."""
+        """Needs torch's context to be current: use the device first."""
         self._driver = ctypes.CDLL("libcuda.so.1")
         self._module = ctypes.c_void_p()
         self._cubin = cubin

@@ -1,9 +1,9 @@
-"""CUDA source of the micro-benchmarks' kernels, without any header."""
+"""CUDA source of the micro-benchmarks' kernels, without headers."""
 
 from __future__ import annotations
 
 CHAINS = 16
-"""Independent chains a thread: enough to cover the latency of four to eight cycles at any occupancy."""
+"""Independent chains per thread: enough for a latency of four to eight cycles at any occupancy."""
 
 _CHAIN = """
 extern "C" __global__ void {name}(unsigned* out, int count) {{
@@ -94,7 +94,7 @@ SHARED_BYTES = 2048 * 16
 
 
 def source() -> str:
-    """The whole translation unit."""
+    """The whole source file."""
     parts = [_READS]
     for kind, (type_, step, rest) in KINDS.items():
         fields = {key: text.replace("{type}", type_) for key, text in rest.items()}

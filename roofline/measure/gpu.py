@@ -22,7 +22,8 @@ def measure_gpu(
 ) -> tuple[Device, tuple[Ceiling, ...], tuple[str, ...]]:
     """One CUDA device, its measured ceilings, and why others were refused.
 
-    No round begins after `budget` seconds; three rounds in 8 s gave what twenty in 30 s gave within 1 % (H100). Data are random: zeros draw less power and give a ceiling that no program reaches.
+    No round begins after `budget` seconds; three rounds in 8 s agree with twenty in 30 s within 1 % (H100). Data are
+    random: zeros draw less power and give an unreachable ceiling.
     Raises RooflineError without a CUDA device.
     """
     import torch
@@ -48,7 +49,7 @@ def measure_gpu(
 
 
 def limits_of(device: Device) -> Callable[[Ceiling], dict[str, float]]:
-    """The most that a ceiling may reach, by name, at its own clock; empty for unknown devices."""
+    """Highest possible value of each ceiling at its own clock; empty for unknown devices."""
     spec = find_spec(device.name, cc=device.cc, sms=device.sms)
 
     def limits(ceiling: Ceiling) -> dict[str, float]:
@@ -79,7 +80,7 @@ def _streams(torch: Any) -> Iterator[Probe]:
 
 
 def launcher(torch: Any, module: Module, out: Any) -> Launch:
-    """Start a small kernel on torch's stream; arguments are tensors or 32-bit integers."""
+    """Starter of a small kernel on torch's stream; arguments: tensors or 32-bit integers."""
 
     def launch(name: str, blocks: int, threads: int, *arguments: Any) -> Callable[[], None]:
         def run() -> None:
@@ -96,7 +97,7 @@ def launcher(torch: Any, module: Module, out: Any) -> Launch:
 
 
 def _kernels(torch: Any, device: Device) -> Iterator[Probe]:
-    """Chains of arithmetic and cache reads; one failing probe where they do not build."""
+    """Chains of arithmetic and cache reads; one failing probe if they do not build."""
     out = torch.zeros(4, dtype=torch.int32, device="cuda")
     try:
         launch = launcher(torch, Module(compile_cubin(cuda_source.source(), device.cc)), out)

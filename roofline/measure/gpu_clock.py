@@ -16,11 +16,11 @@ from roofline.measure.probe import Timing
 NAN = math.nan
 CALLS = 400
 WARM = 50
-"""Launches at the beginning that do not count."""
+"""Number of warm-up launches that are dropped."""
 
 
 class Nvml:
-    """Clock, power and memory facts of one device; NaN where NVML does not tell.
+    """Clock, power and memory facts of one device; NaN if NVML does not report them.
 
     index: of a device without a known UUID, which CUDA_VISIBLE_DEVICES may have renumbered.
     """
@@ -37,12 +37,12 @@ class Nvml:
             self._nvml = pynvml
 
     def read(self, call: str, *arguments: Any) -> Any:
-        """The answer of an NVML call on the device, or None."""
+        """Result of an NVML call on the device, or None."""
         with contextlib.suppress(Exception):  # not there, or not supported on this part
             return getattr(self._nvml, call)(self._handle, *arguments)
 
     def clock(self, *, memory: bool = False, maximum: bool = False) -> float:
-        """SM or memory clock [Hz], now or at most."""
+        """SM or memory clock [Hz], current or maximum."""
         kind = None if self._nvml is None else (self._nvml.NVML_CLOCK_MEM if memory else self._nvml.NVML_CLOCK_SM)
         value = self.read("nvmlDeviceGetMaxClockInfo" if maximum else "nvmlDeviceGetClockInfo", kind)
         return NAN if value is None else value * 1e6
@@ -101,7 +101,7 @@ def _uuid(properties: Any) -> str:
 
 
 class GpuTimer:
-    """A Timer: an event pair around the calls; while the device works, clock and power are read."""
+    """A Timer: an event pair around the calls; clock and power are read meanwhile."""
 
     def __init__(self, torch: Any, device: Device) -> None:
         self._torch = torch
@@ -129,7 +129,7 @@ class GpuTimer:
 
 
 def launch_ceilings(torch: Any) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
-    """Median of `launch` [s], of kernels queued on one stream, or the reason against it."""
+    """Median of `launch` [s], for kernels queued on one stream, or why it is unknown."""
     try:
         spans = _spans(torch)
     except Exception as error:  # a profiler that is held by another tool, or missing

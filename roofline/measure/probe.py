@@ -1,4 +1,4 @@
-"""Timing of micro-benchmarks in interleaved rounds; the best of each is a ceiling."""
+"""Time micro-benchmarks in interleaved rounds; the best of each is a ceiling."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ MIB = 2**20
 class Probe(NamedTuple):
     """One micro-benchmark: `run` does `work` FLOP or bytes for the ceiling `name`.
 
-    `burst`: time it in short bursts with a rest between; a chip kept busy runs into its power limit. Of several
-    variants of a name only the FINALISTS fastest are timed in the rounds.
+    `burst`: time it in short bursts with rests, as a busy chip runs into its power limit. Of several variants of a name
+    only the FINALISTS fastest are timed in the rounds.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Probe(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """Seconds of one batch, with SM clock [Hz] and power [W], NaN when not read."""
+    """Seconds of one batch, with SM clock [Hz] and power [W], NaN if not read."""
 
     seconds: float
     clock: float = NAN
@@ -51,23 +51,23 @@ def streams(torch: Any, a: Any, b: Any, c: Any) -> Iterator[Probe]:
 
 
 BURST, BURSTS, PAUSE = 1e-3, 15, 0.002
-"""Seconds of one burst, bursts a round, and seconds of rest before each.
+"""Seconds of one burst, bursts per round, and seconds of rest before each.
 
-On an H200 the same product reads 600 TFLOP/s after 0.1 s of rest (clocks and voltage have to come up
-again), 765 after 10 ms, and 827 with 0.2 % between quartiles after 2 ms in bursts of 1 ms.
+On an H200 the same product reads 600 TFLOP/s after 0.1 s of rest (clocks and voltage must rise again), 765 after 10 ms,
+and 827 with 0.2 % between quartiles after 2 ms in bursts of 1 ms.
 """
 
 FINALISTS = 4
 HEATS = 5
-"""Timings that decide which variants of a name go into the rounds."""
+"""Timings that select the variants of a name for the rounds."""
 
 Timer = Callable[[Callable[[], object], int], Timing]
-"""Runs something so many times and says how long all of it took."""
+"""Runs a function so many times and returns the total time."""
 
 
 @dataclass
 class Result:
-    """The timings of a probe in batches of so many calls, one a round."""
+    """Timings of a probe in batches of so many calls, one per round."""
 
     probe: Probe
     calls: int
@@ -79,12 +79,12 @@ class Result:
 
     @property
     def rates(self) -> list[float]:
-        """Of every round [FLOP/s, B/s]."""
+        """Rate of every round [FLOP/s, B/s]."""
         return [self.rate(one) for one in self.timings]
 
     @property
     def best(self) -> float:
-        """The third quartile of the rounds: near the best, and reproducible."""
+        """Third quartile of the rounds: near the best, and reproducible."""
         rates = self.rates
         return statistics.quantiles(rates, n=4)[2] if len(rates) > 2 else max(rates)
 
@@ -101,9 +101,8 @@ def run_probes(
 ) -> tuple[list[Result], list[str]]:
     """Time probes in interleaved rounds of about `batch` seconds, up to `budget` seconds.
 
-    Interleaving spreads drifting clocks over all probes alike. Returns the results and why probes failed. `probes` is
-    walked once: a variant that loses is let go, and its memory with it.
-    """
+    Interleaving spreads clock drift over all probes alike. Returns the results and why probes failed. `probes` is
+    consumed once: a losing variant is released with its memory."""
     started = now()
     finals: dict[str, list[tuple[float, Result]]] = {}
     refused: list[str] = []
@@ -128,7 +127,7 @@ def run_probes(
 
 
 def _heat(probe: Probe, timer: Timer, batch: float, rest: Callable[[float], object]) -> tuple[float, Result]:
-    """(rate, result without rounds): how often to call it, and how fast it looks at first sight."""
+    """(first estimate of the rate, result without rounds): sets the number of calls."""
     timer(probe.run, 1)  # the first call compiles, loads and allocates
     once = timer(probe.run, 1).seconds
     length = BURST if probe.burst else batch
@@ -137,7 +136,7 @@ def _heat(probe: Probe, timer: Timer, batch: float, rest: Callable[[float], obje
 
 
 def _timed(probe: Probe, calls: int, timer: Timer, rest: Callable[[float], object], bursts: int) -> Timing:
-    """One batch, or the middling one of several bursts."""
+    """One batch, or the median of several bursts."""
     if not probe.burst:
         return timer(probe.run, calls)
     timings = []
@@ -148,9 +147,9 @@ def _timed(probe: Probe, calls: int, timer: Timer, rest: Callable[[float], objec
 
 
 def best_ceilings(results: Iterable[Result], *, setting: str = "", now: datetime | None = None) -> tuple[Ceiling, ...]:
-    """The best variant of every name as a measured ceiling; `setting` joins the note.
+    """The best variant of every name as a measured ceiling; `setting` is added to the note.
 
-    The peak is the third quartile of the rounds. `spread` is how far the median lies below it.
+    The peak is the third quartile of the rounds. `spread`: how far the median lies below it.
     """
     winners: dict[str, Result] = {}
     for result in results:
@@ -162,7 +161,7 @@ def best_ceilings(results: Iterable[Result], *, setting: str = "", now: datetime
 
 
 def _ceiling(result: Result, setting: str, stamp: str) -> Ceiling:
-    """The highest clock seen is the fair one to judge the best rate by; power is the median."""
+    """A measured ceiling at the highest clock seen; power is the median."""
     clocks = [one.clock for one in result.timings if math.isfinite(one.clock)]
     powers = [one.power for one in result.timings if math.isfinite(one.power)]
     parts = (setting, f"upper quartile of {len(result.timings)} rounds x {result.calls} runs")
@@ -181,7 +180,7 @@ def _ceiling(result: Result, setting: str, stamp: str) -> Ceiling:
 
 
 DRAM_HONEST = ("dram_read", "dram_copy", "dram_triad")
-"""Write-only streams run a tenth faster than anything that also reads, so they do not make the ceiling."""
+"""Streams for the DRAM ceiling; write-only ones are a tenth faster than any that also reads."""
 
 
 def with_dram(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
@@ -196,18 +195,18 @@ def with_dram(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
 
 
 IMPOSSIBLE = 1.02
-"""Measured over derived at the measured clock: more than this is a wrong count or a wrong clock."""
+"""Ratio of measured to derived (at the measured clock) above which the measurement is wrong."""
 
 POOR = 0.4
-"""A matrix product below this share of what the chip derives to used a poor kernel; it is no ceiling."""
+"""Share of the derived peak below which a matrix product had a poor kernel and gives no ceiling."""
 LIBRARY = 0.6
-"""Below this share the ceiling is the library's rather than the chip's, and says so."""
+"""Share below which the ceiling is labelled as the library's, not the chip's."""
 
 
 def believable(
     ceilings: Iterable[Ceiling], derived: Callable[[Ceiling], Mapping[str, float]]
 ) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
-    """Split ceilings into possible ones and reasons against the others."""
+    """Split ceilings into valid ones and reasons against the others."""
     kept: list[Ceiling] = []
     refused: list[str] = []
     for ceiling in ceilings:

@@ -1,4 +1,4 @@
-"""Matrix products as probes of the tensor pipes: shapes, layouts and the libraries' calls."""
+"""Matrix products as probes of the tensor pipes: shapes, layouts and library calls."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ GEMM_SHAPES = (
     (8448, 3072, 16384),
     (2816, 12288, 16384),
 )
-"""M, N, K. The first two suit every library; the others won a long search (benchmarks/product_search.py) on
-H200 and H100. Each runs in every layout of the second operand; heats pick the finalists.
+"""M, N, K. The first two suit every library; the others won a search (benchmarks/product_search.py) on
+H200 and H100. Each runs in every layout of the second operand; heats select the finalists.
 """
 LAYOUTS = ("NN", "NT", "TT")
-"""Whether the first and the second operand are stored as they are used (N) or transposed (T)."""
+"""Whether the first and the second operand are stored as used (N) or transposed (T)."""
 FP64_SHAPES = ((4096, 4096, 4096), (2048, 2048, 2048))
 
 
 def probes(torch: Any, device: Device) -> Iterator[Probe]:
-    """The products that the device has units for, each in every shape and layout."""
+    """Products supported by the device, each in every shape and layout."""
     yield from _by_mm(torch, device)
     yield from _small_types(torch, device)
 
 
 def _by_mm(torch: Any, device: Device) -> Iterator[Probe]:
-    """Dense products through torch, FP32 ones as TF32; operands are made by the first run."""
+    """Dense products through torch, FP32 as TF32; the first run makes the operands."""
     kinds = [("tensor_tf32", torch.float32), ("tensor_bf16", torch.bfloat16), ("tensor_fp16", torch.float16)]
     if _cc(device) < (8, 0):
         kinds = kinds[2:]
@@ -61,13 +61,13 @@ def _cc(device: Device) -> tuple[int, int]:
 
 
 def _lazily(make: Callable[[], tuple[Any, ...]], product: Callable[..., object]) -> Callable[[], object]:
-    """A run of a product; the first one makes the operands."""
+    """Delay making the operands to the first run."""
     operands = cache(make)
     return lambda: product(*operands())
 
 
 def matmul(torch: Any, m: int, n: int, k: int, dtype: Any, layout: str) -> Callable[[], object]:
-    """A run of (m, k) @ (k, n) on random data in that layout."""
+    """Product (m, k) @ (k, n) on random data in that layout."""
 
     def make() -> tuple[Any, ...]:
         out = torch.empty(m, n, device="cuda", dtype=dtype)
@@ -84,7 +84,7 @@ def _stored(torch: Any, rows: int, columns: int, dtype: Any, how: str) -> Any:
 
 
 def _small_types(torch: Any, device: Device) -> Iterator[Probe]:
-    """FP8 and INT8 products; the second operand is column-major, as their kernels want it."""
+    """FP8 and INT8 products; the second operand is column-major, as their kernels require."""
     for shape in GEMM_SHAPES:
         if _cc(device) >= (8, 9):
             yield _product("tensor_fp8", shape, "NT", scaled(torch, *shape))
@@ -93,7 +93,7 @@ def _small_types(torch: Any, device: Device) -> Iterator[Probe]:
 
 
 def scaled(torch: Any, m: int, n: int, k: int) -> Callable[[], object]:
-    """A run of an FP8 (e4m3) product with fast accumulation."""
+    """FP8 (e4m3) product with fast accumulation."""
 
     def make() -> tuple[Any, ...]:
         kind, one = torch.float8_e4m3fn, torch.ones((), device="cuda")
@@ -106,7 +106,7 @@ def scaled(torch: Any, m: int, n: int, k: int) -> Callable[[], object]:
 
 
 def integers(torch: Any, m: int, n: int, k: int) -> Callable[[], object]:
-    """A run of an INT8 product."""
+    """INT8 product."""
 
     def drawn(rows: int, columns: int) -> Any:
         return torch.randint(-128, 127, (rows, columns), device="cuda", dtype=torch.int8)

@@ -1,1 +1,1 @@
-"""GPUCodeForces: the form of a submission, its defects, its entry's lines, points, prompts."""
+"""GPUCodeForces: form of a submission, defects, output lines, points, prompts."""

@@ -1,4 +1,4 @@
-"""The form of a GPUCodeForces submission: its files, their definitions, the entry's lines."""
+"""Form of a GPUCodeForces submission: files, definitions, output lines."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ LINES = {
     "加速比 (Speedup): ": "加速比 (Speedup): <ratio>x",
 }
 BONUS = "P1"
-"""Code of a prompt without a bonus; no reason to reject."""
+"""Code of a prompt without a bonus; no reason for rejection."""
 
 
 @dataclass(frozen=True)
 class Defect:
-    """`code`: F1 to F5 for what gets a submission rejected, or BONUS."""
+    """`code`: F1 to F5 for a reason of rejection, or BONUS."""
 
     code: str
     file: Path
@@ -49,7 +49,7 @@ class Defect:
 
 @dataclass(frozen=True)
 class Checked:
-    """Result of `check`; `sample` is None when the folder's roles cannot be resolved."""
+    """Result of `check`; `sample` is None if the folder's roles cannot be resolved."""
 
     path: Path
     sample: Sample | None
@@ -57,12 +57,12 @@ class Checked:
 
     @property
     def form(self) -> tuple[Defect, ...]:
-        """The defects that the contest's own check rejects."""
+        """Defects that the contest's own check rejects."""
         return tuple(defect for defect in self.defects if defect.rejects)
 
 
 def submissions(folder: Path) -> list[Path]:
-    """The submissions in a season, broken and misnamed ones too; else the folder itself."""
+    """Submissions in a season, broken and misnamed ones too; else the folder itself."""
     if not folder.is_dir() or ID.fullmatch(folder.resolve().name) or _is_submission(folder):
         return [folder]
     inside = [one for one in sorted(folder.iterdir()) if one.is_dir() and not one.name.startswith(".")]
@@ -74,7 +74,7 @@ def _is_submission(folder: Path) -> bool:
 
 
 def check(folder: Path) -> Checked:
-    """Check the form of a submission folder. Raises ProfkitError when there is no such folder."""
+    """Check the form of a submission folder. Raises ProfkitError if there is no such folder."""
     if not folder.is_dir():
         resolve(folder)
     found = list(_files(folder))

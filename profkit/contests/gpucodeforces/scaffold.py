@@ -1,4 +1,4 @@
-"""A new sample folder that already runs: reference, candidates, entry, prompt, readme.
+"""Make a sample folder that runs: reference, candidates, entry, prompt, readme.
 
 An operation is one of FUNCTIONS, element by element, or one of WHOLE.
 """
@@ -79,7 +79,7 @@ WHOLE = {
 
 
 def create(path: Path, op: str, shape: tuple[int, ...], contestant: str = "") -> list[Path]:
-    """Write the folder and return its files. Raises ProfkitError when it exists."""
+    """Write the folder and return its files. Raises ProfkitError if it exists."""
     if path.exists() and any(path.iterdir()):
         raise ProfkitError(f"{path} exists and is not empty", fix="choose another name, or remove it yourself")
     whole = op.replace(" ", "").replace("layernorm", "layer_norm")

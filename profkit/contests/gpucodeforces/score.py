@@ -35,7 +35,7 @@ _CONTESTANT = re.compile(r"^\W*(?:参赛者|参赛人|作者|contestant|author)\
 
 @dataclass(frozen=True)
 class Scored:
-    """One sample. `accepted`: None when nothing was measured.
+    """One sample. `accepted`: None if nothing was measured.
 
     `similar_to`: an earlier issue of the same case; `similar`: improved, similar (相近优化), inconclusive or unknown.
     """
@@ -83,7 +83,7 @@ def similar(earlier: Ratio, later: Ratio) -> str:
 
 
 def score(folder: Path, run: Study | None) -> Scored:
-    """The points of one sample folder, with its newest run when there is one."""
+    """Points of one sample folder, with its newest run if there is one."""
     checked = check(folder)
     sample = checked.sample
     entry, named = _text(folder / "run_code.py"), _CONTESTANT.search(_text(folder / "readme.md"))
@@ -165,7 +165,7 @@ def _on_gpu(run: Study) -> bool:
 
 
 def _timed(run: Study | None) -> bool:
-    """Whether a run on a GPU timed a right candidate, and so its throughput and bandwidth."""
+    """Whether a run on a GPU timed a correct candidate, and so its throughput and bandwidth."""
     if run is None or not _on_gpu(run):
         return False
     rows = run.analysis.rows

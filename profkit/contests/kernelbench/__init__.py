@@ -1,1 +1,1 @@
-"""KernelBench's files and words: problems, candidates, baselines, results, fast_p, models."""
+"""KernelBench's formats: problems, candidates, baselines, results, fast_p, models."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 Runner = Callable[["Sequence[tuple[Generated, Problem]]", "Request"], "Iterable[tuple[Generated, Study]]"]
-"""Measures candidates; those that could not be measured are left out."""
+"""Measures candidates; omits those that could not be measured."""
 
 
 @warm.runners()
@@ -79,7 +79,7 @@ def evaluate(
 
 
 def in_turn(progress: Progress = lambda _: None) -> Runner:
-    """A sequential runner in this process. Raises what measuring raises."""
+    """A sequential runner in this process. Raises the measurement's exceptions."""
 
     def run(todo: Sequence[tuple[Generated, Problem]], request: Request) -> Iterator[tuple[Generated, Study]]:
         for number, (generated, problem) in enumerate(todo, 1):
@@ -94,14 +94,14 @@ NOT_INSTALLED = "not-installed"
 
 
 def _settled(row: Record, request: Request) -> bool:
-    """Whether a row is of this precision, and of a backend that was there."""
+    """Whether a row has this precision, and a backend that was available."""
     own = own_of(row)
     same = own.get("precision", request.precision) == request.precision
     return same and own.get("status") != NOT_INSTALLED
 
 
 def _unfit(generated: Generated) -> Record | None:
-    """The row of a candidate that cannot be measured: no Python, no ModelNew, no backend here."""
+    """Row of a candidate that cannot be measured: no Python, no ModelNew, no backend here."""
     backend = backends.detect(generated.path.read_text("utf-8", "replace"))
     try:
         reason = "" if "ModelNew" in defined_names(generated.path) else "no class ModelNew"
@@ -123,7 +123,7 @@ def baseline(
     compiled: Path | None = None,
     progress: Progress = lambda _: None,
 ) -> Baseline:
-    """Time the references, eager and compiled; completes official baseline files."""
+    """Time the references, eager and compiled; complete official baseline files."""
     done = read_baseline(eager) if eager.exists() else {}
     fast = read_baseline(compiled) if compiled is not None and compiled.exists() else {}
     for number, problem in enumerate(problems, 1):

@@ -1,12 +1,12 @@
-"""KernelBench's numbers to the last digit, and what noise leaves of them.
+"""KernelBench's metrics to the last digit, and their significance.
 
-fast_p = #{correct and baseline / runtime > p} / n over the problems that the baseline knows, sample 0 alone;
+fast_p = #{correct and baseline / runtime > p} / n over the problems in the baseline, sample 0 only;
 a tie does not count for p = 1. The geometric mean is over correct samples. The order of summation is the
 official one, so the floating-point result is, too.
 
-Tie-aware: with an interval of each speed-up, a problem is faster than p for sure (interval above p), not for
-sure (interval at or below p), or inconclusive; `sure` counts the first, `possible` the first and the last. A time
-below the lower bound is impossible and counts as faster than nothing.
+With an interval of each speed-up, a problem is faster than p (interval above p), not faster (interval at or below
+p), or inconclusive; `sure` counts the first, `possible` the first and the last. A time below the lower bound is
+impossible and never counts as faster.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ P_VALUES = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
 NO_SPEED = ("impossible", "void")
 """Verdicts without a meaningful speed."""
 LIMIT = 0.25
-"""Largest difference of a baseline from the row's own reference time, as a share of the smaller."""
+"""Largest relative difference of a baseline from the row's own reference time."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def geometric_mean(correct: npt.NDArray[Any], base: npt.NDArray[Any], actual: np
 
 
 def fast_p(correct: npt.NDArray[Any], base: npt.NDArray[Any], actual: npt.NDArray[Any], p: float) -> float:
-    """The share of all aligned problems that are correct and more than p times as fast."""
+    """Share of all aligned problems that are correct and more than p times as fast."""
     n = len(correct)
     return float(np.sum(_ratios(correct, base, actual) > p) / n) if n else 0.0
 
@@ -156,7 +156,7 @@ def _rated(problem: Problem, base: Record, entry: Record) -> Rated:
 
 
 def no_win(own: Record) -> str:
-    """Why a candidate's speed-up counts as no win; "" when it counts."""
+    """Why a candidate's speed-up does not count; "" if it counts."""
     if own.get("verdict") in NO_SPEED:
         return str(own["verdict"])
     spoilt = own.get("verdict") == "faster" and own.get("wins") is False
@@ -180,9 +180,9 @@ def tie_aware(rows: Sequence[Rated]) -> dict[str, dict[str, float]]:
 
 
 def check_baseline(results: Results, baseline: Baseline, problems: Iterable[Problem], level: int) -> dict[str, Any]:
-    """Compare a baseline with the reference times [s] measured beside sample 0 of each problem.
+    """Compare a baseline with the reference times [s] measured with sample 0 of each problem.
 
-    One that is far from them is of another machine or of other shapes, and makes any speed-up.
+    A large difference means another machine or other shapes, so any speed-up would be arbitrary.
     """
     checked, apart = 0, []
     for problem in problems:

@@ -35,7 +35,7 @@ _PROBLEM = re.compile(r"(?P<id>\d+)_.+\.py")
 
 @dataclass(frozen=True)
 class Problem:
-    """One task; `name` is its file's name, as baselines spell it."""
+    """One task; `name` is its file's name, as in baselines."""
 
     level: int
     id: int
@@ -54,7 +54,7 @@ class Generated:
 
     @property
     def name(self) -> str:
-        """That of its runs."""
+        """Name of its runs."""
         return self.path.stem.removesuffix("_kernel")
 
 
@@ -80,7 +80,7 @@ def problems(root: Path, level: int, ids: Iterable[int] = ()) -> list[Problem]:
 
 
 def problems_of_baseline(baseline: Baseline, level: int, file: Path) -> list[Problem]:
-    """The problems a baseline names, for when no checkout is at hand."""
+    """Problems of a baseline, without a checkout."""
     rows = baseline.get(f"level{level}")
     if rows is None:
         raise ProfkitError(f"{file}: no level{level} in this baseline", fix=f"it has {', '.join(baseline)}")
@@ -101,7 +101,7 @@ def candidates(run_dir: Path, level: int) -> list[Generated]:
 
 
 def own_of(row: Record) -> Record:
-    """What profkit added to a row of results; {} for one of others."""
+    """profkit's additions to a row of results; {} for foreign rows."""
     return (row.get("metadata") or {}).get("profkit") or {}
 
 
@@ -111,7 +111,7 @@ def first_sample(results: Results, problem: Problem) -> Record:
 
 
 class _Needed(msgspec.Struct):
-    """What a row of results must have."""
+    """Required fields of a row of results."""
 
     sample_id: int
     compiled: bool
@@ -120,7 +120,7 @@ class _Needed(msgspec.Struct):
 
 
 def read_results(file: Path) -> Results:
-    """eval_results.json. Raises ProfkitError naming the field that is wrong."""
+    """eval_results.json. Raises ProfkitError with the invalid field."""
     data: Results = read_json(file)
     try:
         msgspec.convert(data, dict[str, list[_Needed]])

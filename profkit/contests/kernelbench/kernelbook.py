@@ -1,8 +1,8 @@
-"""KernelBook rows as pairs that run: Model in PyTorch and ModelNew in Triton.
+"""KernelBook rows as runnable pairs: Model in PyTorch and ModelNew in Triton.
 
 A row has `entry_point`, `python_code` (module, get_inputs, get_init_inputs returning [args, kwargs]) and
-`triton_code` with the class <entry_point>New. Names are changed at the level of tokens; a row where that is not
-safe is refused with the reason.
+`triton_code` with the class <entry_point>New. Names are changed by token; a row where that is unsafe is refused with
+the reason.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NEEDED = ("entry_point", "python_code", "triton_code")
 
 
 def read_rows(file: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a .json (a list, or one per line) or .parquet file. Raises ProfkitError."""
+    """Rows of a .json (a list, or one per line) or .parquet file. Raises ProfkitError."""
     if file.suffix != ".parquet":
         yield from json_files.read_rows(file)
         return
@@ -39,7 +39,7 @@ def read_rows(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def adapt(row: dict[str, Any]) -> Sources:
-    """A row as a reference and a candidate. Raises ProfkitError naming the row and why."""
+    """A row as a reference and a candidate. Raises ProfkitError with the row and the reason."""
     name = str(row.get("entry_point", ""))
     where = f"KernelBook row {row.get('uuid', '?')} ({name or 'no entry_point'})"
     missing = [key for key in _NEEDED if not row.get(key)]
@@ -58,7 +58,7 @@ def adapt(row: dict[str, Any]) -> Sources:
 
 
 def _as(wanted: str, name: str, text: str, where: str) -> str:
-    """The text with its class called `wanted`."""
+    """The text with its class renamed to `wanted`."""
     why = ""
     if name not in _defined(text):
         why = f"no class {name}"

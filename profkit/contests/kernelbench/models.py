@@ -60,7 +60,7 @@ _LOCAL = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}
 
 
 class Endpoint(msgspec.Struct, forbid_unknown_fields=True):
-    """Where to ask. The key is read from the variable `api_key_env` and never written down.
+    """Endpoint of a model. The key is read from the variable `api_key_env` and never written.
 
     timeout: seconds; retries: of an overloaded server or a broken connection, by the openai package.
     """
@@ -73,7 +73,7 @@ class Endpoint(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Model(msgspec.Struct, forbid_unknown_fields=True):
-    """One model to ask. `request`: further fields of the request, as temperature."""
+    """One model to ask. `request`: more fields of the request, such as temperature."""
 
     id: str
     name: str = ""
@@ -90,7 +90,7 @@ class Model(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Answer(msgspec.Struct):
-    """What came back, or the `error`. Tokens: the server's counts, 0 without."""
+    """A model's answer, or the `error`. Tokens: the server's counts, 0 without."""
 
     text: str = ""
     error: str = ""
@@ -99,7 +99,7 @@ class Answer(msgspec.Struct):
 
 
 class Task(msgspec.Struct, forbid_unknown_fields=True):
-    """Which problems, and how many answers to each. No problem_ids: the whole level."""
+    """Problems, and number of answers to each. No problem_ids: the whole level."""
 
     problems: str
     level: int = 1
@@ -131,7 +131,7 @@ class Question:
 
     @property
     def answer(self) -> Answer | None:
-        """The kept answer; None when there is none or it is damaged."""
+        """The kept answer; None if missing or damaged."""
         try:
             return msgspec.json.decode(self.file("answer.json").read_bytes(), type=Answer)
         except (OSError, msgspec.DecodeError):
@@ -139,7 +139,7 @@ class Question:
 
 
 def read_config(file: Path) -> Config:
-    """Read config.toml. Raises ProfkitError naming the file and the field."""
+    """Read config.toml. Raises ProfkitError with the file and the field."""
     try:
         config = msgspec.toml.decode(file.read_bytes(), type=Config)
     except OSError as error:
@@ -155,7 +155,7 @@ def read_config(file: Path) -> Config:
 
 
 def questions(config: Config, root: Path) -> list[Question]:
-    """Everything to ask. Raises ProfkitError for a problem that is not there."""
+    """All questions. Raises ProfkitError for a missing problem."""
     task = config.task
     base = root / task.output / task.name
     return [
@@ -167,7 +167,7 @@ def questions(config: Config, root: Path) -> list[Question]:
 
 
 def client_for(endpoint: Endpoint) -> Any:
-    """An openai client. Raises ProfkitError when the package or the key is missing."""
+    """An openai client. Raises ProfkitError if the package or the key is missing."""
     try:
         import openai
     except ImportError as error:
@@ -183,7 +183,7 @@ def client_for(endpoint: Endpoint) -> Any:
 
 
 def ask(client: Any, model: Model, prompt: str) -> Answer:
-    """One question and its answer; an error of the server or of the connection is in the answer."""
+    """Ask one question; a server or connection error is in the answer."""
     import openai
 
     messages = [{"role": "user", "content": prompt}]
@@ -205,7 +205,7 @@ def _short(error: BaseException) -> str:
 
 
 def ask_all(config: Config, asked: Sequence[Question], *, progress: Progress = lambda _: None) -> None:
-    """Ask what has no answer yet, several at a time; each answer goes to disk at once."""
+    """Ask all unanswered questions, several at a time; each answer is written at once."""
     waiting = [one for one in asked if (kept := one.answer) is None or kept.error]
     client = client_for(config.endpoint) if waiting else None
 
@@ -230,7 +230,7 @@ def ask_all(config: Config, asked: Sequence[Question], *, progress: Progress = l
 
 
 def evaluate_all(asked: Sequence[Question], request: Request, progress: Progress = lambda _: None) -> None:
-    """Evaluate every candidate there is, one at a time: they share the device."""
+    """Evaluate all candidates, one at a time, as they share the device."""
 
     for folder in dict.fromkeys(question.folder for question in asked):
         mine = [question.problem for question in asked if question.folder == folder]
@@ -239,7 +239,7 @@ def evaluate_all(asked: Sequence[Question], request: Request, progress: Progress
 
 
 def table(config: Config, asked: Sequence[Question]) -> list[dict[str, Any]]:
-    """One row a model, in the order of the file; speed-ups are those measured in pairs."""
+    """One row per model, in file order; speed-ups are those measured in pairs."""
     return [_row(model, [q for q in asked if q.model.id == model.id]) for model in config.model]
 
 
@@ -280,7 +280,7 @@ def _record(question: Question) -> dict[str, Any] | None:
 
 
 def _own(record: dict[str, Any], key: str) -> float:
-    """A figure of a speed-up; NaN for one that counts nowhere."""
+    """A figure of a speed-up; NaN if it does not count."""
     from profkit.contests.kernelbench.fastp import no_win  # numpy
 
     own = own_of(record)

@@ -1,4 +1,4 @@
-"""Measurements of a pair of reference and candidate, in KernelBench's form."""
+"""Measurements of a reference and a candidate in KernelBench's form."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ModelNew(Model):
 
 
 def record(run: Study, generated: Generated) -> Record:
-    """Candidate's run as a row of eval_results.json; own figures in metadata.profkit."""
+    """A candidate's run as a row of eval_results.json; profkit's figures in metadata.profkit."""
     impl, manifest = run.manifest.candidates[0], run.manifest
     hardware, where = str(manifest.device.get("name", "")), _device(manifest.device)
     stats = times(_seconds(run, impl.name), hardware, where) if impl.ok else {}
@@ -48,7 +48,7 @@ def record(run: Study, generated: Generated) -> Record:
 
 
 def failed(generated: Generated, error: str, *, status: str, backend: str) -> Record:
-    """The row of a candidate that could not even be started."""
+    """Row of a candidate that could not be started."""
     metadata = {
         "compilation_error": error,
         "compilation_error_name": status,
@@ -69,7 +69,7 @@ def _row(generated: Generated, metadata: Record, *, compiled: bool, correct: boo
 
 
 def own(run: Study, impl: Impl) -> Record:
-    """What profkit knows beyond the official fields; SI units, None where unknown."""
+    """profkit's figures beyond the official fields; SI units, None if unknown."""
     reduced = next((one.to_dict() for one in run.reduced_precision if one.impl == impl.name), None)
     verdict = run.verdicts.get(impl.name)
     rows = run.analysis.rows
@@ -101,7 +101,7 @@ def own(run: Study, impl: Impl) -> Record:
 
 
 def _trouble(impl: Impl, reference: Impl | None, trials: int) -> Record:
-    """The official metadata keys of what happened in so many correctness trials."""
+    """Official metadata keys for an error in so many correctness trials."""
     if impl.status == "skipped":
         if reference is None or reference.ok:
             return {}
@@ -123,12 +123,12 @@ def _trouble(impl: Impl, reference: Impl | None, trials: int) -> Record:
 
 
 def baseline_record(run: Study, impl: str) -> Record:
-    """One implementation of a run as a row of a baseline file; {} when it was not timed."""
+    """One implementation of a run as a row of a baseline file; {} if it was not timed."""
     return times(_seconds(run, impl), str(run.manifest.device.get("name", "")), _device(run.manifest.device))
 
 
 def _seconds(run: Study, impl: str) -> Sequence[float]:
-    """The timed samples of one implementation by the method the analysis judges by."""
+    """Timed samples of one implementation by the method of the analysis."""
     frame = run.timings
     if frame is None:
         return []

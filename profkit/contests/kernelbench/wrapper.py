@@ -1,9 +1,8 @@
-"""Corrected JSON files of generate_baseline and run_kernelbench_wrapper.
+"""Correct the JSON files of generate_baseline and run_kernelbench_wrapper.
 
 Both scripts divide KernelBench's milliseconds by 1000 once too often: `runtime_mean_us` holds ms, and
 `runtime_mean_ms`, `ref_time_ms`, `custom_time_ms` hold seconds. A missing baseline silently becomes the candidate's
-own time, and one of another problem is used without a word. All of that is flagged, and times are converted to
-seconds.
+own time, and one of another problem is used silently. All of that is flagged, and times are converted to seconds.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ _IDENTITY: Json = {"level": 0, "problem_id": 0, "problem_name": "", "device": ""
 
 
 def read_wrapper_baseline(file: Path) -> Json:
-    """The reference of baseline_time.json: what names it, its `seconds`, and `caveats`.
+    """Reference in baseline_time.json: its names, its `seconds`, and `caveats`.
 
-    Raises ProfkitError when it is none.
+    Raises ProfkitError for another file.
     """
     data = read_json(file)
     if not isinstance(data, dict) or "runtime_mean_ms" not in data:
@@ -38,9 +37,9 @@ def read_wrapper_baseline(file: Path) -> Json:
 
 
 def read_wrapper_results(file: Path, baseline: Json | None = None) -> list[Json]:
-    """The models of a test_results_*.json, times in seconds, NaN when not measured.
+    """Models of a test_results_*.json, times in seconds, NaN if not measured.
 
-    With a baseline, check that it belongs here.
+    With a baseline, check that it matches.
     """
     data = read_json(file)
     if not isinstance(data, dict) or not isinstance(data.get("results"), list):
@@ -50,7 +49,7 @@ def read_wrapper_results(file: Path, baseline: Json | None = None) -> list[Json]
 
 
 def _stale(data: Json, baseline: Json | None) -> list[str]:
-    """In what the baseline is of another problem, level or device than the test."""
+    """Differences of the baseline from the test in problem, level or device."""
     if baseline is None:
         return ["no baseline at hand: whether the right one was used cannot be told"]
     config = {**(data.get("test_config") or {}), "problem_name": data.get("problem_name")}

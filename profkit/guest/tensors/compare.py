@@ -24,7 +24,7 @@ _PLACE = re.compile(r"\[\d+\]")
 
 @dataclass(frozen=True)
 class Verdict:
-    """Result of a comparison. `status`: "ok" or the kind of error; `bits`: None for exact outputs.
+    """Result of a comparison. `status`: "ok" or kind of error; `bits`: None for exact outputs.
 
     Figures are over all outputs, relative to |reference| + rms(reference). Means and medians are of the output where
     each is largest.

@@ -70,7 +70,7 @@ def _asked(
 
 
 class _Perturbation:
-    """Perturbs tensors by up to a relative step. `taken`: the largest step, 1 or 2 ulps at least."""
+    """Perturbs tensors by up to a relative step. `taken`: the largest step, at least 1 ulp."""
 
     def __init__(self, step: float, seed: int, sign: float, *, wide: bool, codes: bool) -> None:
         self._step, self._seed, self._sign = step, seed, sign
@@ -130,7 +130,7 @@ def _leaves(item: Any) -> Iterator[torch.Tensor]:
 
 @contextlib.contextmanager
 def _copied(model: Any, wide: bool) -> Iterator[tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]]]:
-    """A deep copy, and (its tensor, the model's) per tensor to perturb; functions are not copied."""
+    """A deep copy, and (its tensor, the model's) per tensor to perturb; functions are shared."""
     if not isinstance(model, torch.nn.Module):
         yield model, []
         return

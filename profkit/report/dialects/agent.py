@@ -284,7 +284,7 @@ def _place(study: Study, impl: str, kernel: str) -> str | None:
 
 
 def _moved(waits: Sequence[Line], lines: Sequence[str]) -> int:
-    """The file's line of the first of these lines, 0 if absent; CUDA strings count their own lines."""
+    """Line number of the first of these in the file, 0 if absent; CUDA strings are shifted."""
     first = waits[0]
     mine = {one.number: one.text.strip() for one in waits if one.file == first.file and one.text.strip()}
     shifts = Counter(at - n for at, text in enumerate(lines, 1) for n, said in mine.items() if text.strip() == said)

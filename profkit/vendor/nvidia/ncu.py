@@ -1,7 +1,7 @@
 """Nsight Compute: whether it may read counters, and the exact command line.
 
-`ncu`'s exit code lies (0 when no kernel was profiled or a metric is unknown), so success is what the
-CSV holds; this file only starts the tool and says what its log means.
+`ncu` exits with 0 even if no kernel was profiled or a metric is unknown, so the CSV decides about success; this file
+only starts the tool and interprets its log.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ PERMISSION_FIX = (
 
 
 PARAMS = Path("/proc/driver/nvidia/params")
-"""What the driver says of itself."""
+"""The driver's parameters in /proc."""
 
 
 def admin_only(params: Path = PARAMS) -> bool | None:
-    """Whether the driver keeps the counters for administrators; None where it does not say."""
+    """Whether the driver restricts counters to administrators; None if unknown."""
     try:
         match = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", params.read_text("utf-8", "replace"), re.M)
     except OSError:
@@ -33,7 +33,7 @@ def admin_only(params: Path = PARAMS) -> bool | None:
 
 
 def counters_restricted(params: Path = PARAMS) -> bool:
-    """Whether the driver keeps the counters for administrators and this process is none."""
+    """Whether counters are restricted to administrators and this process is none."""
     return bool(admin_only(params)) and not _privileged()
 
 
@@ -48,12 +48,11 @@ def _privileged() -> bool:
 
 @dataclass(frozen=True)
 class Options:
-    """What may vary in a capture.
+    """Options of a capture.
 
-    `include`: NVTX expressions; `report`: keep the .ncu-rep here (without suffix). `sections`: with any, sources go into
-    the report. `windowed`: only between cudaProfilerStart and cudaProfilerStop. `count`: launches to capture before the
-    program is ended, 0 for all.
-    """
+    `include`: NVTX expressions; `report`: keep the .ncu-rep here (without suffix). `sections`: with any, sources go
+    into the report. `windowed`: only between cudaProfilerStart and cudaProfilerStop. `count`: launches to capture
+    before the program is ended, 0 for all."""
 
     metrics: Sequence[str]
     csv: Path
@@ -67,9 +66,9 @@ class Options:
 
 
 def prefix(tool: str, options: Options) -> list[str]:
-    """The ncu command line up to the program it runs.
+    """The ncu command line before the program.
 
-    One step straight to CSV: the log file holds ncu's words and the table, the program's output stays out.
+    One step to CSV: the log file holds ncu's messages and the table, not the program's output.
     """
     argv = [tool, "--config-file", "off", "--target-processes", "all", "--nvtx"]
     for expression in options.include:
@@ -96,5 +95,5 @@ def source_page(tool: str, report: Path, csv: Path) -> list[str]:
 
 
 def environment(temporary: Path) -> Mapping[str, str]:
-    """C locale and a temporary directory of its own: ncu's lock file outlives crashes."""
+    """C locale and a private temporary directory, as ncu's lock file survives crashes."""
     return {"LC_ALL": "C", "TMPDIR": str(temporary)}

@@ -1,7 +1,7 @@
-"""Nsight Systems: the exact command lines to record a program and to export the record.
+"""Nsight Systems: exact command lines to record a program and to export the record.
 
-Recorded with CPU sampling and context switches off (on, a run of seconds writes gigabytes) and with the CUDA
-and NVTX traces alone; read from the sqlite export, which needs no nsys later.
+Recorded without CPU sampling and context switches (which write gigabytes for seconds), with only the CUDA and NVTX
+traces; read from the sqlite export, which needs no nsys later.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collectors.caveat import TRACE_CUT, Caveat
 
 
 def prefix(tool: str, base: Path, *, windowed: bool = False) -> list[str]:
-    """The command line up to the program; the record is `base`.nsys-rep.
+    """Command line before the program; the record is `base`.nsys-rep.
 
-    windowed: record from cudaProfilerStart to cudaProfilerStop alone; the program goes on behind that.
+    windowed: record only from cudaProfilerStart to cudaProfilerStop; the program then continues.
     """
     return [
         tool,
@@ -35,12 +35,12 @@ def prefix(tool: str, base: Path, *, windowed: bool = False) -> list[str]:
 
 
 def export(tool: str, report: Path, sqlite: Path) -> list[str]:
-    """The command line that turns a record into its sqlite export."""
+    """Command line that turns a record into its sqlite export."""
     return [tool, "export", "--type", "sqlite", "-f", "true", "-o", str(sqlite), str(report)]
 
 
 def environment(temporary: Path) -> Mapping[str, str]:
-    """A temporary directory of our own: nsys leaves its session files behind after a crash."""
+    """A private temporary directory, as nsys leaves session files after a crash."""
     return {"LC_ALL": "C.UTF-8", "TMPDIR": str(temporary)}
 
 
@@ -67,7 +67,7 @@ _SAID = (
 
 
 def caveats(output: str) -> list[Caveat]:
-    """What nsys said on its output that makes the record less trustworthy."""
+    """Caveats from nsys's output about the record."""
     return [
         Caveat(what, found[0].strip(), fix, code)
         for pattern, what, fix, code in _SAID
@@ -76,7 +76,7 @@ def caveats(output: str) -> list[Caveat]:
 
 
 def failure(output: str, base: Path) -> tuple[str, str]:
-    """(why there is no export, what to do) from nsys's output and the files it left."""
+    """(why there is no export, the fix) from nsys's output and files."""
     if Path(f"{base}.qdstrm").exists() and not Path(f"{base}.nsys-rep").exists():
         return (
             "this nsys records but cannot import what it recorded (it wrote a .qdstrm alone)",

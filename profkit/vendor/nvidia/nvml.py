@@ -1,4 +1,4 @@
-"""NVML, the driver's own library: GPUs, and which of them CUDA may use."""
+"""NVML, the driver's library: GPUs, and which of them CUDA may use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 def driver() -> Any:
     """pynvml, initialised; it stays open until this process ends.
 
-    Raises RuntimeError with the driver's reason when there is none.
+    Raises RuntimeError with the driver's reason if unavailable.
     """
     try:
         import pynvml
@@ -31,7 +31,7 @@ def _open(library: Any) -> None:
 
 
 class Unsaid:
-    """A block that asks the driver; left where there is none, or it does not say."""
+    """A block that queries the driver; skipped without a driver or an answer."""
 
     def __enter__(self) -> None:
         return
@@ -43,7 +43,7 @@ class Unsaid:
 
 @dataclass(frozen=True)
 class Card:
-    """A GPU by its UUID, and the UUIDs of its MIG slices; the handles are NVML's."""
+    """A GPU by its UUID, and the UUIDs of its MIG slices; handles are NVML's."""
 
     uuid: str
     slices: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Card:
 
 
 def cards(nvml: Any) -> list[Card]:
-    """Every GPU in NVML's order, which is that of the PCI bus."""
+    """Every GPU in NVML's order, which is the PCI bus order."""
     return [_card(nvml, nvml.nvmlDeviceGetHandleByIndex(index)) for index in range(nvml.nvmlDeviceGetCount())]
 
 
@@ -62,14 +62,14 @@ def _card(nvml: Any, handle: Any) -> Card:
 
 
 def _uuid(nvml: Any, handle: Any) -> str:
-    """The UUID of a GPU or a slice, "" where the driver will not say."""
+    """UUID of a GPU or a slice, "" if unknown."""
     with Unsaid():
         return text(nvml.nvmlDeviceGetUUID(handle))
     return ""
 
 
 def _slices(nvml: Any, handle: Any) -> Iterator[tuple[str, Any]]:
-    """(UUID, handle) of each MIG slice; none where MIG is off or not known to this driver."""
+    """(UUID, handle) of each MIG slice; none if MIG is off or unsupported."""
     with Unsaid():
         if not nvml.nvmlDeviceGetMigMode(handle)[0]:
             return
@@ -81,12 +81,11 @@ def _slices(nvml: Any, handle: Any) -> Iterator[tuple[str, Any]]:
 
 
 def chosen(there: Sequence[Card], visible: str | None) -> list[tuple[int, int | None]]:
-    """What CUDA may use, in its order: (GPU number, slice number or None for the whole GPU).
+    """Devices for CUDA, in its order: (GPU number, slice number or None for the whole GPU).
 
-    visible: CUDA_VISIBLE_DEVICES, None when it is not set. Like CUDA, this stops at the first word that names
-    nothing; a GPU cut into slices stands for its first one. Numbers count along the PCI bus, as CUDA does among equal
-    GPUs and with CUDA_DEVICE_ORDER=PCI_BUS_ID.
-    """
+    visible: CUDA_VISIBLE_DEVICES, None if not set. Like CUDA, this stops at the first invalid word; a GPU cut into
+    slices means its first one. Numbers count along the PCI bus, as CUDA does among equal GPUs and with
+    CUDA_DEVICE_ORDER=PCI_BUS_ID."""
     everything: list[tuple[int, int | None]] = [
         (number, 0 if card.slices else None) for number, card in enumerate(there)
     ]

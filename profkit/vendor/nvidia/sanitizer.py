@@ -1,7 +1,7 @@
-"""compute-sanitizer: the exact command line, and how it says that it cannot work.
+"""compute-sanitizer: the exact command line, and its messages that it cannot work.
 
-One tool and one candidate a run: an error in device code destroys the context, so nothing after it could be checked.
-Alone, the error is certainly the candidate's.
+One tool and one candidate per run: an error in device code destroys the context, so nothing after it could be checked,
+and alone the error is certainly the candidate's.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _OWN = {
 
 
 def prefix(path: str, tool: str, log: Path) -> list[str]:
-    """The command line up to the program it runs. The program's own output stays out of the log."""
+    """Command line before the program. The program's own output stays out of the log."""
     argv = [path, "--tool", tool, "--target-processes", "application-only", "--print-limit", "1000"]
     argv += ["--show-backtrace", "device", "--launch-timeout", "120", "--log-file", str(log)]
     return [*argv, *_OWN.get(tool, ())]
 
 
 def environment(temporary: Path) -> Mapping[str, str]:
-    """Disable torch's caching allocator, so that every tensor is an allocation of its own."""
+    """Disable torch's caching allocator, so that every tensor is a separate allocation."""
     return {"LC_ALL": "C", "TMPDIR": str(temporary), "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 
 
@@ -38,5 +38,5 @@ _UNSUPPORTED = (
 
 
 def unsupported(troubles: Iterable[str]) -> bool:
-    """Whether the tool said, in its own words, that it cannot work on this machine."""
+    """Whether the tool reported that it cannot work on this machine."""
     return any(words in trouble for trouble in troubles for words in _UNSUPPORTED)
