@@ -152,18 +152,17 @@ def _is_column(value: Any) -> bool:
 
 def _typed(name: str, value: Any, rows: int, coded: bool) -> Any:
     kind = _TYPES.get(name, "float64")
+    given = value.array if isinstance(value, pd.Series) else value  # what a Series hands numpy cannot be written to
     if kind == "str":
-        return _texts(name, value, rows, coded)
-    column = value if _is_column(value) else np.full(rows, value)
+        return _texts(name, given, rows, coded)
+    column = given if _is_column(given) else np.full(rows, given)
     try:
         return np.asarray(column, dtype=kind)
     except (TypeError, ValueError) as error:
         raise CollectError(f"column {name!r}: {error}") from error
 
 
-def _texts(name: str, value: Any, rows: int, coded: bool) -> Any:
-    """Map a text column, calling the function once per distinct value."""
-    given = value.array if isinstance(value, pd.Series) else value
+def _texts(name: str, given: Any, rows: int, coded: bool) -> Any:
     if not _is_column(given):
         codes, texts = np.zeros(rows, dtype=np.int8), pd.Index([given])
     elif isinstance(given, pd.Categorical):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import mmap
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from collectors import numbers
 from collectors.caveat import Caveat
 from collectors.errors import CollectError, cut
+from collectors.nsys.launches import categories
 from collectors.nsys.reports import NEEDS, Field, fields
 from collectors.nsys.text import Export, Table, whole_end
 from collectors.rows import printed, records
@@ -31,11 +33,10 @@ def table_frame(export: Export, table: Table, kind: str) -> pd.DataFrame:
     columns, unsure = fields(table.header, kind, table.unit)
     if (end := whole_end(export, table)) != table.end:
         raise cut(export.path, table.line + export.data[table.start : end].count(b"\n"))
-    body = export.data[table.start : table.end]
     wanted = [at for at, one in enumerate(columns) if one.type]
-    found = None if table.ends else _quick(body, columns, wanted)
+    found = None if table.ends else _quick(export, table, columns, wanted)
     if found is None:
-        found = _exact(export, table, columns, _ruled(body, table) if table.ends else body)
+        found = _exact(export, table, columns)
     frame: pd.DataFrame = pd.DataFrame(
         {columns[at].column: _typed(found.pop(at), columns[at]) for at in wanted}, copy=False
     )
@@ -51,14 +52,30 @@ def table_frame(export: Export, table: Table, kind: str) -> pd.DataFrame:
     return frame
 
 
-def _quick(body: bytes, columns: Sequence[Field], wanted: list[int]) -> dict[int, Any] | None:
+class _Rows:
+    """The rows of a table as a file of bytes, which pandas takes as they are; `commas`: of those read."""
+
+    __iter__ = None  # pandas 2 asks for the name, and calls `read`
+
+    def __init__(self, data: bytes | mmap.mmap, table: Table) -> None:
+        self._data, self._at, self._end, self.commas = data, table.start, table.end, 0
+
+    def read(self, size: int) -> bytes:
+        part = self._data[self._at : min(self._at + size, self._end)]
+        self._at += len(part)
+        self.commas += int(np.count_nonzero(np.frombuffer(part, np.uint8) == ord(",")))
+        return part
+
+
+def _quick(export: Export, table: Table, columns: Sequence[Field], wanted: list[int]) -> dict[int, Any] | None:
     """Columns as float64 and categories; None if the table is not in nsys' usual form."""
+    rows: Any = _Rows(export.data, table)
     numeric = {at for at in wanted if columns[at].type in NUMERIC}
     types: Any = {at: "float64" if at in numeric else "category" for at in wanted}
     nulls: Any = {at: list(NULLS) for at in numeric}
     try:
         read: Any = pd.read_csv(
-            io.BytesIO(body),
+            rows,
             header=None,
             names=range(len(columns)),
             usecols=wanted,
@@ -80,14 +97,16 @@ def _quick(body: bytes, columns: Sequence[Field], wanted: list[int]) -> dict[int
         held = np.array([str(text).count(",") for text in texts], dtype=np.int64)
         commas += int(held[read[at].cat.codes].sum()) if held.any() else 0
     # Commas stand between fields or in texts: a row that is cut, or glued to another, has too few or too many.
-    whole = commas == body.count(b",")
-    return {at: read.pop(at) for at in wanted} if whole else None
+    whole = commas == rows.commas
+    return {at: read.pop(at).array for at in wanted} if whole else None
 
 
-def _exact(export: Export, table: Table, columns: Sequence[Field], body: bytes) -> dict[int, Any]:
+def _exact(export: Export, table: Table, columns: Sequence[Field]) -> dict[int, Any]:
     """Columns as numbers; the decimal separator follows from all cells, else CollectError."""
+    body = export.data[table.start : table.end]
     try:
-        rows = dict(records(export.path, body.decode(), table.line, len(columns)))
+        text = _ruled(body, table) if table.ends else body.decode()
+        rows = dict(records(export.path, text, table.line, len(columns)))
     except UnicodeDecodeError as error:
         what = f"{export.path}, the table at line {table.line}: not UTF-8: {error.reason}"
         raise CollectError(what, fix="export the report again") from error
@@ -116,18 +135,18 @@ def _exact(export: Export, table: Table, columns: Sequence[Field], body: bytes) 
     return {
         at: np.array([number(at, line, cell) for line, cell in zip(rows, column, strict=True)], float)
         if at in numeric
-        else pd.Series(column, dtype="object").astype("category")
+        else pd.Categorical(column)
         for at, column in enumerate(cells)
     }
 
 
-def _ruled(body: bytes, table: Table) -> bytes:
+def _ruled(body: bytes, table: Table) -> str:
     """An aligned table as CSV, line by line."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for line in body.decode("utf-8", errors="replace").splitlines():
         writer.writerow(printed(line, table.ends) if line.strip() else [])
-    return out.getvalue().encode()
+    return out.getvalue()
 
 
 def _typed(found: Any, field: Field) -> Any:
@@ -135,9 +154,9 @@ def _typed(found: Any, field: Field) -> Any:
     if field.type in NUMERIC:
         # 5 ns is 5e-9 to the last bit when divided; multiplied by 1e-9 it is not.
         inverse = round(1 / field.factor) if 0 < field.factor < 1 else 0
-        return np.asarray(found) / inverse if inverse else np.asarray(found) * field.factor
-    places, distinct = pd.factorize(np.array([_clean(str(text), field) for text in found.cat.categories], dtype=object))
-    return pd.Categorical.from_codes(places.astype(np.int32)[found.cat.codes], pd.Index(distinct))
+        values = np.asarray(found)
+        return values / inverse if inverse else values if field.factor == 1 else values * field.factor
+    return categories(found.codes, [_clean(str(text), field) for text in found.categories])
 
 
 def _clean(text: str, field: Field) -> str:
@@ -159,8 +178,8 @@ def _check(export: Export, table: Table, kind: str, frame: pd.DataFrame) -> None
             raise CollectError(f"{where}: {what}", fix="the row is damaged; export the report again")
 
     for column, values in frame.select_dtypes("float64").items():
-        negative = (values < 0) & (column in ("time", "total", "instances"))
-        refuse((np.isinf(values) | negative).to_numpy(), f"{column} is no number of this world")
+        least = 0 if column in ("time", "total", "instances") else -np.finfo(np.float64).max
+        refuse(((values < least) | (values == np.inf)).to_numpy(), f"{column} is no number of this world")
     # Work outside all ranges has no range, and a stream may be unknown.
     for column in sorted(NEEDS[kind] - {"range", "stream"}):
         refuse((frame[column].isna() | (frame[column] == "")).to_numpy(), f"{kind} without {column}")

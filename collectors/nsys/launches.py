@@ -61,10 +61,10 @@ def told(keys: Any, make: Callable[[Any], str]) -> pd.Categorical:
     """Like `each`, as categories."""
     whole = isinstance(keys, pd.Series) and isinstance(keys.dtype, pd.CategoricalDtype)
     codes, distinct = (keys.cat.codes.to_numpy(), keys.cat.categories) if whole else pd.factorize(np.asarray(keys))
-    return _categories(codes, [make(key) for key in distinct.tolist()])
+    return categories(codes, [make(key) for key in distinct.tolist()])
 
 
-def _categories(codes: Any, texts: Sequence[str]) -> pd.Categorical:
+def categories(codes: Any, texts: Sequence[str]) -> pd.Categorical:
     """Text of each row's code as categories, "" for a negative code; `texts` may repeat."""
     last = [""] if len(codes) and codes.min() < 0 else []
     places, distinct = pd.factorize(np.array([*texts, *last], dtype=object))
@@ -73,10 +73,16 @@ def _categories(codes: Any, texts: Sequence[str]) -> pd.Categorical:
 
 def shapes(x: Any, y: Any, z: Any) -> pd.Categorical:
     """ "x,y,z" for each row, "" if one of them is NaN or negative."""
-    sides = pd.DataFrame({axis: np.asarray(one, dtype=np.float64) for axis, one in zip("xyz", (x, y, z), strict=True)})
-    codes = sides.groupby(["x", "y", "z"], dropna=False, sort=False).ngroup().to_numpy()
-    distinct = sides[~pd.Series(codes).duplicated()].to_numpy()
-    return _categories(codes, [",".join(f"{one:.0f}" for one in key) if (key >= 0).all() else "" for key in distinct])
+    sides = [np.asarray(one, dtype=np.float64) for one in (x, y, z)]
+    key = np.zeros(len(sides[0]), dtype=np.int64)
+    for side in sides:
+        own, distinct = pd.factorize(side)
+        key = key * (len(distinct) + 1) + own  # three times 2 million distinct sides fit 63 bits
+    codes, _ = pd.factorize(key)
+    first = np.diff(np.maximum.accumulate(codes), prepend=-1) > 0
+    sizes = zip(*(side[first].tolist() for side in sides), strict=True)
+    known = (f"{a:.0f},{b:.0f},{c:.0f}" if a >= 0 and b >= 0 and c >= 0 else "" for a, b, c in sizes)
+    return categories(codes, [*known])
 
 
 def device_columns(labels: pd.Series, streams: pd.Series) -> tuple[Any, Any, list[dict[str, str]]]:

@@ -18,7 +18,7 @@ from collectors.rows import printed, ruler
 
 _BLOCK = 1 << 20
 _BETWEEN = re.compile(
-    rb"\n(?=\r?\n|\xef\xbb\xbf| *```| *~~~|</|Processing \[|SKIPPED:|ERROR:|Generating |Exporting |\[\d+/\d+\] | ?\*\* |==\d+==)"
+    rb"\n(?!\d)(?=\r?\n|\xef\xbb\xbf| *```| *~~~|</|Processing \[|SKIPPED:|ERROR:|Generating |Exporting |\[\d+/\d+\] | ?\*\* |==\d+==)"
 )
 _TITLED = re.compile(
     r"^[A-Z][\w /]+ Statistics.*\((nanoseconds|microseconds|milliseconds|seconds|bytes|B|[KMG]i?B)\)\s*$"

@@ -15,6 +15,7 @@ from nsys_exports import Nvtx, Op, gpu_trace, kern_sum, kern_sum_text, pushpop_t
 
 from collectors import CollectError, nsys
 from collectors.nsys import frames
+from collectors.nsys.launches import shapes
 from collectors.nsys.reports import REPORTS, kind_of
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "nsys"
@@ -107,6 +108,28 @@ def test_a_parser_tells_of_odd_tables_what_reading_row_by_row_does(tmp_path, mon
     quickly = _told(path)
     monkeypatch.setattr(frames, "_quick", lambda *_: None)
     np.testing.assert_equal(quickly, _told(path))
+
+
+def test_a_trace_that_is_read_in_parts_is_whole_and_can_be_changed(tmp_path, monkeypatch):
+    text = gpu_trace([Op(1000 * at, 500, LONG, grid=(at % 9 + 1, 2, 1)) for at in range(1, 6000)], "2023.4")
+    assert len(text) > 2 * (1 << 18)
+    with monkeypatch.context() as patched:
+        patched.setattr(frames, "_exact", None)
+        frame = validate(nsys.read(write(tmp_path / "a.csv", text)))
+    assert frame["kernel"].tolist() == [LONG] * 5999
+    assert frame["grid"].tolist() == [f"{at % 9 + 1},2,1" for at in range(1, 6000)]
+    frame.loc[0, ["start", "time", "registers"]] = 1.0
+    assert frame.loc[0, ["start", "time", "registers"]].tolist() == [1.0, 1.0, 1.0]
+    with pytest.raises(CollectError, match="line 5001"):
+        nsys.read(write(tmp_path / "b.csv", text.replace("5000000,500,", "5000000,", 1)))
+
+
+@pytest.mark.parametrize("unknown", [np.nan, -1])
+@pytest.mark.parametrize("at", range(3))
+def test_a_shape_without_one_side_is_unknown(unknown, at):
+    sides = [[4.0, 4.0, 4.0, 2**31 - 1], [2.0, 3.0, 2.0, 65535], [1.0, 1.0, 1.0, 65535]]
+    sides[at][1] = unknown
+    assert list(shapes(*sides)) == ["4,2,1", "", "4,2,1", "2147483647,65535,65535"]
 
 
 def test_streams_of_two_devices_stay_apart(tmp_path):
