@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from analyzers.kernels.spelling import base_name
 from profkit.report.layout import cut
 
 LIMIT = 60
@@ -139,15 +140,8 @@ def _operation(kernel: str) -> str:
 
 
 def _bare(kernel: str) -> str:
-    """C++ name without return type, namespaces, template arguments and parameters."""
-    text, depth = [], 0
-    if not re.match(r"^(void )?[\w:<>]+(<.*)?\(.*\)?$", kernel, re.S):
-        return kernel
-    for letter in kernel.removeprefix("void ").replace("<unnamed>::", "").replace("(anonymous namespace)::", ""):
-        depth += letter in "<("
-        text.append(letter if not depth else "")
-        depth -= letter in ">)"
-    return "".join(text).strip().rsplit("::", 1)[-1] or kernel
+    """Function name of a C++ kernel; any other name as it is."""
+    return base_name(kernel) if re.match(r"^(void )?[\w:<>]+(<.*)?\(.*\)?$", kernel, re.S) else kernel
 
 
 def short_names(kernels: Iterable[str], limit: int = LIMIT) -> Mapping[str, str]:
