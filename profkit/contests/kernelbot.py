@@ -6,8 +6,8 @@
 
 Source of the format: gpu-mode/reference-kernels, problems/*/*/task.yml; gpu-mode/kernelbot, src/libkernelbot/task.py.
 
-Sources stay unchanged; the code that makes them Model and ModelNew is appended. Inputs that ref_kernel only writes and
-returns are output buffers: both sides get an empty one per call, which is no input.
+Sources stay unchanged; the code that makes them Model and ModelNew is appended. Inputs that generate_input leaves empty,
+or ref_kernel only writes and returns, are output buffers: both sides get an empty one per call, which is no input.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class {model}(_torch.nn.Module):
 '''
 _CHECKS = {"match_reference", "make_match_reference", "verbose_allclose", "verbose_allequal"}
 """The contest's functions that compare values in any type."""
+_SEEDS = 1 << 16
+"""Different seeds of a task, at least."""
 _GETTERS = '''
 
 _CASES = {cases!r}
@@ -60,7 +62,7 @@ _CASES = {cases!r}
 
 def _drawn(case):
     """The arguments of one call: a buffer is told by its shape and type."""
-    seed = {{"seed": int(_torch.randint(2**31 - 1, ()))}} if "seed" in case else {{}}
+    seed = {{"seed": int(_torch.randint({seeds}, ()))}} if "seed" in case else {{}}
     data = generate_input(**(case | seed))
     if _BUFFERS:
         parts = list(data)
@@ -96,7 +98,9 @@ def read(folder: Path, device: str) -> Sources:
         raise ProfkitError(f"{folder}: no file defines custom_kernel", fix="put a submission.py beside task.yml")
     put = buffers(reference)
     sizes = {key: value for key, value in cases[0].items() if key != "seed"}
-    getters = _GETTERS.format(cases=cases) + GETTERS
+    # A task may add its seed to its values, as pmpp's sort does: above the listed seeds no digits would be left.
+    listed = [case["seed"] for case in cases if isinstance(case.get("seed"), int)]
+    getters = _GETTERS.format(cases=cases, seeds=max([_SEEDS, *listed])) + GETTERS
     getters += "\nany_dtype = True\n" if _CHECKS & used_names(reference.text) else ""
     found = Sources(
         folder.resolve().name,
@@ -163,7 +167,26 @@ def _beside(task: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def buffers(reference: Source) -> tuple[int, ...]:
-    """Places in the data of tensors that ref_kernel only writes, completely, and returns."""
+    """Places in the data of output buffers."""
+    return tuple(sorted({*_empty(reference), *_only_written(reference)}))
+
+
+def _empty(reference: Source) -> Iterator[int]:
+    """Places of tensors that generate_input allocates by torch.empty and returns as they are."""
+    function = reference.functions.get("generate_input")
+    if function is None:
+        return
+    last, text = function.body[-1], ast.unparse(function)
+    returned = last.value if isinstance(last, ast.Return) else None
+    for place, item in enumerate(returned.elts if isinstance(returned, ast.Tuple) else []):
+        name = re.escape(ast.unparse(item).removesuffix(".contiguous()"))
+        made = re.search(rf"^ *{name} = torch\.empty(?:_like)?\(", text, re.M)
+        if made and len(re.findall(rf"\b{name}\b", text)) == 2:
+            yield place
+
+
+def _only_written(reference: Source) -> tuple[int, ...]:
+    """Places of tensors that ref_kernel only writes, completely, and returns."""
     kernel = reference.functions.get("ref_kernel")
     if kernel is None or not kernel.args.args:
         return ()

@@ -42,6 +42,8 @@ def _evidence(study: Study, impl: Impl, rows: Mapping[str, Mapping[Any, Any]], f
     if str(row.get("lower_bound_bound_by", "")) in ("fp32", "fp64") and _type_of(manifest) in ("fp16", "bf16", "fp8"):
         hard = NAN  # The reference computes in more than the task asks for.
     used, task = _precision(study, impl)
+    if used and math.isnan(counted):
+        hard = NAN  # In a coarser type the same work needs less time.
     return Evidence(
         impl=impl.name,
         status=impl.status,

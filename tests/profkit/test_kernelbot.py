@@ -140,6 +140,35 @@ def test_buffers_are_what_is_only_written(tmp_path, body, places):
     assert buffers(Source(tmp_path, f"import torch\ndef ref_kernel(data):\n    {body}\n")) == places
 
 
+EMPTY = """
+import torch
+def generate_input(size, seed):
+    a = torch.empty(size)
+    a.uniform_(0, 1)
+    c = torch.empty(size).contiguous()
+    return a, {second}
+def ref_kernel(data):
+    a, c = data
+    return a @ a
+"""
+
+
+@pytest.mark.parametrize(
+    ("second", "places"), [("c", (1,)), ("c.contiguous()", (1,)), ("a", ()), ("c.zero_()", ()), ("c, c", ())]
+)
+def test_what_is_handed_over_empty_is_a_buffer(tmp_path, second, places):
+    """In GPU MODE's matmul, conv2d, vectorsum and prefixsum the reference ignores the buffer."""
+    assert buffers(Source(tmp_path, EMPTY.format(second=second))) == places
+
+
+def test_seeds_are_of_the_size_that_the_task_lists(task):
+    """GPU MODE's sort adds the seed to its values."""
+    assert "torch.randint(93246, ())" in read(task, "cpu").reference
+    text = (task / "task.yml").read_text()
+    (task / "task.yml").write_text(re.sub(r'("?seed"?: *)\d+', r"\g<1>423011", text, count=1))
+    assert "torch.randint(423011, ())" in read(task, "cpu").reference
+
+
 def test_only_the_devices_own_string_moves():
     text = "x = torch.ones(3, device='cuda')  # on 'cuda'\ny = \"cuda:0\"; z = 'cuda cores'; torch.cuda.synchronize()\n"
     moved = pair("x", text, text).on("cpu")

@@ -23,7 +23,7 @@ from profkit.record.tools.ncu import Ncu
 from profkit.report.messages import speaking
 from profkit.report.sections import method
 from profkit.rundir.directory import open_run
-from profkit.rundir.manifest import Capture, Impl, Manifest, SampleInfo
+from profkit.rundir.manifest import Capture, Check, Impl, Manifest, SampleInfo
 from profkit.study.verdicts import verdicts_of
 from profkit.targets.sample import resolve
 
@@ -165,6 +165,9 @@ def test_roofs_measured_beside_other_work_hold_against_nobody(kind, code, about,
     verdict = verdicts_of(study, analysis)["honest"]
     assert ("unexplained" in [one.code for one in verdict.conditions]) is held
     assert verdict.wins is not held
+    # In TF32 the work of an FP32 task needs less time.
+    run.probe, impl.checks = {"precision": {"type": "fp32"}}, [Check(1, True, precision="tf32", bits=10.4)]
+    assert [one.code for one in verdicts_of(study, analysis)["honest"].conditions] == ["reduced"]
 
 
 @pytest.mark.slow

@@ -19,6 +19,10 @@ def get_inputs():
 
 def get_init_inputs():
     return []
+
+def set_weight(layer):
+    layer.weight.data = torch.eye(48).flip(0)
+    return layer
 """
 HEAD = "import torch\n\nclass ModelNew(torch.nn.Module):\n    calls = 0\n\n    def forward(self, x):\n"
 TASKS = {
@@ -37,6 +41,11 @@ TASKS = {
         {"clamps": "        return x.clamp_min(0)\n", "only_copies": "        return x.clone()\n"},
     ),
     "nothing": ("(x - x).relu()", "torch.randn(64, 48)", {"zeros": "        return torch.zeros_like(x)\n"}),
+    "layer_built": (
+        "torch.nn.functional.linear(x, set_weight(torch.nn.Linear(48, 48, bias=False)).weight)",
+        "torch.randn(64, 48)",
+        {"flipped": "        return x.flip(1)\n", "sums": "        return x.sum(1, keepdim=True).expand_as(x)\n"},
+    ),
     "long_sum": (
         "x.sum()",
         "torch.rand(1 << 20)",
@@ -87,6 +96,14 @@ def test_what_looks_like_a_copy_for_the_inputs_drawn_is_told_by_others(runs):
     said = "gives an input as it came, which is right for the inputs as they are drawn alone; wrong for inputs with the"
     assert status(run, "only_copies")[0] == "mismatch"
     assert status(run, "only_copies")[1].startswith(said)
+
+
+def test_numbers_that_no_answer_depends_on_are_no_random_answer(runs):
+    """GPU MODE's trimul constructs its layers in the call, and then sets their weights."""
+    assert not runs["layer_built"].manifest.probe["random"]
+    verdicts = runs["layer_built"].verdicts
+    assert verdicts["flipped"].word in TIMED
+    assert verdicts["sums"].kind == "mismatch"
 
 
 def test_a_task_that_no_input_saves_is_void(runs):

@@ -44,7 +44,7 @@ class Probe:
 
     `passing`: trivial answers that pass; `told`: trivial answers that pass only for drawn inputs, with the unusual
     inputs that reject them. `still`: outputs equal for all inputs; `mutates`: the reference mutates its inputs;
-    `random`: it draws random numbers; `keeps`: its answer depends on earlier calls; `varied`: how repeated draws are
+    `random`: its answer depends on random numbers; `keeps`: on earlier calls; `varied`: how repeated draws are
     changed; `holes`: it checks for NaN."""
 
     precision: Precision = field(default_factory=Precision)
@@ -113,7 +113,9 @@ def probe(
     kept, generators = inputs.clone(arguments), _generators()
     with _OperatorLog() as log:
         answer = inputs.clone(model(*arguments))
-    mutates, random = not same(arguments, kept), not same(_generators(), generators)
+    mutates = not same(arguments, kept)
+    # A layer that is constructed in a call, for given weights, draws numbers too.
+    random = not same(_generators(), generators) and not same(model(*inputs.clone(kept)), answer)
     known = Precision(task_type(model, kept, answer, log.narrowest))
     found = Probe(known, mutates=mutates, random=random, holes=log.holes)
     if random:
