@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import mmap
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,20 +72,23 @@ def _quick(export: Export, table: Table, columns: Sequence[Field], wanted: list[
     """Columns as float64 and categories; None if the table is not in nsys' usual form."""
     rows: Any = _Rows(export.data, table)
     numeric = {at for at in wanted if columns[at].type in NUMERIC}
-    types: Any = {at: "float64" if at in numeric else "category" for at in wanted}
     nulls: Any = {at: list(NULLS) for at in numeric}
     try:
-        read: Any = pd.read_csv(
-            rows,
-            header=None,
-            names=range(len(columns)),
-            usecols=wanted,
-            index_col=False,
-            dtype=types,
-            na_values=nulls,
-            keep_default_na=False,
-        )
-    except (ValueError, IndexError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.DtypeWarning)  # text among numbers
+            read: Any = pd.read_csv(
+                rows,
+                header=None,
+                names=range(len(columns)),
+                usecols=wanted,
+                index_col=False,
+                dtype=dict.fromkeys(set(wanted) - numeric, "category"),
+                na_values=nulls,
+                keep_default_na=False,
+            )
+    except (ValueError, IndexError, pd.errors.DtypeWarning):
+        return None
+    if any(read[at].dtype.kind not in "iuf" for at in numeric):
         return None
     commas = (len(columns) - 1) * len(read)
     for at in set(wanted) - numeric:
@@ -177,9 +181,10 @@ def _check(export: Export, table: Table, kind: str, frame: pd.DataFrame) -> None
             where = f"{export.path}, row {int(wrong.argmax()) + 1} of the table at line {table.line}"
             raise CollectError(f"{where}: {what}", fix="the row is damaged; export the report again")
 
-    for column, values in frame.select_dtypes("float64").items():
+    for column in frame.select_dtypes("number"):
+        values = frame[column].to_numpy()
         least = 0 if column in ("time", "total", "instances") else -np.finfo(np.float64).max
-        refuse(((values < least) | (values == np.inf)).to_numpy(), f"{column} is no number of this world")
+        refuse((values < least) | (values == np.inf), f"{column} is no number of this world")
     # Work outside all ranges has no range, and a stream may be unknown.
     for column in sorted(NEEDS[kind] - {"range", "stream"}):
         refuse((frame[column].isna() | (frame[column] == "")).to_numpy(), f"{kind} without {column}")

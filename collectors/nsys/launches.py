@@ -73,7 +73,7 @@ def categories(codes: Any, texts: Sequence[str]) -> pd.Categorical:
 
 def shapes(x: Any, y: Any, z: Any) -> pd.Categorical:
     """ "x,y,z" for each row, "" if one of them is NaN or negative."""
-    sides = [np.asarray(one, dtype=np.float64) for one in (x, y, z)]
+    sides = [np.asarray(one) for one in (x, y, z)]
     key = np.zeros(len(sides[0]), dtype=np.int64)
     for side in sides:
         own, distinct = pd.factorize(side)

@@ -124,6 +124,13 @@ def test_a_trace_that_is_read_in_parts_is_whole_and_can_be_changed(tmp_path, mon
         nsys.read(write(tmp_path / "b.csv", text.replace("5000000,500,", "5000000,", 1)))
 
 
+def test_text_among_the_numbers_of_a_long_trace_names_its_line(tmp_path, recwarn):
+    head, *rows = gpu_trace([Op(1000 * at, 500, "k") for at in range(1, 5)], "2023.4").splitlines(keepends=True)
+    with pytest.raises(CollectError, match=r"line 40002, column 'Duration .ns.': expected a number, found 'x5'"):
+        nsys.read(write(tmp_path / "a.csv", "".join([head, *rows * 10_000, rows[0].replace(",500,", ",x5,")])))
+    assert not recwarn.list
+
+
 @pytest.mark.parametrize("unknown", [np.nan, -1])
 @pytest.mark.parametrize("at", range(3))
 def test_a_shape_without_one_side_is_unknown(unknown, at):
