@@ -69,7 +69,7 @@ def test_stores_that_take_eight_sectors_for_one_are_named():
     assert first_line(study, "ori").endswith("bound by latency (access is not coalesced)")
     assert in_each(lambda: first_line(study, "ori"))[1].endswith("（访存未合并）")
     mine = [one for one in study.findings() if one.impl == "ori"]
-    assert "L2 is written 8x the bytes of the output" in mine[0].title
+    assert "writes to L2 are 8x the bytes of the output" in mine[0].title
     assert "latency" not in {one.rule for one in mine}
 
 
@@ -174,7 +174,7 @@ def test_a_sum_of_a_ranges_short_kernels_is_no_time_that_a_graph_could_win(tmp_p
     assert invoke(["import", str(file), "-o", str(tmp_path / "run")]) == 0
     (found,) = (one for one in open_study(tmp_path / "run").findings() if one.rule == "launch-bound")
     assert (found.impl, found.severity) == ("IO 3", HINT)
-    assert "their times do not include launching" in found.title
+    assert "the cost of a launch, which these times do not include" in found.title
 
 
 def imported(tmp_path_factory, name):
@@ -356,7 +356,7 @@ def test_what_the_callers_clock_timed_is_said_to_be_its(tmp_path):
     table.assign(seconds=table["seconds"].mask(unseen)).to_csv(folder / "timings.csv", index=False)
     before, after = open_study(ROOT / "examples/h200/ICDQRM"), open_study(folder)
     assert (before.analysis.method, after.analysis.method) == ("cupti", "host")
-    assert "by the caller's clock, launching and waiting included" in after.verdicts["cuda"].text()
+    assert "by the caller's clock, with launch and wait" in after.verdicts["cuda"].text()
     assert "caller" not in before.verdicts["cuda"].text()
     assert "cold cache" in method.timing_line(before)
     assert "flushed before each call" in method.timing_line(before)

@@ -76,4 +76,4 @@ def test_copies_are_not_told_to_hide_behind_what_is_not_there(computing, variant
     found = examine([Subject("all", "", 10e-3, values, text={"found": "step"}, whole=True)], {"all": 10e-3})
     (one,) = (one for one in found if one.rule == "copies")
     assert one.variant == variant
-    assert ("beside" in one.next_step) is bool(variant)
+    assert ("too little computing" in one.next_step) is bool(variant)

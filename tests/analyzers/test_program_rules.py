@@ -46,18 +46,18 @@ def found(budget, counted=False):
             "host-away",
             "",
             {"away": 0.5, "hole_before": "void at::add<int>(int)"},
-            "mostly before add: the host does something else, 1 x 50 ms a step",
+            "mostly before add: the host does something else; 1 x 50 ms per step",
         ),
         ("host-away", "load", {"away": 0.5, "hole_before": "Memcpy HtoD (Pageable -> Device)"}, "before Memcpy HtoD"),
-        ("gpu-idle", "", {"host": 0.5, "short": 0.1}, "100 kernels a step, 0 memcpy and memset"),
+        ("gpu-idle", "", {"host": 0.5, "short": 0.1}, "100 kernels per step, 0 memcpy and memset"),
         ("gpu-idle", "chain", {"host": 0.5, "short": 0.9}, "launch-bound"),
-        ("idle-unexplained", "", {"unknown": 0.5}, "does not say"),
-        ("synchronising", "", {"waiting": 0.5}, "2 synchronising calls a step"),
+        ("idle-unexplained", "", {"unknown": 0.5}, "has no host activity"),
+        ("synchronising", "", {"waiting": 0.5}, "2 synchronising calls per step"),
         ("allocating", "", {"allocating": 0.5}, "allocated"),
-        ("recompiles", "", {"loading": 0.5}, "compiled again"),
-        ("queued-gaps", "", {"queued": 0.5, "queued_gaps": 20_000}, "2000 gaps a step, 25.0 us of each"),
-        ("queued-gaps", "few", {"queued": 0.5}, "80 gaps a step, 625 us of each"),
-        ("queued-gaps", "few", {"queued": 0.5, "queued_gaps": 20_000, "launches": 10}, "2000 gaps a step"),
+        ("recompiles", "", {"loading": 0.5}, "recompiled"),
+        ("queued-gaps", "", {"queued": 0.5, "queued_gaps": 20_000}, "2000 gaps per step, 25.0 us of each"),
+        ("queued-gaps", "few", {"queued": 0.5}, "80 gaps per step, 625 us of each"),
+        ("queued-gaps", "few", {"queued": 0.5, "queued_gaps": 20_000, "launches": 10}, "2000 gaps per step"),
         ("copies", "", {"copying": 0.5}, "only copies"),
         (
             "copies",
@@ -66,7 +66,7 @@ def found(budget, counted=False):
             "pageable memory (100 MB a step)",
         ),
         ("communication", "", {"communicating": 0.5, "hidden": 0.5}, "50% of NCCL's time is hidden"),
-        ("tiny-kernels", "", {"tiny": 0.5, "short": 0.5}, "50 kernels a step"),
+        ("tiny-kernels", "", {"tiny": 0.5, "short": 0.5}, "50 kernels per step"),
     ],
 )
 def test_each_rule_has_its_slice_of_a_step(rule, variant, slices, said):
@@ -87,8 +87,8 @@ def test_each_rule_has_its_slice_of_a_step(rule, variant, slices, said):
 @pytest.mark.parametrize(
     ("steady", "en", "zh"),
     [
-        (Steady(0, 1000, 1, "all"), "50.0% of the record between", "整段记录中有 50.0%"),
-        (Steady(0, 1000, 10, "range"), "50.0% of a passage between", "每次经过有 50.0%"),
+        (Steady(0, 1000, 1, "all"), "50.0% of the record because", "整段记录中有 50.0%"),
+        (Steady(0, 1000, 10, "range"), "50.0% of a passage because", "每次经过有 50.0%"),
     ],
 )
 def test_what_has_no_steps_is_not_told_of_a_step(steady, en, zh):
@@ -174,7 +174,7 @@ def test_what_is_first_in_time_is_first_in_the_list(name, first, share, most, ot
     assert sum(finding.win for finding in told) <= one.step - (one.computing - one.tiny) / one.steady.steps + 1e-12
     if name == "resnet":
         # Said before: launch-bound, a CUDA graph wins 54 %; 41 ms of each step lie before the copy of the next batch.
-        assert "a CUDA graph shortens launching, not these holes" in told[0].next_step
+        assert "a CUDA graph does not shorten these pauses" in told[0].next_step
         assert "before Memcpy HtoD (Pageable -> Device)" in told[0].title
         assert (one.holes, one.gaps) == (4, 2871)
         assert one.shortest < one.step < one.longest

@@ -242,7 +242,7 @@ def test_a_long_kernel_of_a_small_grid_is_not_near_the_launch_lower_bound(time, 
     subject = Subject("", "k", time, {"waves": 0.2, "blocks": 200.0, "sm_count": 128.0}, {"dram": 0.1 * time})
     one = next(f for f in examine([subject], {"": time}) if f.rule == "small-grid")
     assert one.variant == variant
-    assert ("launch lower bound" in one.words()[2]) == (variant == "")
+    assert ("empty launch" in one.words()[2]) == (variant == "")
 
 
 def test_a_rule_without_its_counters_says_what_to_collect():

@@ -57,9 +57,9 @@ UNBUILT = {"own_ran": False, "unbuilt": True}
     [
         (SLOW, "slower: 0.483x [0.480, 0.486]", [], False),
         ({"speedup": 12.2, "low": 12.2, "high": 12.2}, "faster: 12.2x", [], True),
-        ({"caller": "0.71x"}, ", 0.71x by the caller's clock, launch and wait included", ["waits"], True),
-        ({"by_caller": True}, ", by the caller's clock, launching and waiting included", ["caller"], True),
-        ({"switched": True}, ", by switches of torch's that the reference has not", ["switched"], True),
+        ({"caller": "0.71x"}, ", 0.71x by the caller's clock, with launch and wait", ["waits"], True),
+        ({"by_caller": True}, ", by the caller's clock, with launch and wait", ["caller"], True),
+        ({"switched": True}, ", by torch settings that the reference does not use", ["switched"], True),
         (UNBUILT, ", by the library: its own extension does not compile here", ["unbuilt"], True),
         ({**UNBUILT, "own_ran": True}, "faster: 2.00x [1.98, 2.02]", [], True),
         ({"hard": 4e-3}, "--ncu", ["unexplained"], False),

@@ -78,7 +78,7 @@ def test_the_first_block_answers_about_the_best_then_the_reference_then_the_othe
         "dram 71.7% of its ceiling",
         "no caveats on this result 1 minor (no effect on the result)",
         "Not checked, counters missing: stalls, divergence, bank-conflicts, local-memory, atomics, issue-bound. To collect them: profkit profile S1/ICJTRP --deep",
-        "up to 25.4% (40.9 us) (transpose_kernel): DRAM-bound with headroom: at 72% of the DRAM ceiling, which plain copies come near",
+        "up to 25.4% (40.9 us) (transpose_kernel): DRAM-bound with headroom: at 72% of the DRAM ceiling, which plain copies nearly reach",
     ):
         assert card in top
     names = re.findall(r'<tr[^>]*><td><span lang="en">(\w+) \(', text[: text.index('<section id="time"')])
@@ -124,7 +124,7 @@ def test_findings_of_the_winner_stand_open_and_the_others_behind_a_fold():
     part = text[text.index('<section id="findings"') : text.index('<section id="roofline"')]
     before = part[: part.index('<details class="of"')]
     assert before.count("<article") == 3
-    assert "fuse what it left between the computing kernels by hand" in before
+    assert "fuse the remaining kernels between the computing ones by hand" in before
     assert part.count('<details class="of"') == 5
     # What a finding could win beyond those above it stands there where it is less.
     assert "overlaps with the findings above" in page(open_study(H200 / "ICVXKH"))
