@@ -14,6 +14,7 @@ Loaded in every pytest session: nothing heavy on top.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import shutil
 import sys
@@ -115,7 +116,7 @@ class Measured:
         verdict = next(iter(run.verdicts.values()))
         if not verdict.right:
             pytest.fail(f"{verdict.impl}: {verdict.text()}", pytrace=False)
-        _judge(1 / verdict.high, 1 / verdict.low, self._limit, f"{verdict.impl} over the reference")
+        _judge(verdict.low, verdict.high, self._limit, f"{verdict.impl} over the reference")
 
     def _against_baseline(self, run: Run) -> None:
         from profkit import api
@@ -132,15 +133,16 @@ class Measured:
                 f"the baseline differs in {', '.join(ladder.apart)}: --profkit-update keeps a new one", pytrace=False
             )
         rung = ladder.rungs[1]
-        _judge(1 / rung.high, 1 / rung.low, self._limit, f"{rung.impl} over its baseline")
+        _judge(rung.low, rung.high, self._limit, f"{rung.impl} over its baseline")
 
 
 def _judge(low: float, high: float, limit: float, what: str) -> None:
-    """Fail if the whole interval exceeds the limit; warn if the limit lies inside it."""
-    said = f"{what}: {low:.3g} to {high:.3g} times the time, {limit:g} allowed"
-    if low > limit:
+    """Fail if the whole interval of a speed-up is beyond the limit; warn if the limit lies inside it."""
+    least, most = 1 / high, 1 / low if low else math.inf
+    said = f"{what}: {least:.3g} to {most:.3g} times the time, {limit:g} allowed"
+    if least > limit:
         pytest.fail(said, pytrace=False)
-    if high > limit:
+    if most > limit:
         warnings.warn(f"{said}: not known for sure", stacklevel=5)
 
 

@@ -136,7 +136,7 @@ def _word(found: Ladder | Programs, since: Ratio, limit: float) -> tuple[str, li
     low, high = ends(since)
     if 1 / high > 1 + limit:
         return "slower", [f"at least {1 / high - 1:.1%} slower, {limit:.1%} allowed"]
-    if 1 / low > 1 + limit:
+    if low * (1 + limit) < 1:
         return "inconclusive", ["the limit lies inside the interval"]
     return (since.verdict if since.verdict != "slower" else "same"), []
 

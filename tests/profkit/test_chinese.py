@@ -162,6 +162,12 @@ def test_both_sides_of_the_catalogue_have_the_same_places():
         ),
         ("exit code 139", "退出码 139"),
         (
+            "a 5.01% after 10, b unknown after 8, c 27.1% after 10",
+            "a：10 次测量后为 5.01%，b：8 次测量后仍未知，c：10 次测量后为 27.1%",
+        ),
+        ("compile-error: main.cpp:16:9: error: expected ‘;’", "编译失败：main.cpp:16:9：错误：expected ‘;’"),
+        ("perf_counter round the call, 2 threads", "用 perf_counter 在调用前后计时，2 个线程"),
+        (
             "CUDA error: an illegal memory access was encountered",
             "CUDA error: an illegal memory access was encountered",
         ),

@@ -9,11 +9,13 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 
-from profkit.campaign.gate import Judged, junit
+from analyzers.verdicts.statistics import Ratio
+from profkit.campaign.gate import Judged, _word, junit
 from profkit.cli.group import invoke
 from profkit.record.importing import import_files
 from profkit.report.figures import gate_scene
@@ -92,6 +94,12 @@ def test_a_limit_inside_the_interval_passes_unless_the_gate_is_strict(before, tm
     assert "inconclusive: the limit lies inside the interval" in said
     assert "1 pass, 1 inconclusive (limit" in said
     assert invoke(["gate", str(before), str(after), "--fail-on-regression", "2%", "--strict"]) == 1
+
+
+def test_load_that_may_explain_any_slowness_is_inconclusive():
+    """Where all cores wait all of the time, the interval of a ratio begins at zero."""
+    ladder = SimpleNamespace(apart=())
+    assert _word(ladder, Ratio(0.1, 0.0, 2.65, verdict="inconclusive"), 0.05)[0] == "inconclusive"
 
 
 def test_what_is_gone_fails_unless_it_may(tmp_path, capsys):

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from analyzers.verdicts.verdict import brief
+
 torch = pytest.importorskip("torch")
 from profkit.guest.clocks.timing import Sample  # noqa: E402
 from profkit.guest.subject import place  # noqa: E402
@@ -59,9 +61,10 @@ def test_what_is_said_names_both_times_and_a_load_that_may_explain_them():
     said = outside.caveat(one, 0.9e-3, "")
     assert (said["code"], said["about"]) == ("outside", "candidate")
     assert said["how_much"].startswith("its process reports 300 us a call, from outside at least 99")
-    busy = outside.caveat(one, 0.9e-3, "much")
+    load = "CPU contention 100% of the time (12.3 runnable tasks on 2 cores)"
+    busy = outside.caveat(dataclasses.replace(one, claimed=0.01234), 0.9e-3, load)
     assert busy["code"] == "busy"
-    assert "much" in busy["how_much"]
+    assert brief(busy["how_much"]).endswith(load), "it stands whole in the verdict"
 
 
 def test_the_least_of_the_deciding_methods_is_the_claim():

@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 import torch
 
+from profkit.bridges.pytest_plugin import _judge
+
 ROOT = Path(__file__).parents[2]
 
 TESTS = """
@@ -121,6 +123,11 @@ def millionth(file):
     frame = pd.read_csv(file)
     frame["seconds"] /= 1e6
     frame.to_csv(file, index=False)
+
+
+def test_a_speed_up_that_may_be_anything_warns():
+    with pytest.warns(UserWarning, match="0.377 to inf times the time"):
+        _judge(0.0, 2.65, 1.05, "x")
 
 
 def test_the_plugin_costs_a_session_nothing(tmp_path):

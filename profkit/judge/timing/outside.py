@@ -153,7 +153,7 @@ def caveat(exam: Exam, least: float, load: str) -> dict[str, str]:
     inside, outside = exam.claimed * 1e6, exam.least * 1e6
     if load:
         what = f"the time that {exam.impl}'s process reports could not be checked"
-        much = f"its process reports {inside:.4g} us a call, from outside at least {outside:.4g} us a call, on a busy machine: {load}"
+        much = f"it reports {inside / 1e3:.3g} ms, from outside at least {outside / 1e3:.3g} ms: {load}"
         return {**company.unsure(what, much), "about": exam.impl}
     what = f"the time of {exam.impl} is bounded from outside: {least * 1e6:.4g} us a call"
     fix = "see that nothing else runs on this machine; do all of the work in the call"
