@@ -18,7 +18,7 @@ def load(shell: Any) -> None:
     def profkit(line: str, cell: str) -> Any:
         """%%profkit [NAME]: run the cell, record it, show the run, keep it in `_profkit`."""
         words = shlex.split(line)
-        if len(words) > 1:
+        if len(words) > 1 or line.startswith("-"):
             raise ProfkitError(f"%%profkit takes a name and nothing else, not {line!r}", fix="%%profkit step")
         with Block(words[0] if words else "cell", None, Run) as block:
             done = shell.run_cell(cell)

@@ -114,8 +114,6 @@ class Count:
         return f"{duration(self._now() - self._began)}  {self.done} of {self.total} done{failed}{left}"
 
     def line(self, item: WorkItem, answer: Answer) -> str:
-        """Line of a finished item: its verdict, or its error."""
-        told = answer.line
-        if not answer.run:
-            told = f"{'skipped' if _skipped(answer) else 'failed'}: {answer.error}"
+        """Line of a finished item: its verdict, or a word before its error."""
+        told = answer.line if answer.run else "skipped" if _skipped(answer) else "failed"
         return f"{self.head()}: {harmless.line(f'{item.label}: {told}')}"

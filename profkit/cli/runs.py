@@ -22,7 +22,7 @@ from profkit.errors import ProfkitError
 from profkit.report.layout import UNLIMITED, Column, Table, cut, room, terminal_table
 from profkit.report.writers.terminal import tone
 from profkit.rundir import harmless
-from profkit.targets import find_samples, resolve
+from profkit.targets import find_samples, is_sample, resolve
 from roofline import units
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def list_(folder: Path, runs: Path, top: int, as_json: bool, **wanted: Any) -> i
     for sampled in samples:
         show(harmless.line(f"  {sampled['id']:10} {sampled['error'] or ', '.join(sampled['candidates'])}"))
     chosen = any(wanted[name] for name in ("sample", "device", "since", "words"))
-    none = "none of them fits" if chosen else f"`profkit profile {folder}/ID` makes one"
+    none = "none of them fits" if chosen else "`profkit profile SAMPLE` makes one"
     click.echo(f"runs in {runs}:" if rows else f"no runs in {runs}; {none}")
     if rows:
         click.echo(_table(runs, rows[: top or None]), nl=False)
@@ -111,7 +111,7 @@ def list_(folder: Path, runs: Path, top: int, as_json: bool, **wanted: Any) -> i
 
 def _samples(folder: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for path in find_samples(folder) if folder.is_dir() else []:
+    for path in [folder] if is_sample(folder) else find_samples(folder) if folder.is_dir() else []:
         try:
             sample = resolve(path)
             candidates = [f"{c.name} ({c.backend})" for c in sample.candidates]

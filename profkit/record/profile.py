@@ -172,7 +172,7 @@ def prepare(target: Target, wanted: Request, progress: Progress = lambda _: None
     manifest.allowed, manifest.campaign = list(wanted.allow), wanted.campaign
     if isinstance(target, Sample):
         manifest.isolated = not wanted.trust
-        manifest.impls = _implementations(target, chosen)
+        manifest.impls = _implementations(target, chosen, wanted.only)
     elif isinstance(target, Program):
         manifest.program = portable(target.argv, run)
     elif isinstance(target, Call) and target.reference is not None:
@@ -295,15 +295,14 @@ def info(target: Target) -> SampleInfo:
     return SampleInfo(target.id, str(path), target.kind, files, Source.read(target.reference).task)
 
 
-def _implementations(sample: Sample, chosen: Sequence[Part]) -> list[Impl]:
+def _implementations(sample: Sample, chosen: Sequence[Part], only: Sequence[str]) -> list[Impl]:
     rows = [Impl("reference", "reference", sample.reference.name, backend="torch")]
     for candidate in sample.candidates:
         source = candidate.path.read_text("utf-8", "replace")
         row = Impl(candidate.name, "candidate", candidate.path.name, backend=candidate.backend)
         row.kernels = sorted(authored_names(source))
         if candidate not in chosen:
-            row.reason = backends.missing(candidate.backend) or (
-                f"not run: a {candidate.backend} candidate does not run on this device, or was not asked for"
-            )
+            why = "it was not asked for" if only else f"a {candidate.backend} candidate does not run on this device"
+            row.reason = backends.missing(candidate.backend) or f"not run: {why}"
         rows.append(row)
     return rows

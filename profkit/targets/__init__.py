@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from profkit.targets.sample import Sample, find_samples, resolve
+from profkit.targets.sample import Sample, find_samples, is_sample, resolve
 
-__all__ = ["Sample", "find_samples", "resolve"]
+__all__ = ["Sample", "find_samples", "is_sample", "resolve"]

@@ -522,7 +522,7 @@ def test_the_count_knows_how_long_the_rest_will_take():
     assert count.eta == pytest.approx(8.0 / 2)
     assert said == [
         "00:08  1 of 3 done, about 00:16 left: c: x: faster",
-        "00:08  1 of 3 done, 1 failed, about 00:04 left: b: failed: no such file",
+        "00:08  1 of 3 done, 1 failed, about 00:04 left: b: failed",
     ]
     assert (count.done, count.failed) == (1, 1)
     count.hear(Answer(error="no GPU here", code=CannotProfileError.exit_code))
@@ -659,8 +659,8 @@ def test_a_folder_as_a_campaign(place, capsys):
     assert code == 1, "what cannot run here is skipped"
     assert re.search(r"^A +candidate +yes", out, re.M)
     assert re.search(r"^B +candidate +crash", out, re.M)
-    assert "C: skipped: " in err
-    assert "s/C: no candidate runs on the CPU" in err
+    assert "C: skipped\n" in err
+    assert err.count("s/C: no candidate runs on the CPU") == 1
     assert "4 of 5 done, 1 skipped" in err
     states = {run.manifest.sample.id: run.manifest.candidates[0].status for run in find_runs(place / "profkit-runs")}
     assert states == {"A": "ok", "B": "crash", "D": "compile-error", "E": "compile-error"}

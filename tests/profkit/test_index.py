@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 from recorded_runs import H200, many, recorded, write
@@ -207,6 +208,8 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path, capsys, monkeypatch):
     assert err.startswith("error: S9: no such folder")
     code, out, _ = run(capsys, "list")
     assert (code, "no samples in S1" in out) == (0, True)
+    code, out, _ = run(capsys, "list", Path(__file__).parents[2] / "S1/ICVXKH")
+    assert (code, "ICVXKH" in out) == (0, True), "a sample itself"
     code, out, _ = run(capsys, "list", tmp_path, "--runs", tmp_path / "none")
     assert (code, "no runs" in out) == (0, True)
 

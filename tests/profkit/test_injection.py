@@ -329,7 +329,7 @@ def test_what_is_harmless_stays_as_it_is():
 
 def test_the_lines_of_a_campaign_are_harmless():
     item = WorkItem("key", "a\x1b]52;c;x\x07", "a", "a")
-    assert not UNSEEN.search(Count(1, 1).line(item, Answer("", "b\x1b[2J")))
+    assert not UNSEEN.search(Count(1, 1).line(item, Answer("r", line="b\x1b[2J")))
 
 
 def test_a_range_that_names_a_hole_is_shown_harmless():

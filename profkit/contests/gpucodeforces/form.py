@@ -103,7 +103,7 @@ def _files(folder: Path) -> Iterator[Defect]:
     there = {file.name if file.name == ENTRY else file.name.lower() for file in folder.iterdir()}
     for asked, why in _ASKED.items():
         if asked not in there:
-            fix = "`profkit new` writes one; `profkit prompt` the prompt"
+            fix = "copy it from a folder that `profkit new` writes; `profkit prompt` writes the prompt"
             yield Defect("F3", folder / asked, f"missing: {why}", fix)
     if (folder / ENTRY).is_file():
         yield from _entry(folder / ENTRY)
