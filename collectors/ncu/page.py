@@ -25,7 +25,7 @@ _SHAPE = r"(?P<grid>\([\d, ]+\))x(?P<block>\([\d, ]+\))"
 _PROCESS = re.compile(r"\[(\d+)\] \S+@\S+\s*$")
 _DEVICE = re.compile(r"^\s+Device (\d+), CC ([\d.]+)\s*$")
 LAUNCH = re.compile(
-    rf"^[ \t]*(?P<kernel>\S.*?)(?: {_SHAPE})?(?:, \d{{4}}-\w{{3}}-\d\d [\d:]+)?"
+    rf"^(?=.*, (?:Context|Invocations) \d)[ \t]*(?P<kernel>\S.*?)(?: {_SHAPE})?(?:, \d{{4}}-\w{{3}}-\d\d [\d:]+)?"
     r"(?:, Context (?P<context>\d+), Stream (?P<stream>\d+))?(?:, Device (?P<device>\d+), CC (?P<cc>[\d.]+))?"
     r"(?(context)|, Invocations (?P<invocations>\d+))\s*$",
     re.MULTILINE,

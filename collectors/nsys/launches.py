@@ -77,10 +77,12 @@ def shapes(x: Any, y: Any, z: Any) -> pd.Categorical:
     key = np.zeros(len(sides[0]), dtype=np.int64)
     for side in sides:
         own, distinct = pd.factorize(side)
-        key = key * (len(distinct) + 1) + own  # three times 2 million distinct sides fit 63 bits
-    codes, _ = pd.factorize(key)
-    first = np.diff(np.maximum.accumulate(codes), prepend=-1) > 0
-    sizes = zip(*(side[first].tolist() for side in sides), strict=True)
+        key *= len(distinct) + 1  # three times 2 million distinct sides fit 63 bits
+        key += own
+    codes, distinct = pd.factorize(key)
+    row = np.empty(len(distinct), dtype=np.int64)
+    row[codes] = np.arange(len(codes))
+    sizes = zip(*(side[row].tolist() for side in sides), strict=True)
     known = (f"{a:.0f},{b:.0f},{c:.0f}" if a >= 0 and b >= 0 and c >= 0 else "" for a, b, c in sizes)
     return categories(codes, [*known])
 
