@@ -202,7 +202,12 @@ def _all(each: Generator[_Done, None, None], form: str) -> int:
     with closing(each) as done:
         for name, run, what, fix, code in done:
             if what:
-                complain(f"{name}: {what}", fix, "" if run is not None else form, code)
+                complain(
+                    what if what.partition(":")[0].endswith(name) else f"{name}: {what}",
+                    fix,
+                    "" if run is not None else form,
+                    code,
+                )
                 codes.append(code)
             if run is not None:
                 runs.append(run)

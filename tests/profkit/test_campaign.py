@@ -660,6 +660,7 @@ def test_a_folder_as_a_campaign(place, capsys):
     assert re.search(r"^A +candidate +yes", out, re.M)
     assert re.search(r"^B +candidate +crash", out, re.M)
     assert "C: skipped\n" in err
+    assert re.findall(r"error: \S+s/C: no candidate runs on the CPU", err), "its folder, once"
     assert err.count("s/C: no candidate runs on the CPU") == 1
     assert "4 of 5 done, 1 skipped" in err
     states = {run.manifest.sample.id: run.manifest.candidates[0].status for run in find_runs(place / "profkit-runs")}

@@ -248,7 +248,9 @@ def kernels_table(study: Study, of: Sequence[str] = (), *, spans: bool = False) 
     owner = say("implementation" if study.manifest.impls else "range")
     return Table.of(
         [
-            Column("operator" if study.of_operators else "kernel", [code(name) for name in told] if spans else told),
+            Column(
+                say("op_operator") if study.of_operators else "kernel", [code(name) for name in told] if spans else told
+            ),
             Column(owner, [] if set(owners) == {say("no_range")} else owners, 4),
             *_amounts(study, rows),
             *placed_columns(rows),
