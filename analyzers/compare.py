@@ -119,7 +119,7 @@ class Step:
         return own and other.row.get("verdict") == "reference" != self.row.get("verdict")
 
     def counted_unlike(self, other: Step) -> bool:
-        """Whether both are untimed launches of one kernel in different numbers."""
+        """Whether both are untimed sums over different numbers of one kernel's launches."""
         timed = any(one.number("n") > 0 for one in (self, other))
         launches = self.number("kernels"), other.number("kernels")
         return not timed and self.main == other.main != "" and min(launches) > 0 and launches[0] != launches[1]

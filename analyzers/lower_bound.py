@@ -44,7 +44,7 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
             if value < 0 or math.isinf(value):
                 raise AnalyzeError(
                     f"{self.source} work: {name} = {value!r} is impossible",
-                    fix="give a number from 0 up, or leave it out",
+                    fix="give a number >= 0, or leave it out",
                 )
         for name in ("bytes", "written"):
             if math.isnan(getattr(self, name)):

@@ -113,13 +113,13 @@ def sniffed(head: str, path: Path) -> Format:
             return one
     if _PACKED.search(head):
         raise CollectError(
-            f"{path}: no text: compressed, an archive, or a database of another tool",
-            fix="unpack it, or give the CSV, the text or the trace that the tool wrote",
+            f"{path}: not text: compressed, an archive, or another tool's database",
+            fix="unpack it, or give the tool's CSV, text or trace",
         )
     raise CollectError(
-        f"{path}: neither an Nsight Compute nor an Nsight Systems, nvprof, trtexec, rocprof or torch.profiler export",
+        f"{path}: not an export of Nsight Compute, Nsight Systems, nvprof, trtexec, rocprof or torch.profiler",
         fix="give what `ncu --csv --page raw`, `nsys stats --format csv`, `rocprofv3 --output-format csv` or torch.profiler "
-        "wrote, as the tool wrote it (no spreadsheet between)",
+        "wrote, unchanged (not saved by a spreadsheet)",
     )
 
 

@@ -65,8 +65,8 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
     unlisted = max((whole or 100 * listed / share) - listed, 0.0)
     if share > 100.5 + 0.005 * len(taken):
         raise CollectError(
-            f"{file}: the rows add up to {share:.0f} % of the GPU time: ranges of the program stand among the kernels",
-            fix="give the trace of export_chrome_trace, which tells them apart",
+            f"{file}: the rows add up to {share:.0f} % of the GPU time: ranges are listed among the kernels",
+            fix="give the trace of export_chrome_trace, which separates them",
         )
     if not share > _ALL:
         what = f"the table lists {share:.1f} % of the GPU time" if share == share else "the table may be cut"

@@ -95,7 +95,7 @@ def _loaded(path: Path) -> Mapping[str, Any]:
     except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
         raise CollectError(f"{path}: {error}", fix="the trace is cut or damaged: export it again") from error
     if not isinstance(found, dict):
-        raise CollectError(f"{path}: no Chrome trace", fix="give what torch.profiler's export_chrome_trace wrote")
+        raise CollectError(f"{path}: not a Chrome trace", fix="give the file of torch.profiler's export_chrome_trace")
     return found
 
 

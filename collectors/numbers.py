@@ -47,8 +47,8 @@ class Evidence:
             if len(self._proof) > 1:
                 one, two = self._proof.values()
                 raise CollectError(
-                    f"{self.file}: {one!r} and {two!r} cannot be numbers of one locale",
-                    fix="export again with LC_ALL=C, one file a run",
+                    f"{self.file}: {one!r} and {two!r} cannot be in one locale",
+                    fix="export again with LC_ALL=C, one file per run",
                 )
 
     @property
@@ -64,7 +64,7 @@ class Evidence:
         if not self.decided and self._unclear and not grouped:
             times = 10 ** len(re.split("[.,]", self._unclear)[1])
             raise CollectError(
-                f"{self.file}: {self._unclear!r} may be {times} times what it seems; nothing shows the locale",
+                f"{self.file}: {self._unclear!r} is ambiguous by a factor of {times}, as the file does not show its locale",
                 fix="export again: LC_ALL=C ncu --import X.ncu-rep --csv --page raw --print-units base",
             )
         return self.decided or "."

@@ -122,8 +122,8 @@ def _one_result(path: Path, lines: Sequence[str], at: int, *, traced: bool) -> N
     found += ["unknown"] * (at < first)
     if len(set(found) if traced else found) > 1:
         raise CollectError(
-            f"{path}: {len(found)} results of nvprof follow each other (processes {', '.join(dict.fromkeys(found))})",
-            fix="give each in a file of its own: `nvprof --log-file out.%p.csv`",
+            f"{path}: {len(found)} results of nvprof are in one file (processes {', '.join(dict.fromkeys(found))})",
+            fix="write one file per process: `nvprof --log-file out.%p.csv`",
         )
 
 
@@ -167,7 +167,7 @@ def _printed(path: Path, lines: Sequence[str], at: int) -> pd.DataFrame:
         if match is None:
             raise CollectError(
                 f"{path}, line {number}: expected a row of the nvprof summary, found {line.strip()[:50]!r}",
-                fix="keep the output of the program apart: nvprof --log-file",
+                fix="separate the program's output: nvprof --log-file",
             )
         section, *cells = match.groups()
         rows.append((number, [section or (rows[-1][1][0] if rows else ""), *cells]))

@@ -125,7 +125,7 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
         raise CollectError(f"{path}: a header of rocprof and no row after it", fix="export again")
     names = _ours(found[0][1])
     if twice := next((name for at, name in enumerate(names) if name in names[:at]), ""):
-        raise CollectError(f"{path}, line 1: two columns {twice}", fix="give the file as the tool wrote it")
+        raise CollectError(f"{path}, line 1: two columns {twice}", fix="give the tool's unchanged file")
     rows = table(found[1:], names)
     if set(names) >= _SUMMARY:
         return _summary(path, rows)
@@ -190,19 +190,19 @@ def _check(path: Path, rows: pd.DataFrame) -> None:
     """Raise CollectError if a column lacks its pair, or a row is no dispatch."""
     pairs = (("start", "end"), ("end", "start"), ("counter", "value"))
     if lost := [_COLUMNS[other][0] for one, other in pairs if one in rows and other not in rows]:
-        raise CollectError(f"{path}, line 1: no column {lost[0]}", fix="give the file as the tool wrote it")
+        raise CollectError(f"{path}, line 1: no column {lost[0]}", fix="give the tool's unchanged file")
     times = rows[[name for name in ("start", "end") if name in rows]]
     wrong = rows["kernel"].str.fullmatch(r"\d*") | (times == "").any(axis=1)
     if wrong.any():
         raise CollectError(
             f"{path}, line {wrong.idxmax()}: a row without its kernel or its times",
-            fix="leave out what is no dispatch (a total), or give the file as the tool wrote it",
+            fix="remove rows that are no dispatch (a total), or give the tool's unchanged file",
         )
     rounded = times.apply(lambda column: column.str.contains("e", case=False)).any(axis=1)
     if rounded.any():
         raise CollectError(
-            f"{path}, line {rounded.idxmax()}: a time stamp in powers of ten: a spreadsheet saved the file and rounded it",
-            fix="give the file as rocprof wrote it",
+            f"{path}, line {rounded.idxmax()}: a time stamp with an exponent: a spreadsheet has rounded it",
+            fix="give rocprof's unchanged file",
         )
 
 
@@ -211,7 +211,7 @@ def _by_dispatch(path: Path, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str
     key = [name for name in ("launch", "process", "device") if name in rows]
     if (twice := rows[rows.duplicated([*key, "counter"])]).size:
         what = f"{path}, line {twice.index[0]}: {twice['counter'].iloc[0]} of one dispatch stands here twice"
-        raise CollectError(what, fix="give the file of each run by itself")
+        raise CollectError(what, fix="give the files of each run separately")
     dispatch = rows.groupby(key, sort=False).ngroup().to_numpy()
     counted = {}
     for name, part in rows.groupby("counter", sort=False):
@@ -226,7 +226,7 @@ def _summary(path: Path, rows: pd.DataFrame) -> pd.DataFrame:
     names = rows["Name"]
     if names.str.match(_CALL).all():
         what = f"{path}: a summary of calls or of domains, which lists no kernels"
-        raise CollectError(what, fix="give the kernels' stats")
+        raise CollectError(what, fix="give the statistics of kernels")
     count, time = numbers(path, rows["Calls"]), numbers(path, rows["TotalDurationNs"]) / 1e9
     if not (count > 0).all() or np.isnan(time).any():
         raise CollectError(f"{path}: a row without its calls or its time", fix="the row is damaged; export again")

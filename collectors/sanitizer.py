@@ -86,7 +86,6 @@ def read(path: Path) -> Log:
 
 
 def parse(text: str) -> Log:
-    """The content of a log."""
     found: dict[tuple[str, str, str, str], Finding] = {}
     troubles: list[str] = []
     counts = [int(match["count"].replace(",", "")) for match in _SUMMARY.finditer(text) if match["name"] != "LEAK"]

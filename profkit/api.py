@@ -76,7 +76,7 @@ class Run(Study):
         if not reader:
             return Text(markdown.report(self))
         if reader not in DIALECTS:
-            raise ProfkitError(f"no report for {reader!r}", fix=f"these: {', '.join(DIALECTS)}")
+            raise ProfkitError(f"no report for {reader!r}", fix=f"use one of: {', '.join(DIALECTS)}")
         return Text(DIALECTS[reader].document((self,), lang).text)
 
     def compare(self, *others: Study | str | os.PathLike[str], **options: Any) -> Compared:
@@ -125,7 +125,7 @@ def compare(*runs: Study | str | os.PathLike[str], impl: str = "") -> Compared:
     impl: for every run; default its fastest correct one. Raises ProfkitError for fewer than two, or a missing time.
     """
     if len(runs) < 2:
-        raise ProfkitError("one run does not compare", fix="name BEFORE and AFTER")
+        raise ProfkitError("one run cannot be compared", fix="name BEFORE and AFTER")
     named = [
         (one, impl) if isinstance(one, Study) else named_runs([os.fspath(one) + (f":{impl}" if impl else "")])[0]
         for one in runs

@@ -56,7 +56,8 @@ class Ceiling(msgspec.Struct, frozen=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if not (math.isfinite(self.peak) and self.peak > 0):
             raise RooflineError(
-                f"ceiling {self.name!r}: peak {self.peak!r} is not a number above 0", fix="leave an unknown ceiling out"
+                f"ceiling {self.name!r}: peak {self.peak!r} is not a positive number",
+                fix="leave an unknown ceiling out",
             )
         for name in ("clock", "power", "spread"):
             if math.isnan(getattr(self, name)):

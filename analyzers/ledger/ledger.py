@@ -121,7 +121,7 @@ def ledger(
     """
     if "start" not in frame or not (frame["time"] > 0).any():
         raise AnalyzeError(
-            "no launch with a begin and a time: a ledger is made of a timeline",
+            "no launch with start and time: a ledger needs a timeline",
             fix="give a trace of torch.profiler or nsys, or a run with one (profkit profile --timeline)",
         )
     made = _Making(frame.sort_values("start", kind="stable"), host, roofline, l2_bytes)
@@ -335,7 +335,7 @@ class _Making:
 
 
 def _neighbours(inside: pd.DataFrame) -> tuple[dict[int, int], dict[int, int]]:
-    """Groups that most often come right before, and right after, each group in its stream."""
+    """Most frequent group before, and after, each group in its stream."""
     pairs = []
     for _, part in inside.groupby("stream", sort=False) if "stream" in inside else [("", inside)]:
         group, call = part["group"].to_numpy(), part["number"].to_numpy()

@@ -240,7 +240,6 @@ def _rows(steps: Steps) -> dict[tuple[str, str], tuple[str, float, Times]]:
 
 
 def _windows(a: Rung, b: Rung) -> Iterator[Caveat]:
-    """Caveats about different windows."""
     if not _alike(a, b):
         told = "; ".join(f"{one.label}: {_said(one)}" for one in (a, b))
         fix = "record both alike: enough steps for a steady state, or the same --range"

@@ -238,7 +238,7 @@ def _pending(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float
 
 
 def _ready(part: pd.DataFrame, asked: pd.Series[float]) -> pd.Series[float]:
-    """Time [s] from which each launch was called and its stream free; else its start."""
+    """Time [s] from which each launch was requested and its stream free; else its start."""
     streams = part["stream"] if "stream" in part else pd.Series("", index=part.index)
     ended = (part["start"] + part["time"]).groupby(streams, sort=False, observed=True).cummax()
     before = ended.groupby(streams, sort=False, observed=True).shift()

@@ -41,7 +41,6 @@ def gaps(busy: Times, begin: float, end: float) -> Times:
 
 
 def length(stretches: Times) -> float:
-    """Total length."""
     return float((stretches[:, 1] - stretches[:, 0]).sum())
 
 

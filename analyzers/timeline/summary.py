@@ -56,7 +56,7 @@ def timeline(frame: pd.DataFrame) -> Timeline:
     if "time" not in frame or frame.empty or not (frame["time"] > 0).any():
         raise AnalyzeError("no launches with a time: there is no timeline", fix="read an nsys export with GPU work")
     if frame["kind"].isin(("layer", "operator")).any():
-        raise AnalyzeError("layers and operators are no work of a GPU", fix="read an nsys export of the same engine")
+        raise AnalyzeError("layers and operators are not GPU work", fix="read an nsys export of the same engine")
     counts = frame["instances"].to_numpy() if "instances" in frame else 1
     times = column(frame, "time") * counts
     moved = times[(frame["kind"] != "kernel").to_numpy()]

@@ -75,7 +75,7 @@ class Analysis:
         """One implementation's row; raises AnalyzeError for an unknown name."""
         rows = self.impls[self.impls["impl"] == name]
         if rows.empty:
-            raise AnalyzeError(f"no implementation {name!r}", fix=f"there are: {', '.join(self.impls['impl'])}")
+            raise AnalyzeError(f"no implementation {name!r}", fix=f"use one of: {', '.join(self.impls['impl'])}")
         return {str(key): value for key, value in rows.iloc[0].to_dict().items()}
 
     @property

@@ -216,7 +216,6 @@ _Over: TypeAlias = "tuple[int, float, float, float, float]"
 
 
 def _processes_of(names: NDArray[Any], rounds: ArrayLike, processes: ArrayLike) -> NDArray[Any]:
-    """The process of each of these rounds."""
     known, first = np.unique(np.asarray(rounds).ravel(), return_index=True)
     return np.asarray(processes).ravel()[first][np.searchsorted(known, names)]
 
@@ -246,7 +245,6 @@ def _student(freedom: int) -> float:
 
 
 def _medians(values: Array, resamples: int) -> Array:
-    """The medians of resampled values."""
     generator = np.random.default_rng(SEED)
     medians = np.empty(resamples)
     step = max(1, _CHUNK // values.size)

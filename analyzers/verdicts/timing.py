@@ -120,7 +120,6 @@ def choose(timings: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rank(method: str) -> int:
-    """Index of a method in TRUST."""
     found = (at for at, name in enumerate(TRUST) if re.match(rf"{name}(?:[-_]|$)", method))
     return next(found, len(TRUST))
 

@@ -230,7 +230,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decide(known: Evidence) -> Verdict:
-    """The verdict on one implementation."""
     if known.status == "skipped":
         # The sentence says that it was not run; the reason, which also stands by itself, may begin so.
         return Verdict(known.impl, "skipped", "skipped", known.reason.removeprefix("not run: "))

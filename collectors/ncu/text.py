@@ -111,7 +111,7 @@ class Scan:
         if not self.partial:
             raise CollectError(
                 f"{self.path}, {message}",
-                fix="copy or export the file again, or leave out what follows the rows before it",
+                fix="copy or export the file again, or delete everything after the last complete row",
             )
         self.broken = message
 

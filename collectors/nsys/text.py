@@ -110,8 +110,8 @@ def _content(path: Path) -> bytes | mmap.mmap:
         head = file.read(4096)
         if not head.strip(b"\x00\r\n\t \xef\xbb\xbf\xff\xfe"):
             raise CollectError(
-                f"{path} is empty: nothing was written into it",
-                fix="`nsys stats` writes such a file when the capture holds no such data; look at what it printed",
+                f"{path} is empty",
+                fix="the capture has no such data; check the output of `nsys stats`",
             )
         if wide(head):
             return text_of(path, strict=True).encode()

@@ -63,8 +63,8 @@ def read(path: str | Path, layers: str | Path | None = None, *, times: str | Pat
         if info is not None or times is not None:
             lines = ", ".join(str(one.line) for one in runs)
             raise CollectError(
-                f"{path}: {len(runs)} runs, which begin at lines {lines}, and exports of one beside them",
-                fix="give the log alone, or the one run they belong to in a file of its own",
+                f"{path}: {len(runs)} runs (at lines {lines}), with exports of one run",
+                fix="give only the log, or one run in its own file with its exports",
             )
         return _of_runs(runs)
     content = _load(path)
@@ -103,18 +103,17 @@ def _load(path: Path) -> Any:
             f"{path}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}", fix=fix
         ) from error
     except RecursionError as error:
-        raise CollectError(f"{path}: JSON nested too deep for any export", fix="give the file trtexec wrote") from error
+        raise CollectError(f"{path}: JSON nested too deep", fix="give trtexec's file") from error
 
 
 def _entries(path: Path, content: Any) -> list[_Entry]:
     try:
         return msgspec.convert(content, list[_Entry])
     except msgspec.ValidationError as error:
-        raise CollectError(f"{path}: {error}", fix="give what trtexec wrote, or export again") from error
+        raise CollectError(f"{path}: {error}", fix="give trtexec's file, or export again") from error
 
 
 def _median_latency(path: Path) -> float:
-    """The median of --exportTimes [s]."""
     values = [one.latency_ms for one in _entries(path, _load(path))]
     if not values or None in values:
         raise CollectError(f"{path}: expected iteration times with latencyMs", fix="export with --exportTimes")
@@ -132,7 +131,7 @@ def _layers(path: Path, content: Any) -> list[Layer]:
     try:
         return [layer(info) for info in found]
     except (AttributeError, KeyError, TypeError) as error:
-        raise CollectError(f"{path}: a layer that is not as trtexec writes it: {error}", fix="export again") from error
+        raise CollectError(f"{path}: an invalid layer: {error}", fix="export again") from error
 
 
 def _of_run(run: Run, info: Sequence[Layer] | None = None, latency: float = math.nan) -> pd.DataFrame:

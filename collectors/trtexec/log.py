@@ -65,7 +65,7 @@ def read_logs(path: Path) -> list[Run]:
     if not found:
         raise CollectError(
             f"{path}: a log of trtexec without a layer profile or a performance summary",
-            fix="run it to its end, with --dumpProfile --separateProfileRun",
+            fix="let it run to its end, with --dumpProfile --separateProfileRun",
         )
     return found
 
@@ -86,9 +86,7 @@ def _run(path: Path, lines: Sequence[tuple[int, str]]) -> Run:
         name, _, rest = text.strip().partition(": ")
         heading = _HEADING.match(text)
         if name in run.facts:
-            raise CollectError(
-                f"{path}, line {number}: {name} stands twice in one run", fix="give each run in a file of its own"
-            )
+            raise CollectError(f"{path}, line {number}: {name} occurs twice in one run", fix="give one file per run")
         if name in _FACTS:
             run.facts[name] = rest.strip()
         elif heading:

@@ -47,7 +47,7 @@ class Tools:
         words = shlex.split(options)
         strange = [word for word in words if word.startswith("-") and word.partition("=")[0] not in OPTIONS]
         if strange:
-            raise ProfkitError(f"{strange[0]} is not for this tool", fix=f"these are: {', '.join(OPTIONS)}")
+            raise ProfkitError(f"{strange[0]} is not an option of this tool", fix=f"use one of: {', '.join(OPTIONS)}")
         folder = self._inside(path)
         runs = ["--runs", str(self._roots[0] / "profkit-runs"), "--for", "agent", "-q"]
         return self._started(["profile", str(folder), *words, *runs])
@@ -85,7 +85,7 @@ class Tools:
         """A path below one of the roots, links resolved. Raises ProfkitError for any other."""
         found = (self._roots[0] / path).resolve()
         if not any(found == root or root in found.parents for root in self._roots):
-            raise ProfkitError(f"{path}: outside of what this server may see", fix="start it with --root FOLDER")
+            raise ProfkitError(f"{path}: outside the server's roots", fix="start it with --root FOLDER")
         return found
 
     def _study(self, run: str) -> Study:
@@ -106,10 +106,11 @@ class Tools:
             done.terminate()
             done.communicate()
             raise CannotProfileError(
-                f"not done after {self._seconds:g} s", fix="fewer candidates, a smaller --budget, or --seconds"
+                f"not done after {self._seconds:g} s",
+                fix="measure fewer candidates, lower --budget, or raise --seconds",
             ) from None
         text = out.decode("utf-8", "replace").strip()
-        return text.splitlines()[-1] if text else agent.failure("nothing came back", "", done.returncode or 1)
+        return text.splitlines()[-1] if text else agent.failure("no output", "", done.returncode or 1)
 
 
 def _short(content: dict[str, Any]) -> str:

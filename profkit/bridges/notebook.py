@@ -19,7 +19,7 @@ def load(shell: Any) -> None:
         """%%profkit [NAME]: run the cell, record it, show the run, keep it in `_profkit`."""
         words = shlex.split(line)
         if len(words) > 1 or line.startswith("-"):
-            raise ProfkitError(f"%%profkit takes a name and nothing else, not {line!r}", fix="%%profkit step")
+            raise ProfkitError(f"%%profkit takes only a name, not {line!r}", fix="%%profkit step")
         with Block(words[0] if words else "cell", None, Run) as block:
             done = shell.run_cell(cell)
         if not done.success:

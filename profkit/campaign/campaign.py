@@ -52,7 +52,7 @@ def run(
                 if answer.full:
                     raise ProfkitError(
                         f"{answer.error}; {count.done} of {count.total} are done and stay",
-                        fix="free some disk space; the same command then goes on where it stopped",
+                        fix="free some disk space, then repeat the command to resume",
                     )
                 ledger.note(count.done, count.failed)
                 say(count.line(item, answer))

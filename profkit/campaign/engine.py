@@ -233,7 +233,7 @@ class Dask:
         except (OSError, ValueError) as error:
             raise CannotProfileError(
                 f"no Dask scheduler answers at {self._address}: {error}",
-                fix="start one: `dask scheduler`, and a worker a GPU: `dask worker ADDRESS --nthreads 1 --resources GPU=1`",
+                fix="start one: `dask scheduler`, and one worker per GPU: `dask worker ADDRESS --nthreads 1 --resources GPU=1`",
             ) from error
         return self
 
@@ -263,7 +263,7 @@ class Dask:
             return Answer("", f"{type(error).__name__}: {error}".partition("\n")[0], "", 2)
         return ProfkitError(
             f"the Dask scheduler at {self._address} is gone; results that were delivered stay",
-            fix="the same command, to this or another scheduler, goes on where it stopped",
+            fix="repeat the command, with this or another scheduler, to resume",
         )
 
 

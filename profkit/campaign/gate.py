@@ -69,7 +69,7 @@ def judge(
     found = [_judged(name, old.get(name), study, impl, limit) for name, study in new.items() for impl in _rows(study)]
     if not any(one.before == one.before for one in found):
         raise ProfkitError(
-            f"{after}: no implementation that {before} has, too", fix="measure the same samples before and after"
+            f"{after}: no implementation in common with {before}", fix="measure the same samples before and after"
         )
     there = {(one.sample, one.impl) for one in found}
     found += [
@@ -95,7 +95,7 @@ def _rows(study: Study) -> dict[str, Mapping[str, Any]]:
 def _newest(folder: Path) -> dict[str, Study]:
     """The newest finished run of each sample."""
     if not folder.is_dir():
-        raise ProfkitError(f"{folder}: no such folder of runs", fix="was it downloaded, or measured?")
+        raise ProfkitError(f"{folder}: no such folder of runs", fix="check the path")
     runs = sorted(find_runs(folder), key=lambda run: run.manifest.created)
     done = {run.manifest.sample.id: Study(run) for run in runs if run.manifest.status == "done"}
     if not done:

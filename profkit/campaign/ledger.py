@@ -88,7 +88,7 @@ class Ledger:
                 who = _state(self.folder)
                 by = f" (process {who.pid})" if who is not None and who.pid else ""
                 raise ProfkitError(
-                    f"this very campaign runs already{by}", fix="wait for it; `profkit list` shows how far it is"
+                    f"this campaign is already running{by}", fix="wait for it; `profkit list` shows its progress"
                 ) from error
             # Its process may just have finished and removed the file.
             if file.exists() and file.stat().st_ino == os.fstat(handle).st_ino:

@@ -114,7 +114,7 @@ def _judged(number: int, row: Row) -> fastp.Rated:
 def _free(out: Path) -> None:
     try:
         if out.exists() and not (out / MARK).is_file() and any(out.iterdir()):
-            raise ProfkitError(f"{out} holds other things than a site", fix="name a new folder: -o site")
+            raise ProfkitError(f"{out} contains files that are not a site", fix="name a new folder: -o site")
         (out / "runs").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(out, error) from error

@@ -88,7 +88,6 @@ def of_folder(path: Path, request: Request) -> WorkItem:
 
 
 def of_pair(name: str, reference: Path, candidate: Path, request: Request) -> WorkItem:
-    """One candidate against its reference."""
     built = (str(candidate.resolve()),) if backends.detect(_text(candidate)) in _COMPILED else ()
     files = (str(reference.resolve()), str(candidate.resolve()))
     key = _key((reference, candidate), request, name)
@@ -282,7 +281,7 @@ def deliver(run: Run, runs: Path) -> Path:
         except OSError as error:
             if not final.exists():
                 raise ProfkitError(f"cannot make {final}: {error.strerror}", fix=ROOM) from error
-    raise ProfkitError(f"{runs / sample} holds 1000 runs of this second", fix="choose another --runs DIR")
+    raise ProfkitError(f"{runs / sample} already has 1000 runs of this second", fix="choose another --runs DIR")
 
 
 def interrupted(*_: object) -> None:

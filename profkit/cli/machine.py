@@ -150,5 +150,5 @@ def timers_(target: str, part: str, output: Path | None, as_json: bool, force: b
         save(figure(document), output)
     shared.print_json(document) if as_json else click.echo(output or clocks(document))
     if document["kernels"][0]["error"]:
-        raise ProfkitError(document["kernels"][0]["error"], fix="does the code run by itself?")
+        raise ProfkitError(document["kernels"][0]["error"], fix="check that the code runs alone")
     return 0

@@ -67,7 +67,6 @@ class Sectioned(click.Command):
 
 
 def option(*names: str, section: str = WHERE, **settings: Any) -> Callable[[Verb], Verb]:
-    """click.option with a section."""
     return click.option(*names, cls=Option, section=section, **settings)
 
 

@@ -244,7 +244,6 @@ def _in_turn(targets: Sequence[Path | Program], request: Request, quiet: bool) -
 def _campaign(
     sample: Path | None, targets: Sequence[Path | Program], request: Request, runners: Runners
 ) -> Generator[_Done, None, None]:
-    """Measure the samples as a campaign."""
     from profkit.api import open_run
     from profkit.campaign.stages import of_folder
 

@@ -139,7 +139,7 @@ def roofline_(runs: tuple[Path, ...], output: Path, force: bool, **options: Any)
     if not any(point.placed or point.copies for point in scene.points):
         raise ProfkitError(
             "nothing to draw: these runs have no kernel with FLOP or bytes",
-            fix="a timeline holds times alone; collect counters with `profkit profile --ncu`, or import an ncu export",
+            fix="a timeline has only times; collect counters with `profkit profile --ncu`, or import an ncu export",
         )
     save(draw(scene), output)
     click.echo(output)

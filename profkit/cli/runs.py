@@ -72,7 +72,7 @@ def list_(folder: Path, runs: Path, top: int, as_json: bool, **wanted: Any) -> i
     """
     given = click.get_current_context().get_parameter_source("folder") is not ParameterSource.DEFAULT
     if given and not folder.is_dir():
-        raise ProfkitError(f"{folder}: no such folder of samples", fix="leave it out to see the runs alone")
+        raise ProfkitError(f"{folder}: no such folder of samples", fix="omit it to list only runs")
     pattern = wanted["sample"].replace("[", "[[]") or "*"
     samples = [row for row in _samples(folder) if fnmatch.fnmatchcase(row["id"], pattern)]
     rows: list[Row] = []

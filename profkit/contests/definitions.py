@@ -82,29 +82,29 @@ def task(
 def _complete(row: Mapping[str, Any], fields: Iterable[str], where: Path) -> None:
     missing = [name for name in fields if not row.get(name)]
     if missing:
-        raise ProfkitError(f"{where}: no field {missing[0]}", fix="give the file as it is published")
+        raise ProfkitError(f"{where}: no field {missing[0]}", fix="give the unchanged published file")
 
 
 def _understood(definition: Json, where: Path) -> None:
     for name, tensor in {**definition["inputs"], **definition["outputs"]}.items():
         if tensor["dtype"] not in _TYPES:
             raise ProfkitError(
-                f"{where}: {name} is {tensor['dtype']}, which is not drawn here", fix="choose another task"
+                f"{where}: {name} is {tensor['dtype']}, which is not supported here", fix="choose another task"
             )
     reference = definition["reference"]
     try:
         defined = {node.name for node in ast.parse(reference).body if isinstance(node, ast.FunctionDef)}
     except (SyntaxError, ValueError) as error:
-        raise ProfkitError(f"{where}: reference: not Python: {error.args[0]}", fix="mend it") from error
+        raise ProfkitError(f"{where}: reference: not Python: {error.args[0]}", fix="correct it") from error
     if "run" not in defined:
-        raise ProfkitError(f"{where}: reference: does not define run", fix="mend it")
+        raise ProfkitError(f"{where}: reference: does not define run", fix="correct it")
     for axis, said in definition["axes"].items():
         if said["type"] != "expr":
             continue
         with contextlib.suppress(SyntaxError):
             if all(isinstance(node, _ARITHMETIC) for node in ast.walk(ast.parse(said["expression"], mode="eval"))):
                 continue
-        raise ProfkitError(f"{where}: axis {axis}: {said['expression']!r} is no arithmetic of axes", fix="mend it")
+        raise ProfkitError(f"{where}: axis {axis}: {said['expression']!r} is not arithmetic on axes", fix="correct it")
 
 
 def _variable(definition: Json) -> set[str]:
@@ -140,7 +140,7 @@ def _cases(definition: Json, workloads: Sequence[Json], root: Path, where: Path)
     if not found:
         said = f": {caveats[0].how_much}" if caveats else ""
         raise ProfkitError(
-            f"{where}: no workload that can be drawn{said}", fix="bring the workloads of this definition"
+            f"{where}: no workload with available inputs{said}", fix="add the workloads of this definition"
         )
     variable = _variable(definition)
     first = max(found, key=lambda one: size_of({k: v for k, v in one["axes"].items() if k in variable}))
@@ -171,7 +171,7 @@ def _missing(source: Json, root: Path) -> str:
 
 
 def _solution(definition: Json, solution: Json, dialect: Dialect) -> tuple[str, dict[str, str], str]:
-    """(the candidate's text, files beside it, why it is skipped)."""
+    """(the candidate's text, other files, why it is skipped)."""
     spec = solution.get("spec") or {}
     sources = {str(row["path"]): str(row["content"]) for row in solution.get("sources") or []}
     file, _, function = str(spec.get("entry_point", "")).rpartition("::")

@@ -21,7 +21,7 @@ def read_object(file: Path) -> Json:
     """A JSON file with one object. Raises ProfkitError."""
     found = read_json(file)
     if not isinstance(found, dict):
-        raise ProfkitError(f"{file}: not an object", fix="give the file as it is published")
+        raise ProfkitError(f"{file}: not an object", fix="give the unchanged published file")
     return found
 
 
@@ -35,7 +35,7 @@ def read_rows(file: Path) -> Iterator[Json]:
         rows = [(number, _parsed(line, f"{file}, line {number}")) for number, line in lines]
     for number, row in rows:
         if not isinstance(row, dict):
-            raise ProfkitError(f"{file}: row {number} is not an object", fix="give the file as it is published")
+            raise ProfkitError(f"{file}: row {number} is not an object", fix="give the unchanged published file")
         yield row
 
 
@@ -43,7 +43,7 @@ def _text(file: Path) -> str:
     try:
         return file.read_text("utf-8")
     except OSError as error:
-        raise ProfkitError(f"{file}: {error.strerror}", fix="is the path right?") from error
+        raise ProfkitError(f"{file}: {error.strerror}", fix="check the path") from error
 
 
 def _parsed(text: str, where: str) -> Any:

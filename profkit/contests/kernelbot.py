@@ -82,7 +82,7 @@ def read(folder: Path, device: str) -> Sources:
     """Sample of a task's folder; on "cpu" with "cuda" replaced. Raises ProfkitError."""
     task = _yaml(folder / TASK)
     if task.get("multi_gpu"):
-        raise ProfkitError(f"{folder}: it runs on several GPUs, which is not measured", fix="choose a task of one GPU")
+        raise ProfkitError(f"{folder}: tasks with several GPUs are not supported", fix="choose a task of one GPU")
     if task.get("lang", "py") != "py":
         raise ProfkitError(f"{folder}: its language is {task['lang']}, not py", fix="choose a Python task")
     cases = _cases(task, folder)
@@ -123,7 +123,7 @@ def _yaml(file: Path) -> dict[str, Any]:
     try:
         task = yaml.safe_load(file.read_text("utf-8"))
     except (OSError, yaml.YAMLError) as error:
-        raise ProfkitError(f"{file}: {' '.join(str(error).split())}", fix="mend the file") from error
+        raise ProfkitError(f"{file}: {' '.join(str(error).split())}", fix="correct the file") from error
     if not isinstance(task, dict):
         raise ProfkitError(f"{file}: no fields in it", fix="give a task.yml with files, tests and benchmarks")
     return task
@@ -159,11 +159,11 @@ def _beside(task: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, str]]:
         if source == SUBMISSION or name in _OURS or not name.endswith(".py"):
             continue
         if Path(name).name != name or name == REFERENCE:
-            raise ProfkitError(f"{folder / TASK}: {name!r} is no plain file name", fix="mend the list of files")
+            raise ProfkitError(f"{folder / TASK}: {name!r} is no plain file name", fix="correct the list of files")
         try:
             yield name, (folder / source).read_text("utf-8")
         except OSError as error:
-            raise ProfkitError(f"{folder / source}: {error.strerror}", fix="task.yml names it: is it there?") from error
+            raise ProfkitError(f"{folder / source}: {error.strerror}", fix="add it, or correct task.yml") from error
 
 
 def buffers(reference: Source) -> tuple[int, ...]:

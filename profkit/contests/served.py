@@ -111,7 +111,7 @@ def tasks(found: Ledger, source: str, most: int) -> list[Sources]:
             groups.setdefault(key, []).append((row, arguments))
     if not groups:
         raise ProfkitError(
-            f"{source}: no operation here that a sample can be made of",
+            f"{source}: no operation that can become a sample",
             fix=f"record shapes (torch.profiler.profile(record_shapes=True)); known are {', '.join(CALLS)}",
         )
     ranked = sorted(groups.items(), key=lambda one: -sum(row.own for row, _ in one[1]))[:most]

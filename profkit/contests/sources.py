@@ -133,7 +133,6 @@ def size_of(sizes: Mapping[str, Any]) -> float:
 
 
 def one_timed(sizes: Mapping[str, Any], count: int) -> Caveat:
-    """Caveat that one case of `count` is timed."""
     said = ", ".join(f"{key} {value}" for key, value in sizes.items())
     what = "the contest counts all of its cases; the others are checked, not timed"
     return Caveat(f"timed on one case of {count}: {said}", what, "", "one-case-timed")

@@ -46,7 +46,7 @@ class Implementation:
     gone: bool = False
 
     def forgive(self, yes: bool) -> None:
-        """Whether the end or silence of its process is no failure from now on."""
+        """Set whether the process may end or fall silent from now on without failing."""
 
     def let_go(self) -> None:
         """Release its process."""

@@ -187,9 +187,7 @@ class Remote(Implementation):
 
     def nonsense(self) -> RemoteError:
         """The error for a malformed answer."""
-        return RemoteError(
-            self.subject.name, {"reason": "its process gave an answer of another form than the question's"}
-        )
+        return RemoteError(self.subject.name, {"reason": "its process sent a malformed answer"})
 
     def overdue(self, limit: float) -> LostCandidateError:
         """Have the process killed and wait for its end, so that it does not disturb others."""

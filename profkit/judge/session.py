@@ -379,7 +379,6 @@ class Session(WeightChecks):
         return not what
 
     def _tried(self, candidate: Implementation, trial: cases.Trial) -> tuple[Any, Verdict]:
-        """The candidate's answer to a trial, and the verdict."""
         if trial.values:
             candidate.take({**self._held, **trial.values})
         got = candidate.plain(inputs.clone(trial.arguments), 0)

@@ -43,7 +43,6 @@ class Live:
             self.theirs.append(os.fdopen(theirs, "wb", 0))
 
     def options(self) -> Mapping[str, Any]:
-        """Options for Popen."""
         return {"stdin": self._stdin, "stdout": self.theirs[0], "stderr": self.theirs[-1]}
 
     def close(self) -> None:

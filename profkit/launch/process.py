@@ -56,8 +56,8 @@ def demand_linux() -> None:
     """Raise CannotProfileError except on Linux."""
     if not sys.platform.startswith("linux"):
         raise CannotProfileError(
-            f"nothing is measured on {sys.platform}: the processes are fenced by what only Linux has",
-            fix="measure on Linux (on Windows in WSL 2); here runs are read, explained, compared and drawn",
+            f"cannot measure on {sys.platform}: isolating processes needs Linux",
+            fix="measure on Linux (on Windows in WSL 2); reading, explaining, comparing and drawing runs works here",
         )
 
 

@@ -88,7 +88,7 @@ def import_files(
     """
     target = Path(output) if output is not None else None
     if target is not None and target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ProfkitError(f"{target} exists", fix="name a directory that does not: -o NEW")
+        raise ProfkitError(f"{target} exists", fix="choose a new directory: -o NEW")
     with tempfile.TemporaryDirectory() as place:
         return _imported([Path(os.path.abspath(file)) for file in files], Path(place), target, device, progress)
 
@@ -114,7 +114,7 @@ def _imported(files: Sequence[Path], place: Path, target: Path | None, device: s
     if not any(one.frame is not None for one in found):
         none = ProfkitError(
             f"{', '.join(f'{one.path.name} of {one.format.name}' for one in found)}: lists no kernels, copies or layers",
-            fix="record the GPU's work (`nsys profile -t cuda`), and give its report of kernels or its trace",
+            fix="record GPU work (`nsys profile -t cuda`), and give its kernel report or trace",
         )
         raise [*failures, none][0]
     run = _made(target, found[0].path.stem)

@@ -74,7 +74,7 @@ def _content(file: Path, sha256: str) -> bytes:
         if sha256 == hashlib.sha256(now).hexdigest():
             return now
     if sha256:
-        raise ProfkitError(f"{file.name} is not what it was when the run began", fix="run it again")
+        raise ProfkitError(f"{file.name} has changed since the run began", fix="run it again")
     return b""
 
 

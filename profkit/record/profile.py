@@ -88,7 +88,7 @@ def _resolve(target: Any, arguments: Sequence[Any]) -> Target:
     else:
         found = resolve(Path(target))
     if arguments:
-        raise ProfkitError(f"{found.id}: it takes no arguments", fix="give a callable, or options by name")
+        raise ProfkitError(f"{found.id}: takes no arguments", fix="give a callable, or options by keyword")
     return found
 
 
@@ -190,8 +190,8 @@ def _demand_torch() -> None:
         if importlib.util.find_spec("torch") is not None:
             return
     raise CannotProfileError(
-        "nothing is measured without torch, and it is not installed",
-        fix="pip install torch ninja; runs are read, explained, compared and drawn without",
+        "measuring needs torch, which is not installed",
+        fix="pip install torch ninja; reading, explaining, comparing and drawing runs works without",
     )
 
 
@@ -201,7 +201,7 @@ def expected_device(wanted: Request) -> str:
     Raises CannotProfileError.
     """
     if wanted.device == "cuda" and not gpu.gpu_present():
-        raise CannotProfileError(NO_DEVICE, fix="use --device cpu; `profkit doctor` says what is missing")
+        raise CannotProfileError(NO_DEVICE, fix="use --device cpu; `profkit doctor` shows what is missing")
     if wanted.device == "auto":
         return "cuda" if gpu.gpu_present() else "cpu"
     return wanted.device
@@ -215,7 +215,7 @@ def _device_of(program: Program, wanted: Request) -> str:
     if asked or not program.python:
         raise CannotProfileError(
             NO_DEVICE,
-            fix="`profkit doctor` says what is missing; without a GPU the operators of a Python program are timed: "
+            fix="`profkit doctor` shows what is missing; without a GPU, a Python program's operators can be timed: "
             "profkit profile -- python train.py",
         )
     return "cpu"
@@ -231,7 +231,7 @@ def recorders(target: Target, wanted: Request, device: str, counters: Counters) 
             return (Traced(device),)
         return (*_traced(target, wanted, counters), *counted)
     if wanted.nsys and device == "cpu":
-        raise CannotProfileError("a timeline is of the GPU, and this runs on the CPU", fix="leave --nsys out")
+        raise CannotProfileError("a timeline needs a GPU; this runs on the CPU", fix="leave --nsys out")
     if wanted.sanitize:
         sanitizer.check(device)
     checked = (sanitizer.Sanitizer(),) if wanted.sanitize else ()
@@ -252,7 +252,7 @@ def _traced(program: Program, wanted: Request, counters: Counters) -> tuple[Reco
     tracer = tracer_of(program)
     if tracer is None:
         raise CannotProfileError(
-            f"{tools.NSYS.missing}, and this is no Python program to trace without it", fix=tools.NSYS.fix
+            f"{tools.NSYS.missing}, and this is not a Python program to trace without it", fix=tools.NSYS.fix
         )
     second = Traced("cuda") if isinstance(tracer, Nsys) and program.python else None
     return (Ranking(tracer, second) if wanted.hot else tracer,)

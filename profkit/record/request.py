@@ -78,7 +78,7 @@ class Request:
     def __post_init__(self) -> None:
         for name, known in {"l2": ("cold", "warm"), "shapes": ("first", "all"), "mode": ("", "train", "eval")}.items():
             if (value := getattr(self, name)) not in known:
-                raise ProfkitError(f"{name}={value!r} is not known", fix=f"give one of: {', '.join(map(repr, known))}")
+                raise ProfkitError(f"{name}={value!r} is unknown", fix=f"use one of: {', '.join(map(repr, known))}")
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Request:
@@ -147,14 +147,14 @@ def refuse(kind: str, wanted: Request, given: Mapping[str, str] | None = None) -
     traced = kind == "program" and wanted.nsys and not wanted.hot and wanted.counters == "auto"
     useless = [shown for name, shown in said.items() if name in ("deep", "lines", "kernel")]
     if useless and (traced or wanted.counters == "off"):
-        raise ProfkitError(f"{', '.join(useless)}: for hardware counters, and none are asked for", fix="add --ncu")
+        raise ProfkitError(f"{', '.join(useless)}: only with hardware counters", fix="add --ncu")
     if (wanted.window.after or wanted.steps) and not wanted.range and not traced:
         steps = ", ".join(said[name] for name in ("after", "steps") if name in said)
         raise ProfkitError(
-            f"{steps}: it is not said what a step is, and ncu counts launches",
-            fix="name a range that is entered once a step, --range NAME; or --nsys alone, where what repeats is a step",
+            f"{steps}: ncu counts launches and needs a range that defines a step",
+            fix="give --range NAME, entered once per step; or use only --nsys, which detects steps",
         )
     if wanted.hot and wanted.kernel:
-        raise ProfkitError(f"{said['kernel']}: the ranking of --hot chooses the kernels", fix="leave one of them out")
+        raise ProfkitError(f"{said['kernel']}: --hot already selects kernels", fix="give only one of them")
     if kind == "program" and wanted.counters == "off":
-        raise ProfkitError("a command without counters is timed by nsys", fix="--nsys in the place of --events")
+        raise ProfkitError("a command without counters needs nsys", fix="use --nsys instead of --events")

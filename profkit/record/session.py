@@ -126,8 +126,8 @@ class Session:
         found = bootstrapped(argv, Path("-"), [*how, *words]) if words else argv
         if found is None:
             raise ProfkitError(
-                "--range: only a Python program can be asked from inside where it is",
-                fix="of any other program --kernel-name and --hot choose launches",
+                "--range: only possible for a Python program",
+                fix="for other programs, select launches with --kernel-name or --hot",
             )
         return found
 

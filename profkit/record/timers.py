@@ -50,7 +50,7 @@ def measure(
         kernels[-1:] = [{**kernel, "error": f"after the last clock: {how}"} for kernel in kernels[-1:]]
     if not any(kernel["rows"] for kernel in kernels):
         why = "; ".join(kernel["error"] for kernel in kernels) or ended.tail
-        raise ProfkitError(f"no clock has told a time: {why}", fix="does the code run by itself?")
+        raise ProfkitError(f"no timing method gave a time: {why}", fix="check that the code runs alone")
     for cache, control in {"cold": "all", "warm": "none"}.items() if gpu_present() else ():
         progress(f"timing under ncu, {cache} cache")
         times, why = _durations(argv, control)

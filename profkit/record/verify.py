@@ -84,7 +84,9 @@ def verify(argv: Sequence[str], change: Path, *, pairs: int, timed: str, same: s
 def _swapped(argv: Sequence[str], change: Path, _: Path) -> list[_Side]:
     found = [bootstrapped(argv, file, module=SWAP) for file in (Path(f"own={change}"), change)]
     if None in found:
-        raise ProfkitError(f"{argv[0]} is no Python program", fix="a candidate takes one; give a patch instead")
+        raise ProfkitError(
+            f"{argv[0]} is not a Python program", fix="a candidate needs a Python program; give a patch instead"
+        )
     return [(one, Path.cwd()) for one in found if one is not None]
 
 
@@ -99,7 +101,7 @@ def _patched(argv: Sequence[str], change: Path, copy: Path) -> list[_Side]:
     shutil.copytree(here, copy, symlinks=True, ignore=_LEFT)
     done = subprocess.run(["git", "apply", str(change)], cwd=copy, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise ProfkitError(f"{change}: {done.stderr.strip()}", fix="make it with `git diff`, from this folder")
+        raise ProfkitError(f"{change}: {done.stderr.strip()}", fix="create it with `git diff` in this folder")
     moved = [word.replace(str(here), str(copy)) if word.startswith(f"{here}{os.sep}") else word for word in argv]
     return [(argv, here), (moved, copy)]
 
@@ -116,7 +118,9 @@ def _ran(argv: Sequence[str], folder: Path, timed: str, same: str) -> tuple[floa
     if timed:
         found = sorted(float(one[1]) for one in re.finditer(timed, said))
         if not found:
-            raise ProfkitError(f"nothing it prints fits {timed!r}", fix="give a pattern with a group: 'step (.*) ms'")
+            raise ProfkitError(
+                f"no line of its output matches {timed!r}", fix="give a pattern with a group: 'step (.*) ms'"
+            )
         unit = re.search(r"\)\s*(ms|us|µs)\b", timed)
         seconds = found[len(found) // 2] * (_UNITS[unit[1]] if unit is not None else 1.0)
         said = re.sub(timed, "", said)

@@ -119,18 +119,18 @@ class Compared:
         if self.ladder.apart:
             raise ProfkitError(
                 f"cannot gate: the runs differ in {', '.join(self.ladder.apart)}",
-                fix="measure BEFORE and AFTER on one device, by one method, at one clock, programs by the same window",
+                fix="measure BEFORE and AFTER on one device, with one method, clock and window",
             )
         unknown = self.ladder.unknown if isinstance(self.ladder, Programs) else ()
         if unknown:
             raise ProfkitError(
                 f"cannot gate: too few steps for an interval: {', '.join(unknown)}",
-                fix=f"record {FEWEST} steps at least, better {SERIAL}, on each side",
+                fix=f"record at least {FEWEST} steps on each side, better {SERIAL}",
             )
         return list(self.ladder.regressions(limit))
 
     def gate(self, limit: float | None) -> tuple[str, str]:
-        """Outcome of the gate and its mood; two empty strings without a limit. Raises ProfkitError."""
+        """(outcome of the gate, its colour class), empty without a limit. Raises ProfkitError."""
         if limit is None:
             return "", ""
         slower, unsure = self.slower(limit), self.ladder.inconclusive(limit)
@@ -203,13 +203,13 @@ def compared(named: Sequence[tuple[Study, str]]) -> Compared:
         chosen = tuple(chosen_of(*one) for one in named)
         return Compared(tuple(one.study for one in chosen), ladder_of(chosen), chosen)
     if part := next((f"{study.path}:{impl}" for study, impl in named if impl), ""):
-        fix = "name the run alone: the step's kernels are compared by name; --range records one range by itself"
-        raise ProfkitError(f"{part}: a program is compared by its step, not by a part of its record", fix=fix)
+        fix = "give only the run; kernels of the step are compared by name; --range records a single range"
+        raise ProfkitError(f"{part}: programs are compared by their step, not by parts", fix=fix)
     if not all(stepwise):
         other = next(study for (study, _), by_step in zip(named, stepwise, strict=True) if not by_step)
-        what = "implementations of a sample" if other.manifest.impls else "no timeline, so that no step is known"
+        what = "implementations of a sample" if other.manifest.impls else "no timeline, so no steps"
         fix = "compare programs with programs, each recorded by `profkit profile --nsys -- COMMAND` or imported from a trace"
-        raise ProfkitError(f"{other.path} has {what}: not to be compared with a program", fix=fix)
+        raise ProfkitError(f"{other.path} has {what}: cannot be compared with a program", fix=fix)
     studies = tuple(study for study, _ in named)
     labels = told_apart(studies, [study.manifest.sample.id for study in studies])
     return Compared(studies, compare_steps([_taken(*one) for one in zip(studies, labels, strict=True)]))
@@ -258,7 +258,7 @@ def _step(chosen: Chosen, label: str) -> Step:
 def _taken(study: Study, label: str) -> Rung:
     known, manifest = study.longest_step, study.manifest
     if known is None:
-        raise ProfkitError(f"{study.path}: no step is known", fix="record it with --nsys")
+        raise ProfkitError(f"{study.path}: no steps known", fix="record it with --nsys")
     device, budget, steps = known
     frame = study.captured.timeline
     facts = {**_machine(manifest), "method": frame["tool"].iloc[0] if frame is not None else ""}

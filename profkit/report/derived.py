@@ -27,8 +27,8 @@ def write(study: Study, *, pictures: bool = True, lang: str = "en") -> list[Path
     """
     if (gone := study.run.gone) and (study.path / "metrics.json").exists():
         raise ProfkitError(
-            f"{study.path / gone[0]} is gone, which run.json tells of",
-            fix="put the file back, or measure again; metrics.json and the report stay as they are",
+            f"{study.path / gone[0]} is missing but listed in run.json",
+            fix="restore the file, or measure again; metrics.json and the report stay unchanged",
         )
     numbers, kernels, text = (study.path / name for name in ("metrics.json", "kernels.csv", "report.md"))
     write_atomic(numbers, metrics(study).encode())

@@ -39,7 +39,6 @@ MINOR = 0.01
 
 
 def document(study: Study, findings: Iterable[Finding]) -> dict[str, object]:
-    """The findings as one JSON document."""
     return {
         "schema": SCHEMA,
         "sample": study.manifest.sample.id,

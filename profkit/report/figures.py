@@ -185,7 +185,6 @@ def _devices(studies: Iterable[Study]) -> list[str]:
 
 
 def _caption(study: Study) -> tuple[str, ...]:
-    """Caption: the method in short."""
     counters = study.manifest.counters
     if counters.state != "collected":
         return (method.counters_line(study),)
@@ -259,7 +258,7 @@ def kernels_scene(
     devices = _devices(studies)
     if len(devices) > 1:
         raise ProfkitError(
-            f"these runs are of different devices: {'; '.join(devices)}", fix="draw each device by itself"
+            f"these runs are of different devices: {'; '.join(devices)}", fix="draw each device separately"
         )
     roof = max(
         (study.roofline for study in studies),

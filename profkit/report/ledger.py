@@ -29,15 +29,12 @@ PAINTS = {"operations": "work", "kernels": "kernels", "copies": "excess", "fills
 
 
 def text(found: Ledger) -> str:
-    """Ledger for the terminal."""
     lines = [*_head(found), "", terminal_table(table(found, SHOWN)).rstrip(), ""]
     lines += [say("c_caveat") + Said.of(one).with_fix() for one in found.caveats]
     return "\n".join(lines).rstrip()
 
 
 def page(found: Ledger, source: Path) -> str:
-    """Ledger as an HTML page in both languages."""
-
     def make() -> dict[str, Any]:
         lead, _, *notes = _head(found)  # the bar shows the parts
         return {
@@ -145,7 +142,9 @@ def predicting(
         mine = sorted(rows, key=lambda one: -one["wins"][1])[:1]
     if not mine:
         known = ", ".join(dict.fromkeys(one["name"] for one in rows[:8]))
-        raise ProfkitError("the ledger predicts nothing for this change", fix=f"its rows: {known or 'none that win'}")
+        raise ProfkitError(
+            "the ledger predicts nothing for this change", fix=f"its rows: {known or 'none with a gain'}"
+        )
     return told, mine
 
 

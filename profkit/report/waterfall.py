@@ -77,7 +77,7 @@ class Block:
         return self.short or say(f"fall_{self.kind}")
 
     def why(self) -> str:
-        """Kind of time and bottleneck of the kernel; "" if the label says it."""
+        """Kind of time and bottleneck of the kernel; "" if the label already names them."""
         if self.kind in IDLE and self.kind != "unknown":
             return say("wall_idle")
         if not self.kernels:

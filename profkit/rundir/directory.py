@@ -98,14 +98,16 @@ def create_run(sample: SampleInfo, root: str | os.PathLike[str], target: Path | 
         except OSError as error:
             raise ProfkitError(
                 f"cannot make the run directory {path}: {error.strerror}",
-                fix=f"choose a writable place with room: {'--runs DIR' if target is None else '-o RUN'}",
+                fix=f"choose a writable place with free space: {'--runs DIR' if target is None else '-o RUN'}",
             ) from error
         if target is None:
             sweep(path.parent.glob("*/*-*"))
         run = Run(path, Manifest(sample=sample, created=now(), profkit=__version__, owner=owner()))
         run.save()
         return run
-    raise ProfkitError(f"{Path(root) / sample.id} holds 1000 runs of this second", fix="choose another --runs DIR")
+    raise ProfkitError(
+        f"{Path(root) / sample.id} already has 1000 runs of this second", fix="choose another --runs DIR"
+    )
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:

@@ -316,7 +316,7 @@ def read_manifest(file: Path) -> Manifest:
     except msgspec.DecodeError as error:
         raise ProfkitError(
             f"{file}: {error}",
-            fix="the file is damaged; the csv files beside it can still be read with profkit.read",
+            fix="the file is damaged; profkit.read can still read the CSV files beside it",
         ) from error
     except OSError as error:
         raise ProfkitError(f"{file}: {error.strerror}") from error

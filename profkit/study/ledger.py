@@ -39,7 +39,7 @@ def open_ledger(path: Path) -> Ledger:
     parts = list(devices_of(frame, host)) if frame is not None else []
     if not parts:
         raise ProfkitError(
-            f"{path}: no timeline of a program here",
+            f"{path}: no timeline of a program",
             fix="give a trace of torch.profiler or nsys, or a run of a program: profkit profile -- COMMAND",
         )
     label, part, calls = max(parts, key=lambda one: float(one[1]["time"].sum()))

@@ -438,7 +438,6 @@ class Study:
 
 
 def _one_call(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """One call of an implementation on the timeline."""
     part: pd.DataFrame = frame[(frame["impl"] == name) | frame["range"].str.contains(f"/{name}/", regex=False)]
     part.attrs = frame.attrs
     return part

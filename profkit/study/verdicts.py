@@ -76,7 +76,7 @@ def _evidence(study: Study, impl: Impl, rows: Mapping[str, Mapping[Any, Any]], f
 
 
 def loaded(study: Study, name: str) -> float:
-    """Most that other work can have lengthened an implementation's time, as a factor; 1: none."""
+    """Largest factor by which other work can have lengthened an implementation's time; 1: none."""
     return max(1.0, _lengthened(study.manifest, name, (study.analysis.rows.get(name, {}),)))
 
 

@@ -43,7 +43,7 @@ class Sample:
 def resolve(path: Path) -> Sample:
     """Find the roles in a folder. Raises ProfkitError with the missing role."""
     if path.is_file():
-        raise ProfkitError(f"{path} is a file; a sample is a folder", fix=f"name its folder: {path.parent}")
+        raise ProfkitError(f"{path} is a file, but a sample is a folder", fix=f"name its folder: {path.parent}")
     if not path.is_dir():
         raise ProfkitError(f"{path}: no such sample folder", fix=_suggest(path))
     names = {file: _names(file) for file in sorted(path.glob("*.py"))}

@@ -43,7 +43,7 @@ class Source:
             source.tree  # noqa: B018  (parses; cached)
         except (SyntaxError, ValueError) as error:
             line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-            raise ProfkitError(f"{path}{line}: not Python: {error.args[0]}", fix="mend this file") from error
+            raise ProfkitError(f"{path}{line}: not Python: {error.args[0]}", fix="correct this file") from error
         return source
 
     @cached_property

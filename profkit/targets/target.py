@@ -60,7 +60,7 @@ class Call:
         """The callable's name, valid for a folder. Raises ProfkitError for something not callable."""
         given = getattr(self.function, "__name__", "") or type(self.function).__name__
         if not callable(self.function):
-            raise ProfkitError(f"{given} cannot be called", fix="give a function or a module, then its arguments")
+            raise ProfkitError(f"{given} is not callable", fix="give a function or module, then its arguments")
         return re.sub(r"[^A-Za-z0-9._-]+", "-", given).strip("-.") or "callable"
 
     @property

@@ -162,7 +162,6 @@ def declared(module: ModuleType) -> dict[str, Any] | None:
 
 
 def _bytes(found: Iterable[torch.Tensor]) -> float:
-    """Bytes moved for distinct tensors."""
     seen: dict[tuple[Any, ...], int] = {}
     for tensor in found:
         if tensor.layout is torch.strided:

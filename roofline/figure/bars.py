@@ -32,7 +32,6 @@ class Step:
 
 
 def _page(look: Theme, height: float, title: str, subtitle: Sequence[str], size: float) -> Sheet:
-    """A page [inch] with its head."""
     sheet = new_figure(look, height)
     sheet.text(0.2, 0.14, fit(title, TITLE, WIDTH - 0.4, "bold"), TITLE, weight="bold")
     for row, line in enumerate(subtitle):

@@ -90,7 +90,7 @@ THEMES = {
 def theme(name: str) -> Theme:
     """Theme by name; raises RooflineError with the known ones."""
     if name not in THEMES:
-        raise RooflineError(f"theme {name!r} is not known", fix=f"use one of: {', '.join(THEMES)}")
+        raise RooflineError(f"unknown theme {name!r}", fix=f"use one of: {', '.join(THEMES)}")
     return THEMES[name]
 
 

@@ -59,7 +59,7 @@ def _fetch(library: Any, program: ctypes.c_void_p, size_call: str, data_call: st
 
 def _ok(status: int, call: str) -> None:
     if status != 0:
-        raise RooflineError(f"{call} returned {status}", fix="is the driver as new as the CUDA toolkit?")
+        raise RooflineError(f"{call} returned {status}", fix="update the driver to the CUDA toolkit's version")
 
 
 class Module:

@@ -106,8 +106,6 @@ def scaled(torch: Any, m: int, n: int, k: int) -> Callable[[], object]:
 
 
 def integers(torch: Any, m: int, n: int, k: int) -> Callable[[], object]:
-    """INT8 product."""
-
     def drawn(rows: int, columns: int) -> Any:
         return torch.randint(-128, 127, (rows, columns), device="cuda", dtype=torch.int8)
 

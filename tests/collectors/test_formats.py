@@ -71,9 +71,14 @@ def test_a_profile_takes_the_companions_that_are_named_as_it_is(tmp_path):
             "pointer of git LFS",
             "git lfs pull",
         ),
-        ("long.csv", "x" * 200_000 + "\nabc\n", "neither an Nsight", "--page raw"),
-        ("nul.csv", "a\0b\nabc\n", "neither an Nsight", "--page raw"),
-        ("s.csv", 'kernel_id,kernel_name,grid_size,device\n1,k,"(224, 1, 1)",0\n', "neither an Nsight", "--page raw"),
+        ("long.csv", "x" * 200_000 + "\nabc\n", "not an export of Nsight", "--page raw"),
+        ("nul.csv", "a\0b\nabc\n", "not an export of Nsight", "--page raw"),
+        (
+            "s.csv",
+            'kernel_id,kernel_name,grid_size,device\n1,k,"(224, 1, 1)",0\n',
+            "not an export of Nsight",
+            "--page raw",
+        ),
     ],
 )
 def test_what_is_not_read_is_named_with_what_to_export(tmp_path, name, head, what, fix):
@@ -90,11 +95,11 @@ def test_what_is_not_read_is_named_with_what_to_export(tmp_path, name, head, wha
 @pytest.mark.parametrize(
     ("data", "what", "fix"),
     [
-        (gzip.compress(b"Time (%),Total Time (ns)\n", mtime=0), "no text: compressed", "unpack it"),
-        (b"(\xb5/\xfd\x04\x00", "no text: compressed", "unpack it"),
+        (gzip.compress(b"Time (%),Total Time (ns)\n", mtime=0), "not text: compressed", "unpack it"),
+        (b"(\xb5/\xfd\x04\x00", "not text: compressed", "unpack it"),
         (b"PK\x03\x04\x14\x00", "an archive", "CSV"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\x00\x00", "no text", "CSV"),
-        (b'"ID";"Process ID";"Process Name";"Host Name";"Kernel Name"\r\n', "neither", "as the tool wrote it"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\x00\x00", "not text", "CSV"),
+        (b'"ID";"Process ID";"Process Name";"Host Name";"Kernel Name"\r\n', "not an export of", "unchanged"),
     ],
 )
 def test_what_is_no_export_is_refused(tmp_path, data, what, fix):

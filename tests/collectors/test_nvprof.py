@@ -85,7 +85,7 @@ def test_trace(tmp_path):
 def test_two_programs_in_one_file_are_refused(tmp_path, name):
     path = tmp_path / "two.txt"
     path.write_text(SUMMARIES[name] + "\n" + SUMMARIES[name].replace("==97==", "==98=="))
-    with pytest.raises(CollectError, match=r"2 results of nvprof follow each other \(processes 97, 98\)") as caught:
+    with pytest.raises(CollectError, match=r"2 results of nvprof are in one file \(processes 97, 98\)") as caught:
         collectors.read(path)
     assert "%p" in caught.value.fix
 

@@ -81,7 +81,7 @@ def test_a_cut_file_is_refused_or_has_its_first_rows(tmp_path, file):
         ("4096.000000", "4_096", "line 3: WRITE_SIZE"),
         ("WRITE_SIZE", "FETCH_SIZE", "line 3: FETCH_SIZE of one dispatch"),
         ("317095767800000", "317095766800000", "line 5: ends before it starts"),
-        ("317095766000000", "3.17096E+14", "a spreadsheet saved"),
+        ("317095766000000", "3.17096E+14", "a spreadsheet has rounded"),
     ],
 )
 def test_damage_names_its_line(tmp_path, was, damage, what):

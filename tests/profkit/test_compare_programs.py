@@ -157,13 +157,13 @@ def test_windows_that_are_not_alike_are_told_and_give_no_speed_up(said):
 
 def test_what_does_not_compare_is_refused(said):
     code, text = said("compare", "gpt", ROOT / "examples/h200/ICVXKH")
-    assert (code, "implementations of a sample: not to be compared with a program" in text.err) == (2, True)
+    assert (code, "implementations of a sample: cannot be compared with a program" in text.err) == (2, True)
     code, text = said("compare", "gpt", "fast", "-o", "ladder.png")
     assert (code, "write a page, .html" in text.err) == (2, True)
 
 
 def test_a_range_is_no_program(runs, opened):
-    with pytest.raises(ProfkitError, match="compared by its step"):
+    with pytest.raises(ProfkitError, match="compared by their step"):
         compared([(opened["gpt"], ""), (opened["less"], "Optimizer.step#AdamW.step")])
 
 

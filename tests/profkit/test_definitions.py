@@ -209,9 +209,9 @@ def test_a_reference_may_have_names_of_a_sample_and_shapes_may_have_numbers(fold
     [
         ({"reference": "def go(): pass"}, "does not define run"),
         ({"reference": "def run(:"}, "not Python"),
-        ({"axes": DEFINITION["axes"] | {"T": {"type": "expr", "expression": "__import__('os')"}}}, "no arithmetic"),
+        ({"axes": DEFINITION["axes"] | {"T": {"type": "expr", "expression": "__import__('os')"}}}, "not arithmetic"),
         ({"outputs": {}}, "no field outputs"),
-        ({"outputs": {"y": {"shape": ["T"], "dtype": "float4_e2m1"}}}, "float4_e2m1, which is not drawn"),
+        ({"outputs": {"y": {"shape": ["T"], "dtype": "float4_e2m1"}}}, "float4_e2m1, which is not supported"),
         ({"name": "renamed"}, "no solution to measure"),
     ],
 )

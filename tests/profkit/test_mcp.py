@@ -84,7 +84,7 @@ def test_paths_stay_inside_the_roots(tmp_path):
     paths = ("../..", str(ROOT / "examples/h200/ICJTRP"), "link", "/etc")
     _, answers = ask([inside], *(("explain", {"run": path}) for path in paths), ("profile", {"path": "../.."}))
     for answer in answers:
-        assert "outside of what this server may see" in json.loads(answer)["error"]["message"]
+        assert "outside the server's roots" in json.loads(answer)["error"]["message"]
     other = bridge.Tools([inside, ROOT], 10)
     assert json.loads(other.explain(str(ROOT / "examples/h200/ICJTRP")))["ok"]
 
@@ -110,7 +110,7 @@ def test_a_measurement_that_takes_too_long_ends(tmp_path):
     _, [answer] = ask([tmp_path], ("profile", {"path": folder.name, "options": "--device cpu"}), seconds=1.0)
     assert json.loads(answer)["error"] == {
         "message": "not done after 1 s",
-        "fix": "fewer candidates, a smaller --budget, or --seconds",
+        "fix": "measure fewer candidates, lower --budget, or raise --seconds",
         "exit_code": 3,
     }
 

@@ -264,7 +264,7 @@ def test_without_nsys_a_python_program_is_traced_by_torch_which_is_said(runs):
 def test_what_cannot_be_is_refused_before_anything_runs(runs, tmp_path):
     with pytest.raises(CannotProfileError, match="ncu"):
         profile_program(OK, runs=runs, counters="ncu")
-    with pytest.raises(CannotProfileError, match="no Python program"):
+    with pytest.raises(CannotProfileError, match="not a Python program"):
         profile_program(["true"], runs=runs, nsys=True)
     with pytest.raises(ProfkitError, match="no program"):
         profile_program(["no-such-program-anywhere"], runs=runs)

@@ -26,7 +26,7 @@ def run():
 
 
 def test_an_option_has_the_values_that_it_names():
-    with pytest.raises(ProfkitError, match="l2='hot' is not known") as caught:
+    with pytest.raises(ProfkitError, match="l2='hot' is unknown") as caught:
         profkit.measure(len, "", l2="hot")
     assert "'cold', 'warm'" in caught.value.fix
 

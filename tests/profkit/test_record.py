@@ -125,9 +125,9 @@ def test_what_is_for_commands_is_refused_for_a_sample(words, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--events"], "--nsys in the place of --events"),
-        (["--nsys", "--deep"], "--deep: for hardware counters"),
-        (["--hot", "2", "-k", "gemm"], "--kernel-name: the ranking of --hot chooses"),
+        (["--events"], "use --nsys instead of --events"),
+        (["--nsys", "--deep"], "--deep: only with hardware counters"),
+        (["--hot", "2", "-k", "gemm"], "--kernel-name: --hot already selects"),
     ],
 )
 def test_what_cannot_go_together_is_refused(words, why, capsys):

@@ -48,7 +48,7 @@ def test_a_run_that_lost_its_files_keeps_what_its_metrics_say(tmp_path, name):
     refused = report(run)
     assert isinstance(refused.exception, ProfkitError)
     assert str(run / name) in str(refused.exception)
-    assert "put the file back" in refused.exception.fix
+    assert "restore the file" in refused.exception.fix
     assert (run / "metrics.json").read_bytes() == before
     told = [caveat for caveat in open_study(run).analysis.caveats if "are gone" in caveat.what]
     assert [caveat.what for caveat in told] == [f"files of this run are gone: {name}"]

@@ -114,7 +114,7 @@ def test_a_missing_tool_exits_3_before_anything_runs(on_gpu, tmp_path, monkeypat
 def test_on_the_cpu_there_is_nothing_to_sanitize(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert invoke(["profile", sample(tmp_path), "--device", "cpu", "--sanitize", "memcheck"]) == 3
-    assert "kernels of a GPU" in capsys.readouterr().err
+    assert "checks GPU kernels" in capsys.readouterr().err
 
 
 def test_a_strange_tool_is_refused(tmp_path, capsys):

@@ -143,7 +143,7 @@ def test_a_folder_of_other_things_is_left_alone(runs, tmp_path, capsys):
     with pytest.raises(SystemExit) as end:
         main(["site", str(runs), "-o", str(tmp_path / "site")])
     assert end.value.code == 2
-    assert "holds other things" in capsys.readouterr().err
+    assert "files that are not a site" in capsys.readouterr().err
     assert [one.name for one in (tmp_path / "site").iterdir()] == ["thesis.txt"]
     (tmp_path / "none").mkdir()
     build(tmp_path / "none", tmp_path / "empty")

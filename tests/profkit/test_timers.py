@@ -142,7 +142,7 @@ def test_on_a_cpu_the_two_clocks_there_are(tmp_path, monkeypatch):
 
 
 def test_what_does_not_run_is_said_with_its_place(tmp_path):
-    with pytest.raises(court.ProfkitError, match="no clock has told a time: FileNotFoundError"):
+    with pytest.raises(court.ProfkitError, match="no timing method gave a time: FileNotFoundError"):
         court.measure([f"{tmp_path / 'none.py'}:f"])
 
 

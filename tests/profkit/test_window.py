@@ -148,7 +148,7 @@ def test_what_cannot_apply_is_refused():
         refuse("folder", Request(range="step"))
     for asked in ({"steps": 3}, {"after": 3}):
         for more in ({}, {"counters": "ncu"}, {"nsys": True, "hot": 2}):
-            with pytest.raises(ProfkitError, match="what a step is"):
+            with pytest.raises(ProfkitError, match="defines a step"):
                 refuse("program", Request(**asked, **more))
         refuse("program", Request(**asked, nsys=True))
         refuse("program", Request(**asked, range="step"))
@@ -156,7 +156,7 @@ def test_what_cannot_apply_is_refused():
 
 def test_a_program_that_is_not_pythons_cannot_be_asked(fake_nsys, tmp_path):
     fake_nsys("ok")
-    with pytest.raises(ProfkitError, match="only a Python program"):
+    with pytest.raises(ProfkitError, match="only possible for a Python program"):
         profile(Program(("/bin/true",)), nsys=True, range="step", runs=tmp_path)
 
 

@@ -214,7 +214,6 @@ def _disagreeing(checked: dict[str, Any]) -> list[str]:
 
 
 def _official(document: dict[str, Any], passes: dict[str, Any] | None) -> list[str]:
-    """Figures of the official script."""
     said = [
         f"{document['run_name']}: {document['total_eval']} of {document['total_count']} problems evaluated",
         f"Successfully compiled: {document['compiled_count']} ({document['compilation_rate']:.1%})",

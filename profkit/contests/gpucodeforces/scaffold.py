@@ -81,7 +81,7 @@ WHOLE = {
 def create(path: Path, op: str, shape: tuple[int, ...], contestant: str = "") -> list[Path]:
     """Write the folder and return its files. Raises ProfkitError if it exists."""
     if path.exists() and any(path.iterdir()):
-        raise ProfkitError(f"{path} exists and is not empty", fix="choose another name, or remove it yourself")
+        raise ProfkitError(f"{path} exists and is not empty", fix="choose another name, or remove it")
     whole = op.replace(" ", "").replace("layernorm", "layer_norm")
     forms, values = (_WHOLE_FORMS, _whole(whole, shape)) if whole in WHOLE else (_FORMS, _element_wise(op, shape))
     values |= {
@@ -106,7 +106,7 @@ def _element_wise(op: str, shape: tuple[int, ...]) -> dict[str, str]:
     if function is None:
         raise ProfkitError(
             f"--op {op!r}: not an operation that profkit can write",
-            fix=f"{', '.join(WHOLE)}; or element by element {', '.join(FUNCTIONS)}; any other sample is a folder with a "
+            fix=f"{', '.join(WHOLE)}; or element by element {', '.join(FUNCTIONS)}; other samples: make a folder with a "
             "reference and a candidate",
         )
     inputs, count = "xy"[: function.arity], function.arity

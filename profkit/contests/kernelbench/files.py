@@ -71,11 +71,11 @@ def problems(root: Path, level: int, ids: Iterable[int] = ()) -> list[Problem]:
     named = [(match, file) for file in folder.glob("*.py") if (match := _PROBLEM.fullmatch(file.name))]
     found = {int(match["id"]): Problem(level, int(match["id"]), file.name, file) for match, file in named}
     if not found:
-        raise ProfkitError(f"{folder}: no problem files (<id>_<Name>.py)", fix="is the checkout complete?")
+        raise ProfkitError(f"{folder}: no problem files (<id>_<Name>.py)", fix="check that the checkout is complete")
     wanted = set(ids) or found.keys()
     strange = wanted - found.keys()
     if strange:
-        raise ProfkitError(f"level {level} has no problem {min(strange)}", fix="mend the ids")
+        raise ProfkitError(f"level {level} has no problem {min(strange)}", fix="correct the ids")
     return [found[number] for number in sorted(wanted)]
 
 
@@ -83,7 +83,7 @@ def problems_of_baseline(baseline: Baseline, level: int, file: Path) -> list[Pro
     """Problems of a baseline, without a checkout."""
     rows = baseline.get(f"level{level}")
     if rows is None:
-        raise ProfkitError(f"{file}: no level{level} in this baseline", fix=f"it has {', '.join(baseline)}")
+        raise ProfkitError(f"{file}: no level{level} in this baseline", fix=f"use one of: {', '.join(baseline)}")
     named = [(match, name) for name in rows if (match := _PROBLEM.fullmatch(name))]
     return sorted((Problem(level, int(match["id"]), name, Path(name)) for match, name in named), key=lambda p: p.id)
 
@@ -126,7 +126,7 @@ def read_results(file: Path) -> Results:
         msgspec.convert(data, dict[str, list[_Needed]])
     except msgspec.ValidationError as error:
         raise ProfkitError(
-            f"{file}: {error}", fix="is this an eval_results.json? Evaluate this problem again"
+            f"{file}: {error}", fix="check that it is an eval_results.json, or evaluate this problem again"
         ) from error
     return data
 

@@ -143,14 +143,16 @@ def read_config(file: Path) -> Config:
     try:
         config = msgspec.toml.decode(file.read_bytes(), type=Config)
     except OSError as error:
-        raise ProfkitError(f"{file}: {error.strerror}", fix=f"it looks like this:\n{EXAMPLE}") from error
+        raise ProfkitError(f"{file}: {error.strerror}", fix=f"example:\n{EXAMPLE}") from error
     except msgspec.DecodeError as error:
-        raise ProfkitError(f"{file}: {error}", fix=f"it looks like this:\n{EXAMPLE}") from error
+        raise ProfkitError(f"{file}: {error}", fix=f"example:\n{EXAMPLE}") from error
     if not config.model:
         raise ProfkitError(f"{file}: no [[model]]", fix="name at least one model")
     double, count = Counter(model.folder for model in config.model).most_common(1)[0]
     if count > 1:
-        raise ProfkitError(f"{file}: two models share the folder {double!r}", fix="ask for more samples instead")
+        raise ProfkitError(
+            f"{file}: two models share the folder {double!r}", fix="increase the number of samples instead"
+        )
     return config
 
 

@@ -117,7 +117,7 @@ def changed(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]
 
 
 def span(shape: Sequence[int], stride: Sequence[int]) -> int:
-    """Elements from the first to the last of a view."""
+    """Number of elements from the first to the last of a view."""
     return 1 + int(sum((size - 1) * step for size, step in zip(shape, stride, strict=True) if size))
 
 
@@ -136,7 +136,7 @@ def clone(item: Any) -> Any:
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Whether `refill` can copy one into the other: same nesting, layouts, types, other values."""
+    """Whether both have the same nesting, layouts, types and other values, for `refill`."""
     mine, theirs = list(tensors(one)), list(tensors(other))
     same = [where for where, _ in mine] == [where for where, _ in theirs]
     return same and all(_form(a) == _form(b) for (_, a), (_, b) in zip(mine, theirs, strict=True))

@@ -19,7 +19,7 @@ _FADED = 1 / 16
 
 
 def remembering(model: Any, state: Mapping[str, torch.Tensor], length: int) -> Iterator[dict[str, torch.Tensor]]:
-    """Values by name for some of these tensors that make a model remember so many steps."""
+    """Values for some of these tensors, by name, that make a model remember so many steps."""
     together = {name: value for name, value in _layers(model, state, length) if name in state}
     if together:
         yield together

@@ -163,7 +163,6 @@ def _too_long(session: Session) -> str:
 
 
 def options_of(session: Session) -> ncu.Options:
-    """Options of the capture."""
     plain = not session.request.kernel or re.fullmatch(r"regex:.*|[\w$]+", session.request.kernel)
     # Of ncu's -k an expression stands after regex:, a plain name alone.
     named = session.request.kernel if plain else f"regex:{session.request.kernel}"

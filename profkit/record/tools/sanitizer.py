@@ -33,7 +33,7 @@ def check(device: str) -> None:
     """Raise CannotProfileError if the sanitizer cannot run."""
     if device == "cpu":
         raise CannotProfileError(
-            "compute-sanitizer checks kernels of a GPU, and this runs on the CPU", fix="leave --sanitize out"
+            "compute-sanitizer checks GPU kernels; this runs on the CPU", fix="leave --sanitize out"
         )
     if tools.find(tools.SANITIZER) is None:
         raise CannotProfileError(tools.SANITIZER.missing, fix=tools.SANITIZER.fix)
@@ -63,7 +63,7 @@ class Sanitizer:
         if refused:
             raise CannotProfileError(
                 f"compute-sanitizer cannot work here: {refused}",
-                fix="see its list of supported devices and drivers; "
+                fix="check its list of supported devices and drivers; "
                 "under WSL2 its debugger interface must be switched on",
             )
 

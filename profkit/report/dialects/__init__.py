@@ -66,8 +66,8 @@ def the_one(runs: Sequence[str | Study]) -> Study:
 
     if len(runs) != 1:
         raise ProfkitError(
-            f"{len(runs)} runs: this report takes one",
-            fix="profkit compare BEFORE AFTER puts runs in a row",
+            f"{len(runs)} runs given: this report takes one",
+            fix="use profkit compare BEFORE AFTER for several runs",
         )
     return open_study(runs[0])
 

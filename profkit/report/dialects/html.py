@@ -13,6 +13,5 @@ if TYPE_CHECKING:
 
 
 def write(runs: Sequence[str | Study]) -> Written:
-    """Write the page."""
     study = the_one(runs)
     return Written(run.page(study), home=study.path / "report.html")

@@ -249,7 +249,6 @@ class WriteUp:
 
 
 def _labelled(key: str, text: str) -> str:
-    """ "key: text"."""
     return f"{say(key)}{say('colon')}{text}"
 
 

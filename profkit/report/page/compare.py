@@ -74,7 +74,6 @@ def _timelines(done: Compared) -> list[dict[str, Any]]:
 
 
 def _programs(found: Programs) -> dict[str, Any]:
-    """Template values for programs."""
     head = compare.per(found, "p_one")
     pieces = [(rung.label, compare.pieces_table(found, at)) for at, rung in enumerate(found.rungs) if rung.pieces]
     return {
@@ -87,7 +86,6 @@ def _programs(found: Programs) -> dict[str, Any]:
 
 
 def _ladder(done: Compared, ladder: Ladder, parts: list[Shown], kernels: Kernels) -> dict[str, Any]:
-    """Template values for implementations."""
     known = [part for part in parts if part.impl in part.study.waterfalls]
     head = say("p_now" if done.studies[0].manifest.impls else "p_now_gpu")
     impls = [next((one for one in each.study.manifest.impls if one.name == each.impl), None) for each in done.chosen]

@@ -52,7 +52,7 @@ class Shown:
 
 
 def shown_of(study: Study) -> list[Shown]:
-    """Parts of one run by rank; best and reference are switched on, or all parts of a program."""
+    """Parts of one run by rank; only best and reference are switched on, or all of a program."""
     names = list(dict.fromkeys([*(part.name for part in study.parts), *in_order(study)]))
     first = (study.best.name if study.best is not None else "", study.analysis.reference)
     on = {name: not study.manifest.impls or name in first for name in names}

@@ -135,7 +135,6 @@ def _subtitle(study: Study) -> str:
 
 
 def _first_screen(study: Study, found: Sequence[Finding]) -> dict[str, Any]:
-    """Content of the first screen."""
     first, best, cards = answer.sentences(study), study.best, list[Card]()
     (own, lead), *others = sorted(first, key=lambda one: best is not None and one[0] != best.name)
     skipped = [one.name for one in study.manifest.candidates if one.status == "skipped"]

@@ -41,7 +41,7 @@ def title(study: Study) -> str:
 
 
 def what(study: Study) -> str:
-    """The title without the device, with the reference's task name, in the current language."""
+    """The reference's task and the device, in the current language."""
     sample = study.manifest.sample
     where, threads = device(study), study.manifest.device.get("threads")
     where = say("p_threads", device=where, count=str(threads)) if threads else where
