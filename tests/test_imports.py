@@ -101,15 +101,15 @@ FILES = {
 }
 
 _LAZY = """
-collectors.ncu collectors.trtexec profkit.api profkit.bridges.mcp profkit.campaign.campaign profkit.campaign.gate
-profkit.campaign.history profkit.campaign.stages profkit.campaign.site profkit.contests.formats
-profkit.contests.kernelbench.fastp profkit.contests.served
-profkit.guest.clocks.clocks profkit.guest.clocks.cupti profkit.record.block profkit.record.importing
-profkit.record.timers profkit.record.profile profkit.record.verify
-profkit.report.dialects.agent profkit.report.derived profkit.report.figures profkit.report.ledger
-profkit.report.compare profkit.report.page.compare profkit.report.page.run profkit.torch_tools.ahead
-profkit.guest.candidate profkit.guest.tensors.compare profkit.torch_tools.inprocess profkit.judge.session
-profkit.study.files profkit.study.ledger profkit.study.study roofline.figure.plot
+analyzers.timeline.hot analyzers.verdicts.timing collectors.cupti collectors.frame collectors.ncu collectors.ncu.log
+collectors.ncu.source collectors.nsys.scrub collectors.trtexec profkit.api profkit.bridges.mcp
+profkit.campaign.campaign profkit.campaign.gate profkit.campaign.history profkit.campaign.site profkit.campaign.stages
+profkit.contests.kernelbench.fastp profkit.contests.served profkit.guest.candidate profkit.guest.clocks.clocks
+profkit.guest.clocks.cupti profkit.guest.tensors.compare profkit.judge.session profkit.record.block
+profkit.record.importing profkit.record.timers profkit.record.verify profkit.report.compare profkit.report.derived
+profkit.report.dialects.agent profkit.report.figures profkit.report.ledger profkit.report.page.compare
+profkit.report.page.run profkit.study.files profkit.study.ledger profkit.study.study profkit.torch_tools.ahead
+profkit.torch_tools.inprocess roofline.figure.plot
 """
 LAZY = _LAZY.split()
 """Modules of ours that may be imported inside functions: that keeps torch, pandas, matplotlib or numpy out of start-up."""
@@ -120,7 +120,7 @@ INSIDE: dict[str, int] = {
     "profkit.cli.machine": 3,
     "profkit.cli.terminal": 2,
     "profkit.cli.reading": 3,
-    "profkit.torch_tools.bench": 4,
+    "profkit.torch_tools.bench": 3,
 }
 """How many other imports of ours are still inside the functions of a file. It may only shrink."""
 
@@ -185,7 +185,8 @@ def loads(name: str) -> set[str]:
                 heavy |= {alias.name.partition(".")[0] for alias in node.names} & HEAVY
             elif isinstance(node, ast.ImportFrom) and node.module:
                 heavy |= {node.module.partition(".")[0]} & HEAVY
-        new = {target for target, inside in own_imports(current) if not inside} - seen
+        parents = {current.rpartition(".")[0]} & FILES.keys()
+        new = ({target for target, inside in own_imports(current) if not inside} | parents) - seen
         seen |= new
         todo += new
     return heavy

@@ -18,9 +18,11 @@ from profkit.cli import options as shared
 from profkit.cli.group import complain
 from profkit.cli.options import Runners, Sectioned
 from profkit.cli.terminal import Answer, Progress, progress, show
+from profkit.contests import formats
 from profkit.errors import CannotProfileError, ProfkitError, as_shells_do
 from profkit.launch import gpu, warm
 from profkit.launch.environment import environment
+from profkit.record.profile import profile
 from profkit.record.request import Request, refuse
 from profkit.report.writers import terminal
 from profkit.targets.program import Program
@@ -135,8 +137,6 @@ def _targets(sample: Path | None, argv: Sequence[str] | None, streams: tuple[int
         raise click.UsageError(
             "name a sample's folder, or a command after --: profkit profile --ncu -- python train.py"
         )
-    from profkit.contests import formats
-
     targets = formats.targets(sample)
     if not targets:
         raise click.UsageError(f"{sample}: no samples here; a sample is a folder with a reference and a candidate")
@@ -145,8 +145,6 @@ def _targets(sample: Path | None, argv: Sequence[str] | None, streams: tuple[int
 
 def _one(target: Path | Program, request: Request, form: str, quiet: bool) -> int:
     """Profile one target and print its report. form: json, agent, or "" for text."""
-    from profkit.contests.formats import measure
-
     # While the judge works; beside a program or a CPU's measurement it would disturb.
     beside = isinstance(target, Path) and request.device != "cpu" and gpu.gpu_present()
     readers = threading.Thread(target=_import_readers, daemon=True)
@@ -159,7 +157,7 @@ def _one(target: Path | Program, request: Request, form: str, quiet: bool) -> in
             if beside and readers.ident is None:
                 readers.start()
 
-        study = measure(target, request, told, answer)
+        study = formats.measure(target, request, told, answer)
         from profkit.api import Run
         from profkit.report.derived import write
 
@@ -315,7 +313,6 @@ class _Watch:
             raise
 
     def _measure(self) -> None:
-        from profkit.record.profile import profile  # pandas
         from profkit.report.derived import write
 
         files = self._files()

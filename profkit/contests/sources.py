@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from collectors.caveat import Caveat
 from profkit.errors import ProfkitError
+from profkit.record.profile import Answer, profile
 from profkit.rundir.files import temporary, write_atomic
 
 if TYPE_CHECKING:
     from profkit.launch.protocol import Progress
-    from profkit.record.profile import Answer
     from profkit.record.request import Request
     from profkit.study.study import Study
 
@@ -86,7 +86,6 @@ class Sources:
 
         Raises ProfkitError, for instance if a candidate does not parse.
         """
-        from profkit.record.profile import profile  # pandas stays out of start-up
         from profkit.study.study import Study
 
         with self.as_sample() as folder:

@@ -20,7 +20,7 @@ import contextlib
 import ctypes
 import fcntl
 import gc
-import importlib
+import importlib.util
 import random
 import runpy
 import select
@@ -202,7 +202,8 @@ def _main(control: str, parent: str, name: str, *preload: str) -> None:
     # did would copy its pages.
     gc.disable()
     for name in preload:
-        importlib.import_module(name)
+        if importlib.util.find_spec(name.partition(".")[0]):
+            importlib.import_module(name)
     # Once: Python looks through everything the less often the more it found there.
     gc.collect()
     gc.freeze()

@@ -48,9 +48,9 @@ PRELOAD = (
     "torch.utils.flop_counter",
     "profkit.judge.session",
     "profkit.guest.candidate",
-    *(["setuptools"] if importlib.util.find_spec("setuptools") else []),
+    "setuptools",
 )
-"""Modules that most jobs import and that do not change torch."""
+"""Modules that most jobs import, if installed, and that do not change torch."""
 EARLY = re.compile(
     "ATEN_|CUBLAS|CUDA_|CUDNN_|DNNL_|GLIBC_|GOMP_|KMP_|LANG|LC_|LD_|MALLOC_|MKL_|NUMEXPR_|NUMPY_|NVIDIA_|OMP_|ONEDNN_|"
     "OPENBLAS_|PYTHON|PYTORCH_|SETUPTOOLS_|TORCH|TZ"
