@@ -210,7 +210,7 @@ def check_flame(tab):
     search = "const s = document.querySelector('#flame-controls input'); s.value = 'GEMM'; s.dispatchEvent(new Event('input'))"
     tab.js(f"(() => {{ {search}; }})()")
     share = widths["bf16 GEMM 256x128 (cuBLAS)"]
-    assert float(re.search(r"makes ([\d.]+)% of", tab.js(said))[1]) == pytest.approx(share, rel=0.01)
+    assert float(re.search(r"takes ([\d.]+)% of", tab.js(said))[1]) == pytest.approx(share, rel=0.01)
     # One step in view, and the graph is of that.
     tab.js("[...document.querySelectorAll('#line-controls button')].find((b) => b.textContent === 'One step').click()")
     tab.js(until)
