@@ -19,6 +19,8 @@ class ProfkitError(Exception):
     def __init__(self, message: str, *, fix: str = "") -> None:
         super().__init__(message)
         self.fix = fix
+        if fix and hasattr(self, "add_note"):  # Python 3.11: a traceback shows it
+            self.add_note(f"fix: {fix}")
 
 
 class CollectError(ProfkitError):

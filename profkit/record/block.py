@@ -43,6 +43,8 @@ class Block(AbstractContextManager["Block"]):
         import torch
         from torch.autograd.profiler import profile, record_function
 
+        # 99: what torch's profiler says of itself is none of the block's words.
+        os.environ.setdefault("KINETO_LOG_LEVEL", "99")
         self._cuda = torch.cuda.is_available()
         # torch.profiler.profile is this one and more: when it begins it imports torch's compiler, for more than a second.
         recorder = profile(use_device="cuda" if self._cuda else None, use_kineto=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+import traceback
 from pathlib import Path
 
 import pytest
@@ -148,9 +150,11 @@ def test_sweep_calls_with_the_point_and_compares(tmp_path):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU there is a run")
-def test_a_block_without_a_gpu_has_its_wall_time_and_operators(tmp_path):
+def test_a_block_without_a_gpu_has_its_wall_time_and_operators(tmp_path, capfd, monkeypatch):
+    monkeypatch.delenv("KINETO_LOG_LEVEL", raising=False)
     with profkit.record("step", runs=tmp_path) as block:
         torch.ones(8).sum()
+    assert capfd.readouterr().err == "", "torch's profiler says nothing of itself"
     assert block.seconds > 0
     assert "aten::sum" in set(block.run.hottest["kernel"])
     with profkit.record("nothing", runs=tmp_path / "none") as block:
@@ -177,6 +181,13 @@ def test_a_program_shows_itself_with_the_causes_of_its_idle_time(tmp_path):
     shown = profkit.open_run(tmp_path / "run")._repr_html_()
     assert "the host launched too late" in shown
     assert shown.count("inline-block") > 4
+
+
+def test_a_traceback_of_an_error_shows_its_fix():
+    with pytest.raises(ProfkitError) as caught:
+        profkit.open_run("nothere")
+    shown = "".join(traceback.format_exception(caught.value))
+    assert f"fix: {caught.value.fix}" in shown or sys.version_info < (3, 11)
 
 
 def test_a_block_raises_what_it_raises(tmp_path):
