@@ -54,7 +54,7 @@ _WATCHED = (
     "compute_fraction",
 )
 _FACTS: Mapping[str, tuple[str, ...]] = {
-    "device": ("the device differs", "compare runs of one device; the ratio holds device and code together"),
+    "device": ("the device differs", "compare runs of one device; the ratio mixes device and code"),
     "uuid": ("another card of the same kind",),
     "driver": ("the driver differs",),
     "clock_control": ("the clock control of the counters differs",),

@@ -183,9 +183,9 @@ def _cure(name: str, roofline: Roofline) -> str:
     ceiling = roofline.get(name)
     source = f"the {ceiling.source} ceiling" if ceiling else "the tool's own peak"
     if name in LEVELS:
-        return f"check {source}, the clocks, and whether the data stayed in a nearer cache"
+        return f"check {source}, the clocks, and whether the data stayed in a cache"
     if name == "fp16":
-        return "the counter takes every half instruction as packed: scalar halves read twice too high"
+        return "the counter takes every half instruction as packed: scalar ones count double"
     sparse = ", sparse against dense," if name.startswith(TENSOR) else ""
     return f"check {source}, its clock{sparse} and how the operations are counted"
 

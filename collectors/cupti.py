@@ -29,9 +29,9 @@ _NUMBERS = ("launch", "start", "time", "call")
 _OLD = TRACE[:-2]
 ONE_PROCESS = "torch's profiler times the Python process itself, without its children"
 RAN_ALONG = Caveat(
-    "torch's profiler ran along: the host launches slower with it than without",
-    "idle time before launches reads long; work that does not wait for the host is a larger share than shown",
-    "time a step by the program's own clock, without the profiler, or record it with nsys",
+    "torch's profiler slowed the host's launches",
+    "idle time before launches is overestimated; other shares are underestimated",
+    "time a step with the program's own clock, without the profiler, or record it with nsys",
     SLOWED,
 )
 

@@ -79,7 +79,7 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
     if len(tables) > 1:
         what = f"the file holds {len(tables)} tables of torch.profiler: the one with most GPU time is read"
         where = f"line {', '.join(str(line) for line, *_ in tables)}"
-        caveats.append(Caveat(f"{what} ({where})", "", "give one in a file of its own"))
+        caveats.append(Caveat(f"{what} ({where})", "", "give one table per file"))
     columns: dict[str, Any] = {
         "kernel": taken["name"].tolist(),
         "kind": [next((kind for begin, kind in _KINDS if name.startswith(begin)), "kernel") for name in taken["name"]],

@@ -200,7 +200,7 @@ def _trace(path: Path, rows: pd.DataFrame) -> pd.DataFrame:
         rows = rows[~waits]
         what = f"{path.name}: {int(waits.sum())} page faults and thrashes of unified memory are left out"
         fix = "prefetch, or look at them in nvvp"
-        caveats = [Caveat(what, "their time is part of what waited for them", fix)]
+        caveats = [Caveat(what, "their time is part of the operations that waited", fix)]
     empty = pd.Series("", rows.index)
 
     def column(name: str, units: Mapping[str, float] = {"": 1.0}) -> Any:

@@ -79,7 +79,7 @@ _GPU = 2
 _FIX = "record it again, or export with `rocprofv3 --output-format csv`"
 FABRIC = Caveat(
     "AMD counts memory traffic where L2 leaves for the fabric",
-    "what an Infinity Cache serves is in it; ROCm's formula for it reads 0 on chips it does not know",
+    "it includes Infinity Cache hits; ROCm's formula gives 0 on unknown chips",
     "compare a kernel whose traffic you know",
     "amd-fabric",
 )

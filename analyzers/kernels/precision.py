@@ -69,7 +69,7 @@ class Reduced:
         return Caveat(
             f"precision: {self.impl} computes in {self.used.upper()} what the task has in {self.asked}",
             f"{much or 'how much is not known'} ({self.evidence}): {', '.join(self.kernels[:2])}",
-            "compare with the reference in that precision, or compute in the task's own",
+            "compare with a reference in that precision, or compute in the task's",
         )
 
     def to_dict(self) -> dict[str, Any]:

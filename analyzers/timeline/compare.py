@@ -242,20 +242,20 @@ def _rows(steps: Steps) -> dict[tuple[str, str], tuple[str, float, Times]]:
 def _windows(a: Rung, b: Rung) -> Iterator[Caveat]:
     if not _alike(a, b):
         told = "; ".join(f"{one.label}: {_said(one)}" for one in (a, b))
-        fix = "record both alike: enough steps for a steady state, or the same --range"
+        fix = "record both in the same way: enough steps for a steady state, or the same --range"
         yield Caveat("the windows differ: no speed-up is given", told, fix, "windows")
         return
     if a.devices != b.devices:
-        told, fix = f"{a.label}: {a.devices}, {b.label}: {b.devices}", "a step may be another share of the work"
+        told, fix = f"{a.label}: {a.devices}, {b.label}: {b.devices}", "a step may be a different share of the work"
         yield Caveat("the number of processes and devices differs", told, fix, "devices")
     if few := [f"{one.label}: {one.known}" for one in (a, b) if one.known < FEWEST]:
-        what = "steps whose own time is known are too few for an interval"
+        what = "too few timed steps for an interval"
         yield Caveat(what, ", ".join(few), "record more of them", "too-few-steps")
     shared = sum(max(one.before, one.after) for one in b.pieces if one.word not in (APPEARED, GONE))
     every = sum(max(one.before, one.after) for one in b.pieces)
     if shared < SHARED * every:
-        told, fix = f"{shared / every:.0%} of the time is in kernels of both", "check that both are the same program"
-        yield Caveat(f"{a.label} and {b.label} run other work", told, fix, "other-work")
+        told, fix = f"{shared / every:.0%} of the time is in kernels of both", "check that both run the same program"
+        yield Caveat(f"{a.label} and {b.label} run different work", told, fix, "other-work")
 
 
 def _said(one: Rung) -> str:

@@ -296,7 +296,7 @@ class _Rows:
             if (least := one.task) is None:
                 continue
             if least.time < LAUNCH_LOWER_BOUND and math.isnan(self.roofline.peak("launch")):
-                what = "the lower bound leaves launching out: no empty kernel was timed on this device"
+                what = "the lower bound excludes launch overhead: no empty kernel was timed on this device"
                 much = f"a lower bound of {least.time:.3g} s, where kernels take about {LAUNCH_LOWER_BOUND:.2g} s"
                 one.caveats.append(Caveat(what, much, "`profkit ceilings` measures it", "lower-bound-without-launch"))
             caveat = withdrawn(one) if reference and one.row["impl"] == reference else None

@@ -122,7 +122,7 @@ def withdrawn(reference: Part) -> Caveat | None:
     return Caveat(
         f"the lower bound is withdrawn: the reference goes below it (set by {own.bound_by})",
         f"{time:.4g} s measured, lower bound {own.time:.4g} s",
-        "look at get_work() or the work model, at skipped work, and at data that stayed in L2",
+        "check get_work() or the work model, skipped work, and data that stayed in L2",
         WITHDRAWN,
     )
 
@@ -139,7 +139,7 @@ def lower_bound_row(one: Part) -> dict[str, Any]:
     warning = gate(time, one.own, one.row["impl"])
     if one.beaten:
         warning = Caveat(
-            f"{one.row['impl']}: less time than the reference's FLOP need: the lower bound is that of the bytes",
+            f"{one.row['impl']}: faster than the reference's FLOP allow: the lower bound is by bytes only",
             f"{time:.4g} s measured, {one.own.hard:.4g} s for the modelled FLOP",
             "another algorithm or skipped work: count with --ncu",
         )
@@ -245,9 +245,9 @@ def _slower_when_counted(row: Mapping[str, Any]) -> list[Caveat]:
         return []
     return [
         Caveat(
-            f"{row['impl']}: its kernels took longer while they were counted",
+            f"{row['impl']}: its kernels took longer during counting",
             f"{row['counted_time']:.4g} s counted, {row['time']:.4g} s timed",
-            "look for a lower clock or a colder cache under the tool, or launches of more than one call",
+            "check for a lower clock or colder cache under the tool, or launches of several calls",
         )
     ]
 

@@ -278,7 +278,7 @@ def precision_caveat(spreads: Mapping[str, Spread], target: float) -> Caveat | N
         for name, s in spreads.items()
         if not s.reached(target)
     ]
-    what, fix = f"the wanted precision of {target:.2%} was not reached", "raise the time budget, or quiet the machine"
+    what, fix = f"the wanted precision of {target:.2%} was not reached", "raise the time budget, or stop other work"
     return Caveat(what, ", ".join(listed), fix) if listed else None
 
 

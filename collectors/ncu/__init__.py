@@ -96,7 +96,7 @@ def _strange(frame: pd.DataFrame) -> list[Caveat]:
     wrong = [f"{name} {least[name]:.3g}" for name in least.index if least[name] < 0]
     wrong += [f"{name} {most[name]:.0%}" for name in SHARES if name in most and most[name] > _ABOVE]
     if wrong:
-        why = "counted in several passes of a program that varies, or damaged"
+        why = "the program varies between counting passes, or the file is damaged"
         found.append(Caveat("counters below 0, or shares above 100 %", ", ".join(wrong), why))
     return found
 

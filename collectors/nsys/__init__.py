@@ -96,7 +96,7 @@ def _caveats(export: Export, reports: Sequence[_Report], chosen: Sequence[_Repor
     """Caveats about reports left out and reports joined."""
     kinds = [kind for kind, _ in chosen]
     found = [
-        Caveat(f"the file holds {kinds.count(kind)} {kind} reports, put together here", "", "one export a file")
+        Caveat(f"the file holds {kinds.count(kind)} {kind} reports, put together here", "", "use one file per export")
         for kind in dict.fromkeys(kinds)
         if kinds.count(kind) > 1
     ]

@@ -226,7 +226,7 @@ def _against(frame: pd.DataFrame, latency: float) -> pd.DataFrame:
     """The frame, with a caveat if the layers do not add up to the median latency [s]."""
     ratio = float(frame["time"].sum()) / latency
     if abs(ratio - 1) > _FAR:
-        what = "the layers do not add up to the latency: they were timed apart, without graph or overlap"
+        what = "the layers do not add up to the latency: they were timed separately, without graph or overlap"
         fix = "take shares from the layers, the time from the latency"
         frame.attrs["caveats"].append(Caveat(what, f"sum / median latency = {ratio:.3f}", fix))
     return frame

@@ -210,8 +210,8 @@ def _checked(reference: Source) -> Iterator[Caveat]:
     own = "" if isinstance(node, ast.Call) and dotted(node.func).split(".")[-1] == "make_match_reference" else "whole"
     if own:
         yield Caveat(
-            "the task checks answers by a function of its own",
-            "here they are compared with ref_kernel's, element by element",
+            "the task checks answers with its own function",
+            "here they are compared with ref_kernel's element by element",
             "a task with more than one right answer is judged too strictly here",
             "own-check",
         )

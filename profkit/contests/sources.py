@@ -106,7 +106,7 @@ class Sources:
         if moved == self:
             return self
         what = 'the strings "cuda" of the task and of the submissions were read as "cpu"'
-        caveat = Caveat(what, "", "measure it on a GPU, which it was written for", "moved-to-cpu")
+        caveat = Caveat(what, "", "measure it on a GPU, as intended", "moved-to-cpu")
         return replace(moved, caveats=(*self.caveats, caveat))
 
 
@@ -133,7 +133,7 @@ def size_of(sizes: Mapping[str, Any]) -> float:
 
 def one_timed(sizes: Mapping[str, Any], count: int) -> Caveat:
     said = ", ".join(f"{key} {value}" for key, value in sizes.items())
-    what = "the contest counts all of its cases; the others are checked, not timed"
+    what = "the contest scores all cases; the others are checked, not timed"
     return Caveat(f"timed on one case of {count}: {said}", what, "", "one-case-timed")
 
 

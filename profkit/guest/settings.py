@@ -114,6 +114,6 @@ def keep(before: Mapping[str, Any], name: str, send: Send, *, called: bool = Fal
         name,
         what=f"settings: {name} switches torch's {where}",
         how_much="; ".join(changed.values()) + how,
-        fix="leave the process as it was, or switch it for the reference too",
+        fix="leave the process unchanged, or change it for the reference too",
         code="settings-called" if called else "settings",
     )

@@ -113,7 +113,7 @@ class Session(WeightChecks):
         if judge.left_alone(self._remotes):
             ceilings.send(self.events, self.device)
         else:
-            ceilings.missing(self.events, "the process of a candidate does not end")
+            ceilings.missing(self.events, "a candidate's process does not end")
 
     def _operators(self, implementations: list[Implementation]) -> None:
         """Record the operators of one call of each implementation, after all else; for advice only."""
@@ -193,7 +193,7 @@ class Session(WeightChecks):
                 name,
                 what=f"state: not known whether {name} keeps what the reference keeps between calls",
                 how_much=f"it has no buffer named {', '.join(lacks[:4])}",
-                fix="name what it keeps as the reference does",
+                fix="name its state as the reference does",
                 code="state-unfollowed",
             )
         both = sorted(set(want) & set(got))
@@ -298,7 +298,7 @@ class Session(WeightChecks):
         try:
             return perturb.Resident(self.device)
         except RooflineError as error:
-            what = "half of the SMs and half of every SM were not tried"
+            what = "runs with half of the SMs and half of every SM were skipped"
             self.events.send("caveat", what=what, how_much=str(error), fix=error.fix)
             return None
 

@@ -32,7 +32,7 @@ from profkit.launch.protocol import PATIENT, Events, Job, Subject
 from profkit.torch_tools import work
 
 _CONSTANT_WEIGHTS = "weights that are constant as constructed were not drawn anew"
-_REDRAWN = "give them other values in the reference's constructor"
+_REDRAWN = "initialize them differently in the reference's constructor"
 _CONTROLS = 3
 _LOOSE = 6.0
 """Bits of agreement at the same seed, for references that draw random numbers."""
@@ -249,7 +249,7 @@ class Task:
         """Report unusual inputs or weights skipped after `patience` seconds of reference calls."""
         if names := "; ".join(dict.fromkeys(missed)):
             what = f"not tried, as no time was left after {patience:g} s of the reference's calls"
-            self.untried(f"unusual inputs or weights: {what}", names, "give smaller inputs, or quiet the machine")
+            self.untried(f"unusual inputs or weights: {what}", names, "use smaller inputs, or stop other work")
 
     def note(self, name: str, what: str) -> None:
         """Send a note that does not count against the candidate."""
@@ -316,7 +316,7 @@ class Task:
             self._varied = str(self._job.probe["varied"])
             return
         seeds = judge.draw(2)
-        with self.finding("whether every draw is the same is not known") as failed:
+        with self.finding("it is unknown whether every draw is the same") as failed:
             drawn = [self._fresh(seed) for seed in seeds]
             if not inputs.repeated(*drawn):
                 self._own = drawn[0]
@@ -332,7 +332,7 @@ class Task:
         self.events.send(
             "caveat",
             what="get_inputs() draws the same numbers every time, and the reference fails on others",
-            how_much="an answer that is kept from call to call would not show",
+            how_much="a memoized answer would not be detected",
             fix="draw inputs from torch's generator",
             code="inputs-fixed",
         )
@@ -358,7 +358,7 @@ class Task:
         if self._job.probe.get("keeps") is False:
             return
         model, seed = self.reference.model, judge.draw(1)[0]
-        with self.finding("whether the reference keeps anything from call to call is not known"):
+        with self.finding("it is unknown whether the reference keeps state between calls"):
             self._state = state.changed(model, lambda: self.answer_at(seed, self._mine(), self._alive))
         self._begin_afresh(True)
 
@@ -373,7 +373,7 @@ class Task:
     def _probe(self) -> None:
         """Measure the reference's precision and try trivial answers; a failure is a caveat."""
         reference = self.reference
-        unknown = "the precision of the reference, and which trivial answers would pass, are not known"
+        unknown = "the reference's precision, and trivial answers that would pass, are unknown"
         with self.finding(unknown, factor=3.0):
             loading.use(reference.lock)
             self._own = None

@@ -193,7 +193,7 @@ class Timed(Task):
             return None
         if found.dead:
             what = f"gradients that are zero for the drawn inputs tell nothing: {', '.join(found.dead)}"
-            less, fix = "a candidate that leaves them out is right there", "draw inputs on which they depend"
+            less, fix = "a candidate without them passes", "draw inputs that change them"
             self.events.send("caveat", what=what, how_much=less, fix=fix)
         return found
 

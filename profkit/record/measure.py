@@ -36,9 +36,9 @@ CUPTI = "cupti.csv"
 """File with the activities of a median call of each implementation."""
 _TRUSTED = Caveat(
     "the candidates ran in their judge's own process (--trust)",
-    "their times were not checked from outside, other layouts and shapes were not tried; what one does to the process "
-    "affects all, so isolated a verdict may differ",
-    "leave --trust out where the code is not yours",
+    "their times were not checked from outside, other layouts and shapes were not tried; changes to the process "
+    "affect all candidates, so an isolated run may differ",
+    "omit --trust for code that is not yours",
     "trusted",
 )
 PATIENCE = 3.0
@@ -91,7 +91,7 @@ class Measure:
                 session.answer(run)
             elif many == 1 or known or (sparing and (busy or took > PATIENCE * wanted.budget)):
                 slow = "the machine is busy" if busy else f"checking and timing took {took:.0f} s in it"
-                why = "they decided the verdict" if known else "no more were asked for" if many == 1 else slow
+                why = "they suffice for the verdict" if known else "no more were requested" if many == 1 else slow
                 how = f"{why}; the interval allows for {spread:.0%} between processes"
                 what = "the times come from one process of each implementation"
                 fix = f"--processes {max(many, LEAST)} takes the time"
@@ -348,7 +348,7 @@ class Perturb:
             for one in manifest.perturbed:
                 if missing := [said for name, said in _LEFT_OUT.items() if name not in one.seconds]:
                     what = f"{one.impl}: not tried with {', '.join(missing)}"
-                    how = "what binds it is inferred from the rest"
+                    how = "the bottleneck is inferred from the other conditions"
                     manifest.caveats.append(Caveat(what, how, "", "perturb", one.impl))
         session.run.save()
 

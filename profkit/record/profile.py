@@ -133,7 +133,7 @@ def _close(session: Session, trouble: dict[str, ProfkitError]) -> None:
         if window.range and window.taken is not None and window.taken < window.steps:
             what = f"{window.taken} of the {window.steps} passages of range {window.range!r} were recorded"
             manifest.caveats.append(
-                Caveat(what, "the program ended before", "let it run longer, or ask for fewer steps")
+                Caveat(what, "the program ended before", "let it run longer, or request fewer steps")
             )
         known = ceilings.known(manifest.device) if "uuid" in manifest.device else None
         manifest.ceilings = known.ceilings if known is not None else []

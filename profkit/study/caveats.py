@@ -23,7 +23,7 @@ def caveats_of(study: Study) -> Iterator[Caveat]:
     yield from manifest.caveats
     if gone := study.run.gone:
         missing = f"files of this run are gone: {', '.join(gone)}"
-        yield Caveat(missing, "what they held is missing here", "put them back, or measure again")
+        yield Caveat(missing, "their data is missing here", "restore them, or measure again")
     yield from (caveat for one in study.budgets.values() if (caveat := one.caveat()) is not None)
     yield from () if study.of_operators else _of_ceilings(study)
     yield from (caveat for name, one in study.whose.items() if (caveat := one.caveat(name)) is not None)
@@ -60,7 +60,7 @@ def _fragility(impl: Impl) -> Caveat | None:
     return Caveat(
         f"{impl.name}: not right for every input that the task may have",
         "; ".join(impl.fragile),
-        "say which inputs come: input_domain() and any_layout in the reference",
+        "declare possible inputs with input_domain() and any_layout in the reference",
         "fragile",
         impl.name,
     )

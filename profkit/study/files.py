@@ -126,7 +126,7 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
     merged.attrs["moved"] = moved if ranged else {}
     merged.attrs["unlisted"] = sum(frame.attrs.get("unlisted", 0.0) for _, frame in used)
     rest = [one for one in every if not any(one is other for other, _ in used)]
-    how_much, fix = "the same launches may be in it", "import it alone for a report of its own"
+    how_much, fix = "the same launches may be in it", "import it separately for its own report"
     merged.attrs["caveats"] = caveats + [
         Caveat(f"not added to the kernels: {one.origin}", how_much, fix)
         for one in rest

@@ -159,7 +159,7 @@ def test_no_ceilings_are_measured_beside_a_candidate_that_does_not_hang_up(tmp_p
     run = measure(folder, tmp_path)
     assert impl(run, "late").status == status
     told = [one.how_much for one in run.manifest.caveats if "ceilings" in one.what]
-    assert (run.manifest.ceilings, told) == ([], ["the process of a candidate does not end"])
+    assert (run.manifest.ceilings, told) == ([], ["a candidate's process does not end"])
     (folder / "late.py").unlink()
     assert measure(folder, tmp_path).manifest.ceilings
 

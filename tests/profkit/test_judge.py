@@ -94,7 +94,7 @@ def test_an_answer_that_is_none_is_laid_at_its_own_door(tmp_path, answer):
     assert judge.loaded([one.remote for one in lines], lines[0].job, events) == [(lines[1].remote, 2.0)]
     ((name, data),) = events.of("impl")
     assert (name, data["status"]) == ("odd", "load-error")
-    assert "another form" in data["reason"]
+    assert "malformed answer" in data["reason"]
 
 
 @pytest.mark.parametrize(("piece", "error"), [(b"+", EndedError), (b"+ ", OverdueError)])
@@ -131,7 +131,7 @@ def test_what_a_compiler_says_at_length_arrives_whole(line):
 def test_a_time_that_is_no_number_is_no_answer(line):
     line.say({}, {"seconds": None, "host": None, "sound": True})
     call = RemoteCall(line.remote, Data(list, 0))
-    with pytest.raises(RemoteError, match="another form"):
+    with pytest.raises(RemoteError, match="malformed answer"):
         call.sample("wall")
 
 

@@ -81,22 +81,22 @@ class Probe:
         if self.still:
             yield {
                 "what": f"{', '.join(self.still)} of the answer is the same for all inputs that were tried",
-                "how_much": "leaving it out is not detected",
-                "fix": "draw inputs on which it depends",
+                "how_much": "skipping it is not detected",
+                "fix": "draw inputs that change it",
                 "code": "output-still",
             }
         if self.precision.noise:
             yield {
                 "what": f"{', '.join(self.precision.noise)} of the answer is rounding noise",
                 "how_much": f"one unit of {self.precision.type} in the inputs moves it by as much as it is",
-                "fix": "return what is not zero by construction",
+                "fix": "return a result that is not zero by construction",
                 "code": "noise",
             }
         if self.random:
             yield {
                 "what": "timed calls are not compared with the reference",
                 "how_much": "the reference draws random numbers",
-                "fix": "give a reference whose answer depends on its inputs alone",
+                "fix": "give a reference whose answer depends only on its inputs",
             }
 
 

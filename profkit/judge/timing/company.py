@@ -125,7 +125,7 @@ class Watch:
 
 def unsure(what: str, how_much: str) -> dict[str, str]:
     """Caveat about a difference that load may explain."""
-    return {"what": what, "how_much": how_much, "fix": "measure again when nothing else runs", "code": "busy"}
+    return {"what": what, "how_much": how_much, "fix": "measure again on an idle machine", "code": "busy"}
 
 
 def _cores() -> int:

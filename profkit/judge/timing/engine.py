@@ -153,7 +153,7 @@ class _Timed:
                 self.offset = cupti.event_offset(clock, self._device)
         except (cupti.CuptiError, RuntimeError) as error:
             self._without(
-                error, "CUPTI could not judge the event timings", "end other profilers (nsys, DCGM) on this device"
+                error, "CUPTI could not judge the event timings", "stop other profilers (nsys, DCGM) on this device"
             )
         return more
 

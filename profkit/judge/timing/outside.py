@@ -156,7 +156,7 @@ def caveat(exam: Exam, least: float, load: str) -> dict[str, str]:
         much = f"it reports {inside / 1e3:.3g} ms, from outside at least {outside / 1e3:.3g} ms: {load}"
         return {**company.unsure(what, much), "about": exam.impl}
     what = f"the time of {exam.impl} is bounded from outside: {least * 1e6:.4g} us a call"
-    fix = "see that nothing else runs on this machine; do all of the work in the call"
+    fix = "stop other work on this machine; do all work inside the call"
     much = (
         f"its process reports {inside:.4g} us a call, from outside at least {outside:.4g} us a call: the larger counts"
     )

@@ -120,7 +120,7 @@ class Ncu:
         if not program and all(one.role != "reference" for one in session.parts):
             raise _none(counters, "no implementation ran well enough to be counted", "")
         if not session.request.insists and (why := _too_long(session)):
-            raise _none(counters, why, "ask for them by --ncu, or raise the time budget")
+            raise _none(counters, why, "request them with --ncu, or raise the time budget")
         options = options_of(session)
         # On a shared device the runner takes counters and device itself, and for as short as it can.
         uuid = "" if session.shared else gpu.identity().get("uuid", "")
@@ -205,7 +205,7 @@ def _source_page(session: Session) -> None:
     try:
         kernels = source.read(page)
     except CollectError as error:
-        what = "no source lines: ncu wrote no page of them"
+        what = "no source lines: ncu wrote no source page"
         session.run.manifest.caveats.append(Caveat(what, str(error).replace(f"{session.run.path}/", ""), error.fix))
     else:
         rows = sum(len(one.instructions) for one in kernels)
@@ -220,13 +220,11 @@ def _caveat(session: Session, frame: pd.DataFrame) -> None:
     caveats = session.run.manifest.caveats
     missing = uncollected(frame, BASE)
     if missing:
-        what = "ncu left out counters it was asked for"
+        what = "ncu left out requested counters"
         caveats.append(Caveat(what, ", ".join(missing), "see ncu.csv; a newer ncu may know them"))
     if _ranked(session) and not session.request.kernel:
-        what = (
-            "NCCL's kernels were left out of the counters: replayed one by one they would wait for each other for ever"
-        )
-        caveats.append(Caveat(what, "their times stand in the timeline (--nsys, --hot)", "", "nccl"))
+        what = "NCCL's kernels were not counted: replayed one by one they would wait for each other forever"
+        caveats.append(Caveat(what, "their times are in the timeline (--nsys, --hot)", "", "nccl"))
     if session.hot is not None:
         caveats += not_met(session.hot, frame)
 
@@ -255,7 +253,7 @@ def _why(session: Session, ended: Ended, error: CollectError) -> ProfkitError:
         why, fix = str(missed), missed.fix
     elif ended.hung:
         why = f"ncu did not come to an end in {ended.wall:.0f} s and was stopped"
-        fix = "give it longer with --time-limit SECONDS, or see whether `ncu` alone ends on this program"
+        fix = "raise --time-limit SECONDS, or check that `ncu` alone ends on this program"
     elif found is not None and found.kind != "target":
         why, fix = found.message, found.fix or error.fix
     elif ended.failed is not None:

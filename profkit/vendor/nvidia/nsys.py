@@ -47,8 +47,8 @@ def environment(temporary: Path) -> Mapping[str, str]:
 _SAID = (
     (
         r"[Ii]mport\w* succeeded with non-fatal errors|[Ii]mported with non-fatal errors",
-        "nsys imported its own record with errors: a part of it may be missing",
-        "an nsys older than the driver does this: use a newer one",
+        "nsys imported its record with errors: parts may be missing",
+        "the nsys is older than the driver: use a newer one",
         TRACE_CUT,
     ),
     (
