@@ -280,14 +280,16 @@ def _of_samples(t: Timed) -> Iterator[Caveat]:
     """Caveats about one implementation's samples."""
     s, total = t.spread, t.spread.n + t.dropped
     if t.dropped > _MANY * total:
-        yield Caveat(f"{t.impl}: unsound samples were left out", f"{t.dropped} of {total}", "see kept in timings.csv")
+        yield Caveat(
+            f"{t.impl}: unsound samples were left out", f"{t.dropped} of {total}", "see column kept in timings.csv"
+        )
     if s.drift:
         much = f"{s.drift:+.2%} from the first to the last third"
         fix = "warm up longer; interleaving keeps most of it out of the speed-up"
         yield Caveat(f"{t.impl}: the time drifts during the measurement", much, fix)
     if t.throttled > 0.1:
         much = f"in {t.throttled:.0%} of the rounds"
-        fix = "cool it, or lock a lower clock; a speed-up then holds for this state"
+        fix = "cool it, or lock a lower clock; the speed-up holds only for this state"
         yield Caveat(f"{t.impl}: the device was slowed by power or heat", much, fix)
 
 
@@ -297,7 +299,7 @@ def _clocks(timed: Mapping[str, Timed], reference: str) -> Caveat | None:
     if not other:
         return None
     listed = ", ".join(f"{name} {clock / 1e6:.0f} MHz" for name, clock in {reference: base, **other}.items())
-    fix = "the speed-up includes the clock: lock it to compare the code alone"
+    fix = "the speed-up includes the clock difference: lock the clock to compare only code"
     return Caveat("the SM clock differs between implementations", listed, fix)
 
 
@@ -313,5 +315,5 @@ def explained(caveat: Caveat, rows: Mapping[str, Mapping[str, Any]], reference: 
         return caveat
     what = f"{name}: a speed-up this large is what its precision allows"
     much = f"{pace:.3g} x, above {_EXCESSIVE:.3g} x; the peak of {ours} is {more:.3g} x that of {theirs}"
-    fix = "nothing where that precision is allowed; else compare at the same one"
+    fix = "nothing if that precision is allowed; else compare at the same precision"
     return Caveat(what, much, fix, f"{EXCESSIVE}-explained", caveat.about)

@@ -240,7 +240,7 @@ def decide(known: Evidence) -> Verdict:
     if known.unsound:
         return Verdict(known.impl, "wrong", "unsound", known.unsound[0])
     if known.random or known.passing:
-        shown = "the reference draws its answers" if known.random else f"{', '.join(known.passing)} would pass"
+        shown = "the reference's answers are random" if known.random else f"{', '.join(known.passing)} would pass"
         return _paced(known, "void", shown, below=False)
     below = known.time < known.hard * (1 - SLACK)
     if below and known.time < known.counted_hard * (1 - SLACK):

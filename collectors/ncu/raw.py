@@ -34,7 +34,7 @@ def _add(cells: Cells, rows: Sequence[Row], wanted: Callable[[str], bool]) -> No
     else:
         cells.caveat(
             "the export has no row of units",
-            "every value is taken as ncu's base unit (ns, byte, Hz)",
+            "values are taken in ncu's base units (ns, byte, Hz)",
             "export again with --csv --page raw --print-units base",
         )
     if not rows:

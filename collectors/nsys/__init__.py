@@ -72,7 +72,7 @@ def read(path: str | Path, *, coded: bool = False) -> pd.DataFrame:
 
 
 def _complaints(export: Export) -> list[Caveat]:
-    fix = "ask for a report nsys has (`nsys stats --help-reports`)"
+    fix = "request a report that nsys has (`nsys stats --help-reports`)"
     found = [Caveat(f"nsys reported: {text}", f"line {line}", fix) for line, text in export.errors]
     lost = "that data is missing, not zero"
     found += [Caveat(f"nsys skipped a report: {one}", lost, "record with -t cuda,nvtx") for one in export.skipped]

@@ -171,8 +171,8 @@ def _nvtx_kern_sum(frame: pd.DataFrame) -> pd.DataFrame:
     made["range"] = pd.Series(frame["range"].to_numpy(), dtype=made["range"].dtype)
     made.attrs["caveats"] = [
         Caveat(
-            "nvtx_kern_sum counts a kernel under every range round it, and twice on a shared border",
-            "times of ranges do not add up; the totals are of the range that holds most of each kernel, at least",
+            "nvtx_kern_sum counts a kernel in every enclosing range, and twice on a shared border",
+            "times of ranges do not add up; totals use the range with most of each kernel, as lower bounds",
             "export sqlite: `nsys export --type sqlite REPORT`",
             RANGES_OVERLAP,
         ),

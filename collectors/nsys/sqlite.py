@@ -122,7 +122,7 @@ def _attribute(
     where, adopted = attributed(ranges, thread, time, process_of)
     if adopted:
         seconds = float((work["end"] - work["start"])[adopted].sum()) / 1e9
-        what = "launches of threads without ranges were given the range open on another thread"
+        what = "launches of threads without ranges got the range open on another thread"
         caveats.append(Caveat(what, f"{len(adopted)} launches, {seconds:.3g} s", ""))
     if not known.all():
         caveats.append(Caveat("GPU work without its API call has no range", f"{int((~known).sum())} of {size}", ""))

@@ -227,7 +227,7 @@ class Guest:
                 name,
                 what=f"{name}: its own extension does not compile here",
                 how_much=said,
-                fix="mend the build, or let it fail: it was measured without its extension",
+                fix="fix the build, or let it fail: it was measured without its extension",
                 code="not-built",
             )
 

@@ -108,7 +108,7 @@ def keep(before: Mapping[str, Any], name: str, send: Send, *, called: bool = Fal
         with contextlib.suppress(RuntimeError, AttributeError, KeyError):
             put(before[key])
     where = "in its calls" if called else "for the whole process"
-    how = "; so it was timed, and the reference without" if called else "; switched back"
+    how = "; it was timed with these, the reference without" if called else "; switched back"
     send(
         "caveat",
         name,

@@ -368,7 +368,7 @@ class Session(WeightChecks):
             right = "right for weights as they are constructed, wrong where "
             what = f"{trial.name.replace('weights where ', right)}: {verdict.what}"
         elif given := tried.gives(trial, got, self.probe, self._drawn):
-            what = f"gives {given}, which is right for the inputs as they are drawn alone; wrong for {trial.name}"
+            what = f"gives {given}, which is right only for the drawn inputs; wrong for {trial.name}"
             verdict = replace(verdict, status="mismatch")
         elif trial.kind in ("layout", "shape"):
             self.note(name, f"wrong for {trial.name}: {verdict.what}")

@@ -31,7 +31,7 @@ from profkit.launch.alone import Door
 from profkit.launch.protocol import PATIENT, Events, Job, Subject
 from profkit.torch_tools import work
 
-_CONSTANT_WEIGHTS = "weights that are constant as constructed were not drawn anew"
+_CONSTANT_WEIGHTS = "constant initial weights were not redrawn"
 _REDRAWN = "initialize them differently in the reference's constructor"
 _CONTROLS = 3
 _LOOSE = 6.0
@@ -248,7 +248,7 @@ class Task:
     def no_time(self, missed: Collection[str], patience: float) -> None:
         """Report unusual inputs or weights skipped after `patience` seconds of reference calls."""
         if names := "; ".join(dict.fromkeys(missed)):
-            what = f"not tried, as no time was left after {patience:g} s of the reference's calls"
+            what = f"skipped for lack of time after {patience:g} s of the reference's calls"
             self.untried(f"unusual inputs or weights: {what}", names, "use smaller inputs, or stop other work")
 
     def note(self, name: str, what: str) -> None:

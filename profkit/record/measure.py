@@ -267,7 +267,7 @@ def _again(session: Session, many: int, target: float, *, sparing: bool) -> None
         _write(run.timings_csv, pd.concat(table.assign(process=n) for n, table in enumerate(tables)))
         _leave_out_wrong(run)
         if not outcome.finished:
-            what = "not every timing process ran to its end"
+            what = "some timing processes did not finish"
             how = f"{number - 1} of {many} did"
             run.manifest.caveats.append(Caveat(what, how, f"see logs/process-{number}.log"))
             break

@@ -174,7 +174,10 @@ def test_a_fault_of_ours_in_a_thread_is_raised_and_nothing_hangs(fake, tmp_path,
 def test_a_campaign_is_run_by_one_process_at_a_time(place):
     with Ledger(place, "key", "profkit profile S1", 3) as ledger:
         ledger.note(1, 1)
-        with pytest.raises(ProfkitError, match=rf"runs already \(process {os.getpid()}\)"), Ledger(place, "key", "", 3):
+        with (
+            pytest.raises(ProfkitError, match=rf"is already running \(process {os.getpid()}\)"),
+            Ledger(place, "key", "", 3),
+        ):
             pass
         (seen,) = unfinished(place)
         assert seen.alive
@@ -470,7 +473,7 @@ def test_a_full_disk_ends_the_campaign_and_the_same_command_goes_on(place, fake)
     asked = "profkit profile S1", items, Request(device="cpu", runs=place / "runs"), lambda _: None, 1
     with pytest.raises(ProfkitError, match="are done and stay") as raised:
         list(run_campaign(*asked))
-    assert "same command" in raised.value.fix
+    assert "repeat the command" in raised.value.fix
     assert [one.command for one in unfinished(place / "runs")] == ["profkit profile S1"]
     assert len(list(run_campaign(*asked))) == 3
     assert unfinished(place / "runs") == []

@@ -44,7 +44,7 @@ def test_cpu_sampling_is_off_and_only_needed_traces_are_on(tmp_path):
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ("Importer error status: Importation succeeded with non-fatal errors.", "imported its own record with errors"),
+        ("Importer error status: Importation succeeded with non-fatal errors.", "imported its record with errors"),
         ("Unknown runtime API function index: 471", "does not know this CUDA"),
         ("Not all CUDA events might have been collected.", "not all events"),
         ("Generated: report.nsys-rep", ""),

@@ -167,7 +167,7 @@ def test_a_command_under_nsys_gives_a_timeline(with_nsys, runs, tmp_path):
 def test_a_partial_import_is_a_caveat(with_nsys, runs):
     with_nsys("partial")
     run = profile_program(OK, runs=runs, nsys=True)
-    assert any("imported its own record with errors" in caveat.what for caveat in run.analysis.caveats)
+    assert any("imported its record with errors" in caveat.what for caveat in run.analysis.caveats)
 
 
 def test_a_record_without_kernels_is_an_error(with_nsys, runs):

@@ -40,7 +40,7 @@ PROFKIT = Path(__file__).parents[2] / "profkit"
             "在计时的调用中：output[0]：4 个元素中有 3 个不符，最大相差 0.5（均方根 1）",
         ),
         (
-            "gives an input as it came, which is right for the inputs as they are drawn alone; wrong for a batch of one",
+            "gives an input as it came, which is right only for the drawn inputs; wrong for a batch of one",
             "给出原样返回的输入，只对抽取的输入碰巧正确；对批大小为 1 不正确",
         ),
         ("rows in order of size: zeros; a batch of one: ones", "各行按大小排序的输入：全零；批大小为 1：全一"),

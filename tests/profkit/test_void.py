@@ -93,7 +93,7 @@ def test_what_looks_like_a_copy_for_the_inputs_drawn_is_told_by_others(runs):
     run = runs["positive"]
     assert run.manifest.probe["told"] == {"an input as it came": "inputs with the other sign"}
     assert run.verdicts["clamps"].word in TIMED
-    said = "gives an input as it came, which is right for the inputs as they are drawn alone; wrong for inputs with the"
+    said = "gives an input as it came, which is right only for the drawn inputs; wrong for inputs with the"
     assert status(run, "only_copies")[0] == "mismatch"
     assert status(run, "only_copies")[1].startswith(said)
 

@@ -180,7 +180,7 @@ def _same_elements(probes: Sequence[tuple[int, int, float, float]], values: Sequ
         strange = want != want or abs(want) == float("inf")
         if not strange and not (isinstance(got, (int, float)) and abs(got - want) <= slack):
             raise ChangedResultError(
-                f"element {index} of output {leaf} was {got} when the timed calls were said to be done; "
+                f"element {index} of output {leaf} was {got} when the timed calls were reported done; "
                 f"the reference gives {want:.6g}",
                 "stops-computing",
             )

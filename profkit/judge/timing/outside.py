@@ -155,7 +155,7 @@ def caveat(exam: Exam, least: float, load: str) -> dict[str, str]:
         what = f"the time that {exam.impl}'s process reports could not be checked"
         much = f"it reports {inside / 1e3:.3g} ms, from outside at least {outside / 1e3:.3g} ms: {load}"
         return {**company.unsure(what, much), "about": exam.impl}
-    what = f"the time of {exam.impl} is bounded from outside: {least * 1e6:.4g} us a call"
+    what = f"the time of {exam.impl} is bounded by a clock outside its process: {least * 1e6:.4g} us a call"
     fix = "stop other work on this machine; do all work inside the call"
     much = (
         f"its process reports {inside:.4g} us a call, from outside at least {outside:.4g} us a call: the larger counts"

@@ -103,7 +103,7 @@ def _judge(log: Path, outcome: runner.Outcome, impl: Impl, name: str) -> tuple[S
         return Sanitized(name, "clean"), ()
     fallen = outcome.fallen.get(impl.name, ("", "", ""))[1]
     told = (e.data.get("reason", "") for e in reversed(outcome.events) if e.kind in ("impl", "corrupt"))
-    why = next(iter(found.troubles), "") or fallen or next(filter(None, told), "") or "it came to no end"
+    why = next(iter(found.troubles), "") or fallen or next(filter(None, told), "") or "it did not finish"
     return Sanitized(name, "failed", why), found.troubles
 
 
