@@ -92,16 +92,11 @@ def device_columns(labels: pd.Series, streams: pd.Series) -> tuple[Any, Any, lis
 
     With several devices a stream reads "index:stream", to keep streams of two GPUs apart.
     """
-    known = {label: _DEVICE.fullmatch(label) for label in labels.unique()}
-    devices = [
-        {"name": match[1] if match else label, "index": match[2] if match else label}
-        for label, match in known.items()
-        if label
-    ]
-    names = told(labels, lambda label: match[1] if (match := known[label]) else label)
+    known = {one: match.groups() if (match := _DEVICE.fullmatch(one)) else (one, one) for one in labels.unique()}
+    devices = [{"name": name, "index": index} for label, (name, index) in known.items() if label]
+    names = told(labels, lambda label: known[label][0])
     if len(devices) > 1:
-        index = each(labels, lambda label: match[2] if (match := known[label]) else label)
-        streams = index + ":" + each(streams, str)
+        streams = each(labels, lambda label: known[label][1]) + ":" + each(streams, str)
     return names, streams, devices
 
 
