@@ -121,6 +121,10 @@ def candidate(
     return Implementation(subject, module, lock, model, match=match, precision=kind, device=device, own=spec["own"])
 
 
+_ERROR_LINES = 8
+"""Lines of a compiler's output to keep, from its first error on."""
+
+
 @dataclass(frozen=True)
 class Failure:
     """`status`: "" for the phase's default; `lost`: the CUDA context is lost too."""
@@ -134,12 +138,14 @@ class Failure:
 def classified(error: Exception, status: str) -> Failure:
     """Classify an exception; default `status`."""
     lines = str(error).strip().splitlines() or [""]
-    tail = "".join(traceback.format_exception(error)).strip()[-3000:]
+    told = "".join(traceback.format_exception(error)).strip()
+    tail = told[-3000:]
     if isinstance(error, ChangedResultError):
         return Failure(error.status, lines[0][:500], tail)
     lost = facts.context_lost(error)
     reason = f"{type(error).__name__}: {lines[0]}"
     if loading.is_compile_error(error):
         status, said = "compile-error", extensions.refusal(str(error))
-        reason = reason if said == lines[0].strip() else said
+        if said != lines[0].strip():
+            reason, tail = said, "\n".join(told[told.index(said) :].splitlines()[:_ERROR_LINES])[:3000]
     return Failure(status, reason[:500], tail, lost)

@@ -302,7 +302,7 @@ def _implementations(sample: Sample, chosen: Sequence[Part], only: Sequence[str]
         row = Impl(candidate.name, "candidate", candidate.path.name, backend=candidate.backend)
         row.kernels = sorted(authored_names(source))
         if candidate not in chosen:
-            why = "it was not asked for" if only else f"a {candidate.backend} candidate does not run on this device"
+            why = "not asked for" if only else f"a {candidate.backend} candidate does not run on this device"
             row.reason = backends.missing(candidate.backend) or f"not run: {why}"
         rows.append(row)
     return rows

@@ -87,7 +87,8 @@ class Impl(msgspec.Struct):
     `status`: ok, mismatch, nan, wrong-shape, wrong-dtype, wrong-device, wrong-type, compile-error,
     load-error, error, crash, corrupt (the CUDA context died), hang, memory-limit, or skipped; or
     mutates-inputs, stops-computing (its timed calls are wrong), wrong-gradient (if gradients were compared).
-    `reason` is one line; `tail` its last lines of output. `kernels`: those its source defines.
+    `reason` is one line; `tail` its last lines of output, or a compiler's from its first error on.
+    `kernels`: those its source defines.
     `fragile`: unusual inputs outside the declared domain on which it is wrong, with the result.
     `operators`: on a CPU, its PyTorch operators in one call, reported by its own process: `calls`, `seconds`, of these
     `fp64` and `copies`, and bytes `allocated` in results of a MiB or more.

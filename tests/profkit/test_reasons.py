@@ -65,7 +65,7 @@ PROFKIT = Path(__file__).parents[2] / "profkit"
         ("wrong for 2 unusual inputs, wrong for 1 unusual weight", "答错 2 种特殊输入、答错 1 种特殊权重"),
         ("crashes on 2 layouts, refuses 1 shape", "崩溃于 2 种内存布局、拒绝 1 种形状"),
         ("not run: a cuda candidate does not run on this device", "cuda 候选实现不能在此设备上运行"),
-        ("it was not asked for", "没有要求运行"),
+        ("not asked for", "没有要求运行"),
         ("killed by SIGSEGV during its first call", "首次调用时被 SIGSEGV 终止"),
         ("RuntimeError: an exception's own words", "RuntimeError: an exception's own words"),
     ],

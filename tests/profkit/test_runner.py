@@ -79,6 +79,8 @@ def test_compile_error_has_the_compilers_words(tmp_path, monkeypatch):
     impl = run.manifest.candidates[0]
     assert impl.status == "compile-error"
     assert re.match(r"broken\.cpp:1:\d+: error: expected primary-expression", impl.reason), impl.reason
+    assert impl.tail.startswith(impl.reason), "and what follows it"
+    assert len(impl.tail.splitlines()) <= 8
     assert measured(run) == {"reference"}
 
 

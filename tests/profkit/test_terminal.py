@@ -207,10 +207,3 @@ def test_a_real_terminal(study, wish):
     assert b"timing cuda" in said
     assert (b"\x1b" in said) == (not wish)
     assert (b"0:00" in said) == (not wish)
-
-
-def test_a_compilers_output_begins_with_its_first_error():
-    error, key = "main.cpp:16:9: error: expected ;", "KeyError: 'axis'"
-    tail = ["In function", f"/x/{error}", *map(str, range(20))]
-    assert terminal._telling(error, tail) == tail[1:9]
-    assert terminal._telling(key, [*tail, key]) == [*tail[-7:], key]

@@ -49,18 +49,8 @@ def summary(study: Study, told: Mapping[str, str] = MappingProxyType({})) -> str
     weak = [one.with_fix() for one in caveats.that_matter(study)]
     blocks += _listed(say("t_caveats"), [line for line in (*weak, caveats.more_caveats(study)) if line])
     for impl, tail in caveats.last_lines(study):
-        blocks += [
-            say("t_output", name=impl.name),
-            *("  | " + line for line in _telling(impl.reason, tail.splitlines())),
-        ]
+        blocks += [say("t_output", name=impl.name), *("  | " + line for line in tail.splitlines()[-LAST_LINES:])]
     return "\n".join(blocks)
-
-
-def _telling(reason: str, tail: list[str]) -> list[str]:
-    """The lines from a compiler's first error on, else the last ones."""
-    last = max(0, len(tail) - LAST_LINES)
-    first = next((at for at, line in enumerate(tail[:last]) if reason and reason in line), last)
-    return tail[first : first + LAST_LINES]
 
 
 def lines(study: Study, told: Mapping[str, str], names: Collection[str]) -> list[str]:
