@@ -187,17 +187,16 @@ class Verdict(msgspec.Struct, frozen=True):
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Evidence for a verdict on one implementation; unknown fields keep their default.
 
-    `status`, `reason`: of the check (ok, mismatch, crash, ...). `unsound`: compute-sanitizer's findings in its own
-    kernels. `passing`: trivial answers that pass for the task; `random`: the reference's answers are random. `ratio`:
-    verdict of the speed-up's interval. `clocks`: contradicting speed-ups of two clocks. `slower`: factor by which
-    `load` may have slowed a side. `time` [s] of a call; `hard` [s]: its least by the task's model; `counted_hard` [s]:
-    by its own counted work, NaN without counters; `share`: counted work over the model's. `used`, `task`: a precision
-    below the task's, unless allowed; "" else. `own_ran`: whether a kernel of its own source ran (None: unknown);
-    `unbuilt`: its extension did not compile. `switched`: it sets torch's switches in its calls. `by_caller`: timed by
-    the caller's clock, as the GPU's clocks saw no work of some side. `caller`: the speed-up for a waiting caller, if it
-    differs. `fragile`: a note for each unusual input that it fails on or refuses. `still`: outputs, of several, that
-    were the same for all inputs. `untried`: no time was left for some unusual inputs. `served`: conditions of a
-    speed-up over a program's shapes."""
+    `status`, `reason`: of the check (ok, mismatch, crash, ...). `unsound`: errors that compute-sanitizer found in its
+    kernels. `passing`: trivial answers that pass; `random`: the reference is random. `still`: outputs equal for all
+    inputs. `ratio`: verdict of the speed-up's interval. `clocks`: contradicting speed-ups of two clocks. `caller`: the
+    speed-up for a waiting caller, if it differs; `by_caller`: only the caller's clock saw work on both sides. `load`,
+    `slower`: contention, and the factor by which it may have slowed a side. `time` [s] of a call; `hard` [s]: least
+    time by the task's model; `counted_hard` [s]: by its own counted work, NaN without counters; `share`: counted work
+    over the model's. `used`, `task`: a precision below the task's, unless allowed. `own_ran`: whether one of its own
+    kernels ran (None: unknown); `unbuilt`: its extension did not compile; `switched`: it changes torch's settings in
+    its calls. `fragile`: notes on unusual inputs that it fails on or refuses; `untried`: some were skipped for lack of
+    time. `served`: conditions of a speed-up over a program's shapes."""
 
     impl: str
     status: str = "ok"

@@ -54,7 +54,7 @@ def table_frame(export: Export, table: Table, kind: str) -> pd.DataFrame:
 
 
 class _Rows:
-    """The rows of a table as a file of bytes, which pandas takes as they are; `commas`: of those read."""
+    """Rows of a table as a file of bytes for pandas; `commas`: of the rows read."""
 
     __iter__ = None  # pandas 2 asks for the name, and calls `read`
 

@@ -137,7 +137,7 @@ class Measured:
 
 
 def _judge(low: float, high: float, limit: float, what: str) -> None:
-    """Fail if the whole interval of a speed-up is beyond the limit; warn if the limit lies inside it."""
+    """Fail if a speed-up's whole interval is beyond the limit; warn if the limit lies inside."""
     least, most = 1 / high, 1 / low if low else math.inf
     said = f"{what}: {least:.3g} to {most:.3g} times the time, {limit:g} allowed"
     if least > limit:

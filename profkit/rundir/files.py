@@ -36,7 +36,7 @@ _FIXES = {
 
 
 def unwritable(path: str | os.PathLike[str], error: OSError) -> ProfkitError:
-    """Error for a `path` that could not be written; names a full disk."""
+    """Error for a `path` that could not be written; says so if the disk is full."""
     return ProfkitError(
         f"cannot write {os.fspath(path)}: {error.strerror}",
         fix=ROOM if error.errno in FULL else _FIXES.get(error.errno or 0, "check the directory's permissions"),

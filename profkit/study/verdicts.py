@@ -127,5 +127,5 @@ def _precision(study: Study, impl: Impl) -> tuple[str, str]:
 
 
 def _told(manifest: Manifest, name: str, code: str) -> bool:
-    """Whether a caveat with this code is about an implementation; "" means all."""
+    """Whether a caveat with this code concerns this implementation; "": the whole run."""
     return any(one.code == code and one.about == name for one in manifest.caveats)

@@ -59,7 +59,7 @@ PROFKIT = Path(__file__).parents[2] / "profkit"
             "只对构造时的权重正确，权重（a of Model）换了符号和大小则错误：output：4 个元素中有 2 个不符",
         ),
         (
-            "inputs times 10, those of one dimension too: output: 2 of 4 elements differ",
+            "inputs times 10, one-dimensional ones too: output: 2 of 4 elements differ",
             "放大到 10 倍的输入（含一维输入）：output：4 个元素中有 2 个不符",
         ),
         ("wrong for 2 unusual inputs, wrong for 1 unusual weight", "答错 2 种特殊输入、答错 1 种特殊权重"),

@@ -87,7 +87,7 @@ def constants(model: Any, fixed: Collection[str] = ()) -> dict[str, torch.Tensor
 
 
 def by_another_seed(model: Any, again: Callable[[], Any]) -> frozenset[str]:
-    """Names of non-constant trained parameters that another seed repeats."""
+    """Trained parameters that are not constant but equal at another seed."""
     named = model.named_parameters(remove_duplicate=False) if isinstance(model, torch.nn.Module) else ()
     regular = {name: one for name, one in named if _regular(one)}
     if not regular or too_many(model):
