@@ -596,7 +596,7 @@ def test_a_cluster_that_loses_a_worker_and_then_its_scheduler(place):
         cluster.kill()
     _, err = running.communicate(timeout=120)
     assert running.returncode == 2, err
-    assert "the same command" in err
+    assert "repeat the command" in err
     # What distributed prints of a connection it loses is its own; an error of ours would come through the command line.
     assert "/profkit/cli/" not in err
     (seen,) = unfinished(place / "profkit-runs")

@@ -10,6 +10,7 @@ from candidates import REFERENCE, candidate, write_sample
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.record.profile import _implementations, choose
 from profkit.record.request import Request
+from profkit.record.tools.ncu import planned
 from profkit.targets import find_samples, resolve
 from profkit.targets.backends import detect
 from profkit.targets.source import Source
@@ -82,6 +83,8 @@ def test_a_sample_nobody_can_run_here_says_so(tmp_path):
         choose(sample, Request(), "cpu")
     assert choose(sample, Request(only=("cuda",)), "cpu") == sample.candidates
     assert choose(sample, Request(), "cuda") == sample.candidates
+    counters = planned(sample, Request(counters="off"), "cpu")
+    assert counters.why.startswith("the CPU has no hardware counters"), "nobody asked watch for --events"
     why = [_implementations(sample, (), only)[1].reason for only in ((), ("other",))]
     assert why == ["not run: a cuda candidate does not run on this device", "not run: not asked for"]
 

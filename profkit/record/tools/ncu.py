@@ -64,12 +64,12 @@ def planned(target: Target, wanted: Request, device: str) -> Counters:
             why="a callable is measured in this process, where no tool can count",
             fix="put it into a script inside profkit.annotate(...) and run profkit profile --ncu -- python script.py",
         )
-    if wanted.counters == "off":
-        return Counters("off", why="switched off (--events)", fix="leave --events out")
     if device == "cpu":
         return Counters(
             "missing", why="the CPU has no hardware counters that profkit reads", fix="run on an NVIDIA GPU"
         )
+    if wanted.counters == "off":
+        return Counters("off", why="switched off (--events)", fix="leave --events out")
     tool, trouble = tools.find(tools.NCU), unavailable()
     known = Counters("missing")
     if tool is not None:
