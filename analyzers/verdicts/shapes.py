@@ -14,9 +14,10 @@ import pandas as pd
 
 from analyzers.records import plain
 from analyzers.verdicts import timing
-from analyzers.verdicts.speedup import THRESHOLD, digits
+from analyzers.verdicts.speedup import THRESHOLD
 from analyzers.verdicts.statistics import Ratio
 from analyzers.verdicts.verdict import Condition
+from roofline.units import digits
 
 
 @dataclass(frozen=True)

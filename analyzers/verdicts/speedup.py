@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+from roofline.units import digits
+
 FORMULAS = {"ratio": "old / new", "gain": "old / new - 1"}
 THRESHOLD = 0.01
 """Distance from 1 of an interval that makes a speed-up significant."""
@@ -25,11 +27,6 @@ def speedup(old: float, new: float, convention: str = "ratio") -> float:
 def shown(value: float, convention: str) -> str:
     """A speed-up in its convention: "1.66x", "157.2%"."""
     return "-" if math.isnan(value) else f"{value:.1%}" if convention == "gain" else f"{digits(value)}x"
-
-
-def digits(value: float) -> str:
-    """Three significant digits, zeros included: "2.80", "0.483", "108"."""
-    return f"{value:.3g}" if value >= 1000 else f"{value:#.3g}".rstrip(".")
 
 
 def word(low: float, high: float, threshold: float = THRESHOLD) -> str:

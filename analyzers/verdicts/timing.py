@@ -13,7 +13,6 @@ import pandas as pd
 
 from analyzers.errors import AnalyzeError
 from analyzers.pipes import keeps
-from analyzers.verdicts.speedup import digits
 from analyzers.verdicts.statistics import (
     MIN_ROUNDS,
     Ratio,
@@ -26,6 +25,7 @@ from analyzers.verdicts.statistics import (
 )
 from collectors.caveat import Caveat
 from roofline.ceilings import Roofline
+from roofline.units import digits
 
 NAN = math.nan
 NEEDED = ("impl", "method", "round", "seconds")

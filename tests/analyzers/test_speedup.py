@@ -16,3 +16,4 @@ def test_each_convention_by_hand(name, value, text):
     for old, new in ((0.0, 2.0), (5.0, 0.0), (math.nan, 2.0)):
         assert math.isnan(speedup(old, new, name))
     assert shown(math.nan, name) == "-"
+    assert shown(3212.0, "ratio") == "3210x"

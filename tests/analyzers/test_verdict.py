@@ -33,6 +33,8 @@ FAST = {"impl": "fast", "ratio": "faster", "speedup": 2.0, "low": 1.98, "high": 
         ({"unsound": ("memcheck: out of bounds in k",)}, "wrong", "unsound"),
         ({"passing": ("zeros", "the mean")}, "void", "zeros, the mean would pass"),
         ({"random": True}, "void", "the reference's answers are random"),
+        ({"random": True, "status": "mismatch"}, "void", "the reference's answers are random"),
+        ({"random": True, "status": "nan"}, "wrong", "nan"),
         ({"hard": 2e-4, "counted_hard": 2e-4}, "impossible", "0.50 of the least time that its own counted work needs"),
         ({"ratio": "slower"}, "slower", ""),
         ({"ratio": "same"}, "same", ""),

@@ -87,6 +87,8 @@ def test_compile_error_has_the_compilers_words(tmp_path, monkeypatch):
 def test_a_chip_that_the_compiler_does_not_know():
     said = "[1/2] nvcc -arch=sm_70 -c a.cu\nnvcc fatal   : Unsupported gpu architecture 'compute_70'\nninja: stopped"
     assert refusal(said) == "nvcc fatal   : Unsupported gpu architecture 'compute_70'"
+    said = "at 2:4:\n    qk = dot(q, k, trans_b=True)\n    ^\ndot() got an unexpected keyword argument 'trans_b'"
+    assert refusal(said) == "dot() got an unexpected keyword argument 'trans_b'"
 
 
 LOSES = """import inspect

@@ -34,9 +34,10 @@ def unbuilt(errors: Mapping[str, str]) -> str:
 
 
 def refusal(output: str) -> str:
-    """A compiler's first error, without the file's folder; else the first line."""
-    found = _ERROR.search(output)
-    return (found[1] if found else output.strip().partition("\n")[0]).strip()
+    """A compiler's first error, without the file's folder; Triton's last line; else the first line."""
+    found, lines = _ERROR.search(output), output.strip().splitlines() or [""]
+    # Triton: "at LINE:COLUMN:", the source up to a caret, and what is wrong.
+    return (found[1] if found else lines[-1 if lines[0].startswith("at ") else 0]).strip()
 
 
 def followed(file: Path, campaign: str = "") -> Mapping[str, str]:

@@ -112,7 +112,7 @@ def sentences(study: Study) -> list[tuple[str, str]]:
 
 def _sentence(study: Study, part: Part, verdict: Verdict | None) -> str:
     head = called(study, part.name) + say("colon")
-    if verdict is not None and not verdict.right:
+    if verdict is not None and (not verdict.right or (part.row is None and verdict.word == "void")):
         return head + judged(verdict)
     if part.row is None:
         return head + say("not_timed")
