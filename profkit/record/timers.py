@@ -45,11 +45,12 @@ def measure(
         ended = process.run([*argv, str(out)], log=Path(folder) / "log", env=environment(), limit=most)
         told: dict[str, Any] = json.loads(out.read_text("utf-8")) if out.exists() else {"kernels": []}
     kernels = told["kernels"]
+    how = ""
     if ended.hung or ended.code:
         how = f"no end after {most:g} s" if ended.hung else ended.signal or f"exit code {ended.code}"
         kernels[-1:] = [{**kernel, "error": f"after the last clock: {how}"} for kernel in kernels[-1:]]
     if not any(kernel["rows"] for kernel in kernels):
-        why = "; ".join(kernel["error"] for kernel in kernels) or ended.tail
+        why = "; ".join(kernel["error"] for kernel in kernels) or ended.tail or how
         raise ProfkitError(f"no timing method gave a time: {why}", fix="check that the code runs alone")
     for cache, control in {"cold": "all", "warm": "none"}.items() if gpu_present() else ():
         progress(f"timing under ncu, {cache} cache")

@@ -144,6 +144,9 @@ def test_on_a_cpu_the_two_clocks_there_are(tmp_path, monkeypatch):
 def test_what_does_not_run_is_said_with_its_place(tmp_path):
     with pytest.raises(court.ProfkitError, match="no timing method gave a time: FileNotFoundError"):
         court.measure([f"{tmp_path / 'none.py'}:f"])
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(99)\n")
+    with pytest.raises(court.ProfkitError, match="no timing method gave a time: no end after 1 s"):
+        court.measure([f"{tmp_path / 'slow.py'}:f"], limit=1)
 
 
 def test_ncu_times_are_put_to_their_kernels(tmp_path, monkeypatch):
