@@ -274,7 +274,7 @@ def compared(
 
     Times by a counting tool only give a ratio without an interval. clocks: results of two clocks that disagree.
     """
-    base = next((other for other in before if reference and other["impl"] == reference), None)
+    base = next((other for other in before if other["impl"] == reference), None) if reference else None
     found: dict[str, Any] = {"verdict": ""}
     if reference and name == reference:
         found = {"speedup": 1.0, "speedup_low": 1.0, "speedup_high": 1.0, "verdict": "reference"}

@@ -54,10 +54,13 @@ def text(study: Study, findings: Sequence[Finding]) -> str:
     parts = [title(study)]
     if study.of_operators:
         return "\n".join([*parts, "", say("op_no_bounds")])
-    mine = {name: [one for one in findings if one.impl == name] for name in in_order(study)}
+    found: dict[str, list[Finding]] = {}
+    for one in findings:
+        found.setdefault(one.impl, []).append(one)
+    mine = {name: found.get(name, []) for name in in_order(study)}
     whole = dict.fromkeys(one.impl for one in findings if _whole(one))
     for name in whole:
-        parts += ["", name, *_impl(study, [one for one in findings if one.impl == name])]
+        parts += ["", name, *_impl(study, found[name])]
     if whole:
         # Nothing is said of a range but what was found in it; what lacks counters is the same in all.
         silent = {name: own for name, own in mine.items() if all(one.severity == COLLECT for one in own)}
