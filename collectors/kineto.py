@@ -6,6 +6,7 @@ the call's correlation id. Copies of ranges on the GPU's track are skipped.
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import math
@@ -57,8 +58,10 @@ def sniff(head: str, path: Path) -> bool:
 def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:
     """Launches frame, or operators of a CPU trace; raises CollectError for a damaged file."""
     file = Path(path)
-    trace = _loaded(file)
+    collecting = gc.isenabled()
+    gc.disable()  # it would go through millions of new objects again and again
     try:
+        trace = _loaded(file)
         read_in = {*WORK, *CALLS, *_SPANS}
         told = (_now(one) for one in trace.get("traceEvents", ()) if isinstance(one, dict) and one.get("ph") == "X")
         events = [one for one in told if one.get("cat") in read_in]
@@ -75,6 +78,9 @@ def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:
         )
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise CollectError(f"{file}: an event without {error}", fix="export the trace again") from error
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _now(event: dict[str, Any]) -> dict[str, Any]:
