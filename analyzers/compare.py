@@ -176,7 +176,7 @@ class Row:
         return [one for one in self.rungs[1:] if one.since.verdict == "slower" and 1 / ends(one.since)[1] - 1 > limit]
 
     def inconclusive(self, limit: float) -> list[Any]:
-        """Steps whose interval contains the limit."""
+        """Steps with the limit inside their interval."""
         sure = self.regressions(limit)
         return [one for one in self.rungs[1:] if one not in sure and not 1 / ends(one.since)[0] - 1 <= limit]
 

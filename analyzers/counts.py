@@ -25,7 +25,8 @@ def add_up(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
     Counters combine by kind: "sum" adds up (NaN if one launch lacks it), "mean" is weighted by time, "fact" is the
     largest. A summary's row counts as its `instances`; `launches` counts them. Text columns hold the group's value, or
-    "" if it varies."""
+    "" if it varies.
+    """
     # What a frame carries beside its columns is copied by everything pandas does with them.
     bare = pd.DataFrame(frame)
     bare.attrs = {}
@@ -207,7 +208,7 @@ def without_half_moves(frame: pd.DataFrame, works: Mapping[str, Sequence[Work]])
     """Set flop_fp16 to 0 for launches without FP16 arithmetic; return the frame and its caveats.
 
     HFMA2 and HADD2 also load constants and convert halves, and the counter cannot tell; inst_fp16_* stay. works: by
-    part, "" for all launches. A part whose declared FLOP has no halves has none; without a declaration, neither has a
+    part, "" for all launches. A part without halves in its declared FLOP has none; without a declaration, neither has a
     kernel with only wider argument types.
     """
     chosen = list[_Chosen]()

@@ -29,7 +29,8 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `source`: declared (by the sample), modelled (from the reference's operations) or counted (by hardware; no lower
     bound). `written`: output bytes among `bytes`. NaN unknown. Raises AnalyzeError for a negative or infinite number or
-    an unknown source."""
+    an unknown source.
+    """
 
     flops: Mapping[str, float]
     bytes: float = NAN
@@ -86,7 +87,8 @@ class LowerBound:
     """Least time [s] for a work, and what sets it (a ceiling's name, or "unknown").
 
     `flop_time`: of the arithmetic only, NaN unknown. `hard`: no measurement can be shorter: by the highest ceiling of
-    any source, without bytes that may stay in L2."""
+    any source, without bytes that may stay in L2.
+    """
 
     time: float = NAN
     bound_by: str = "unknown"
@@ -182,7 +184,8 @@ def combine(
     difference above AGREE in FLOP or bytes is a caveat with both numbers and the likely reason. `impl`: the
     implementation with counted launches. `flops_matter`: False if memory traffic takes longer than every count of FLOP,
     so that conventions for exp or division do not matter. `l2_bytes`: cache that may still hold written data, NaN
-    unknown."""
+    unknown.
+    """
     least, caveats = declared or modelled, list[Caveat]()
     if declared is not None and modelled is not None:
         moved, written = declared.bytes, declared.written

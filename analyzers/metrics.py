@@ -59,7 +59,7 @@ class View:
 
     @property
     def flops_lower(self) -> NDArray[np.bool_]:
-        """Mask of rows whose FLOP are a lower bound: a pipe was not completely counted."""
+        """Mask of rows with FLOP as a lower bound: a pipe was not completely counted."""
         return self._misses & (self.flops > 0)
 
     @cached_property
@@ -67,7 +67,8 @@ class View:
         """Seconds of each launch at each ceiling, by pipe and level; NaN unknown, 0 for no work.
 
         L1 is unknown for traffic that bypasses it. Without DRAM's bytes or ceiling, ncu's own share of DRAM's peak is
-        used."""
+        used.
+        """
         amounts = {pipe: self.known[pipe] for pipe in PIPES}
         amounts |= {level: column(self.frame, counter) for level, counter in LEVELS.items()}
         amounts["l1"] = np.where(beyond_l1(self.frame), np.nan, amounts["l1"])

@@ -194,7 +194,8 @@ def launch_bound(span: float, busy: float, kernels: float) -> str:
     """Evidence that launches dominate the time of a call; "" without.
 
     span: time of the call on the device [s]; busy: sum of its kernels' times [s]; kernels: their number. Evidence: gaps
-    of more than half the span, or many kernels that start about as fast as possible."""
+    of more than half the span, or many kernels that start about as fast as possible.
+    """
     if not (span > 0 and kernels >= 1):
         return ""
     if busy < MOSTLY_IDLE * span:

@@ -95,7 +95,8 @@ def _waterfall(
     """Waterfall of one call. `alone`: the call is one launch; recorded [s]: kernel time.
 
     Without a record, counted kernel times are scaled down to the call. If the kernels' times at their ceilings are
-    below the lower bound (a launch's cost), all other slices are reduced in proportion."""
+    below the lower bound (a launch's cost), all other slices are reduced in proportion.
+    """
     counted = np.array([row["time"] for row in kernels], dtype=np.float64)
     busy = float(counted.sum())
     total = in_call(time, busy, recorded) if busy > 0 else 0.0

@@ -33,7 +33,7 @@ def torn(path: Path, what: str) -> CollectError:
 
 
 def cut(path: Path, line: int) -> CollectError:
-    """Error for an export whose last row lacks its newline."""
+    """Error for an export without a newline after its last row."""
     return CollectError(
         f"{path}, line {line}: the last row does not end in a newline: the file was cut",
         fix="export again, or leave the cut row out; if only the newline was lost, add it",

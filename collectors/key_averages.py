@@ -43,7 +43,8 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Launches frame: one row per kernel with its `instances`, `time` the mean of one [s].
 
     Of several tables, the one with the most GPU time is read. attrs: "unlisted" [s] of GPU time cut by row_limit.
-    Raises CollectError if no table has GPU time."""
+    Raises CollectError if no table has GPU time.
+    """
     file = Path(path)
     tables = list(_tables(file, text_of(file).splitlines()))
     _, best, whole = max(tables, key=lambda one: one[1]["gpu"].sum(), default=(0, pd.DataFrame(columns=_COLUMNS), 0.0))

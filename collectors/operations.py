@@ -107,7 +107,8 @@ def of_launches(
 
     calls: the host's calls in order of start. operations: external id -> its event; askers: the id of each piece of
     work. A CUDA graph's n-th kernel gets the operation of its capture's n-th launch, if the trace holds exactly one
-    capture with as many launches."""
+    capture with as many launches.
+    """
     ids = [(number, 0) for number in askers]
     captures = _captured(calls)
     graphs = {one["args"].get("correlation"): list[int]() for one in calls if "GraphLaunch" in one["name"]}

@@ -2,7 +2,8 @@
 
 Metrics are named as the tool names them and hold SI base units (s, B, Hz); a percentage stays a percentage. Which name
 of ncu's exists on which chip was asked of NVIDIA's perf host libraries of CUDA 12.8 and 13.5. Tensor counters count
-operations, two a multiply-add. Peaks are per second, at the clock of the run."""
+operations, two a multiply-add. Peaks are per second, at the clock of the run.
+"""
 
 from __future__ import annotations
 

@@ -173,7 +173,8 @@ def sweep(
     """Measure call(**point), or call(*inputs(**point)), at every point of a grid.
 
     One row per point and implementation, the last axis fastest: the axes, SWEPT in SI units, the path of the run;
-    options of `measure`. Raises ProfkitError without any point."""
+    options of `measure`. Raises ProfkitError without any point.
+    """
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     if not grid or not points:
         raise ProfkitError("a grid without points", fix='give values: {"n": [1024, 2048]}')

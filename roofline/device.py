@@ -42,7 +42,8 @@ class DeviceSpec:
     """Dense sheet figures of a GPU: peaks [FLOP/s], bandwidth [B/s], clocks [Hz], sizes [B].
 
     `rates`: fused multiply-adds per SM and clock. `launch` [s]: measured device time of an empty kernel. Unknown
-    figures are absent or NaN."""
+    figures are absent or NaN.
+    """
 
     name: str
     match: tuple[str, ...]

@@ -38,7 +38,8 @@ class Reduced:
 
     `task`: narrowest type of the task; `reference`: the reference's lower precision, else ""; `used`: the lowest
     precision (tf32, bf16, ...), `kinds`: all lower ones, lowest first. `time_share`: of its kernels' time;
-    `flop_share`: of its counted operations, NaN without counters. `evidence`: counters or kernel names."""
+    `flop_share`: of its counted operations, NaN without counters. `evidence`: counters or kernel names.
+    """
 
     impl: str
     task: str

@@ -60,7 +60,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     `share`: of the step. `each`: of one call; `bound`: the least by its shapes, NaN unknown, and what sets it;
     `reached`: share of the bound's speed. `advice`: one of the seven words above; `partner`: for fusion. `wins`: from,
     to, NaN if not replayed. `gone`: gain if its calls took no time, less than `own` if the host is late. `kernel`: its
-    longest; `multiplies`: its longest on tensor cores, else the same."""
+    longest; `multiplies`: its longest on tensor cores, else the same.
+    """
 
     name: str
     shapes: str
@@ -92,7 +93,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
 
     `bounded`: share of the kernels' time with a lower bound. `together`: most gain of all rows and idle time, `queued`:
     gain of idle time only, if the host were never late. `whole` [s]: from the first to the last GPU work of the record.
-    `data` is JSON, null for unknown values."""
+    `data` is JSON, null for unknown values.
+    """
 
     schema: str = SCHEMA
     device: str
@@ -219,7 +221,8 @@ class _Making:
         """(seconds, what sets them), the lower bound of a call.
 
         All bytes come from DRAM; if a call was faster, data that may be in L2 comes from there. NaN if even that is
-        longer than a call took."""
+        longer than a call took.
+        """
         cold = lower_bound_time(work, self.roofline)
         launch = kernels * self.roofline.peak("launch")
         bound, by = (launch, "launch") if launch > cold.time else (cold.time, cold.bound_by)

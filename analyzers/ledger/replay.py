@@ -27,7 +27,8 @@ class Replay:
 
     after: each row's predecessor, -1 none; before: the previous row in its stream. waited: for each row the last call
     that waited for the GPU and returned before the row was launched, -1 none. `waits`: begin and end of those calls,
-    and the row that each waited for."""
+    and the row that each waited for.
+    """
 
     start: Times
     stop: Times
@@ -76,7 +77,8 @@ class Replay:
 
         groups: the row of `factors` for each launch; factors [groups, scenarios]: factors on durations; freed [groups,
         scenarios]: host seconds saved per launch; queued: number of last scenarios in which the host is never late and
-        work starts without a gap, as in a CUDA graph."""
+        work starts without a gap, as in a CUDA graph.
+        """
         count, scenarios = len(self.start), factors.shape[1]
         length = self.stop - self.start
         gap = np.where(self.after >= 0, self.start - self.stop[self.after], 0.0)

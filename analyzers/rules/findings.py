@@ -38,7 +38,8 @@ def explain(
     kernel: only kernels with this text in their name. sms: SMs of the device (for a CPU its threads), if missing in the
     launches. budgets: a program's wall time by part. calls: the analysis's waterfalls, if known. steps: kernel -> its
     seconds in a step (NaN if in none), if only some launches of a program were counted. on_cpu: implementation -> the
-    operators of a call, and the most that other work made it `slower`."""
+    operators of a call, and the most that other work made it `slower`.
+    """
     kernels = kernel_subjects(analysis, roofline, sms)
     every = (
         _of_a_step(kernels, steps, budgets) if steps else [*call_subjects(analysis, roofline, sms, on_cpu), *kernels]

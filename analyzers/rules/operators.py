@@ -11,7 +11,8 @@ TIMES = 4
 """Ratio to the reference's operators from which an unneeded loop is suspected."""
 MOST, COPIES, COST = 0.5, 0.25, 0.1
 """Shares of a call from which these are reported: small operators; copies; fp64 and moving temporaries at DRAM
-speed."""
+speed.
+"""
 
 
 @rule("operators", ("own_calls", "reference_calls", "compulsory_bytes"), level=CALL)

@@ -44,7 +44,8 @@ class Subject:
     kernel: "" for an implementation as a whole. time: seconds of one call. roofs: seconds at each ceiling (pipes and
     memory levels). values: counters, metrics and facts by name; text: names of pipes. peaks: the ceilings. scale: timed
     over counted seconds, if counting made it slower. whole: a program, `time` the wall time of a step. moving: kernels
-    of a call that move data rather than compute."""
+    of a call that move data rather than compute.
+    """
 
     impl: str
     kernel: str
@@ -90,7 +91,8 @@ class Case:
     likely: seconds after the fix in good kernels, if more than `after`; findings rank by it. kernel: the one concerned
     in a call. covers: kernels of a call that it explains, "" for the gaps; empty: all of the call. share: of the
     binding ceiling, "share" in the texts. whole: seconds that the bound is a share of, if not the subject's time: the
-    step unrecorded."""
+    step unrecorded.
+    """
 
     proofs: tuple[Proof, ...]
     after: float
@@ -173,7 +175,8 @@ class Finding:
     of the bound that no earlier finding claims, so that wins add up: findings about a kernel and about its call claim
     the same seconds. covers: as in its Case. recorded: of a program, the bound over its step as recorded, while `ratio`
     is over the unrecorded step, at least; else NaN. severity: "time" (a bound is given), "host" (the bound is on the
-    caller's time, outside the device's), "hint" (no bound) or "collect" (the rule could not decide)."""
+    caller's time, outside the device's), "hint" (no bound) or "collect" (the rule could not decide).
+    """
 
     rule: str
     kernel: str

@@ -65,7 +65,8 @@ class Budget:
 
     `engaged`: seconds by part during which its cause was active, whether or not the GPU was idle: the most a step can
     gain; {} without host calls. For `waiting`: the host `blocked`, plus the idle time after it. `stream`: seconds of
-    the busiest stream; `without`: the same without a slice's work."""
+    the busiest stream; `without`: the same without a slice's work.
+    """
 
     window: float
     computing: float

@@ -96,7 +96,8 @@ def splits(kernels: pd.DataFrame, times: Mapping[str, tuple[float, float]]) -> d
 
     kernels: placed, including those of inner ranges, scaled to their seconds in the call. times: of a call, and of its
     kernels as recorded (NaN unknown); the rest are gaps. A part without kernel times is left out. The largest share
-    comes first; the cause is one of CAUSES, "" without latency."""
+    comes first; the cause is one of CAUSES, "" without latency.
+    """
     if "bound_by" not in kernels:
         return {}
     seconds, of_call = column(kernels, "time"), column(kernels, "call_time")

@@ -269,7 +269,8 @@ def unpaired(a: ArrayLike, b: ArrayLike) -> Ratio:
 
     `value` is the median of all quotients, the interval the rank-sum test's for the effective sample sizes. Below
     SERIAL values it covers all quotients and more. In simulations with autocorrelation of 0 to 0.7 it misses in 2 to 6
-    % of the cases from SERIAL on, in at most 5 % below. Raises AnalyzeError on times of 0."""
+    % of the cases from SERIAL on, in at most 5 % below. Raises AnalyzeError on times of 0.
+    """
     x, y = (_stretches(positive(*side)) for side in ((a, "times before"), (b, "times after")))
     n = min(int(x.size), int(y.size))
     if not n:

@@ -45,7 +45,8 @@ def hottest(frame: pd.DataFrame, number: int) -> Hot:
     """The `number` kernels with the longest summed time in a launches frame, without NCCL's.
 
     ncu matches base names, so a chosen invocation also counts other instances of a hot template. Invocations are chosen
-    to hit as few of those as possible."""
+    to hit as few of those as possible.
+    """
     kernels = frame[(frame["kind"] == "kernel") & ~frame["kernel"].str.contains(COMMUNICATION)]
     if "start" in kernels:
         kernels = kernels.sort_values("start", kind="stable")
@@ -95,7 +96,8 @@ def chosen(launches: pd.DataFrame, wanted: Mapping[int, int]) -> tuple[tuple[int
     """(invocations to capture, launches in them), for so many launches of each wanted shape.
 
     ncu takes the same invocations of every function, so those with most of the missing shapes come first. A shape's
-    first launch is warm-up and left out if enough others remain."""
+    first launch is warm-up and left out if enough others remain.
+    """
     candidates: set[int] = set()
     for shape, number in wanted.items():
         own = launches.loc[launches["shape"] == shape, "at"].head(_FAR + 1).tolist()

@@ -2,7 +2,8 @@
 
 Causes: `away` (no CUDA call for AWAY or longer), `host` (not launched yet, between closely spaced calls), `waiting`
 (the host had just waited for the GPU), `allocating`, `loading` (code had just been loaded, as after compiling),
-`queued` (launched but not started: dependencies, launch latency); without host calls all is `unknown`."""
+`queued` (launched but not started: dependencies, launch latency); without host calls all is `unknown`.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +34,12 @@ from collectors.nsys.ranges import Range, by_thread, paths
 IDLE = ("away", "host", "waiting", "allocating", "loading", "queued", "unknown")
 AWAY = 1e-3
 """Seconds without any CUDA call from which the host was busy elsewhere; between two operators Python takes tens to
-hundreds of microseconds."""
+hundreds of microseconds.
+"""
 MOST_AWAY, MOST_SHARE = 20, 0.1
 """Most such pauses per step, or per launch; more are the pace of a slow host
-(tests/triggers/slow_host)."""
+(tests/triggers/slow_host).
+"""
 _FULL = 50e-6
 """Duration from which a launching call waits for a full queue [s]: ten times a normal call."""
 

@@ -21,7 +21,8 @@ COLD = 1.5
 """Ratio to the median step from which an early step is warm-up; compiling and autotuning take several times as long."""
 COVERS, LEAST = 0.9, 0.3
 """Share of the best interval, and of all launches and kernel time, that steps must cover; conventions that hold for the
-traces in tests/data/kineto."""
+traces in tests/data/kineto.
+"""
 _MARK = re.compile(r"(?:ProfilerStep#|(?:\w*[ _])?(?:step|iter|iteration)[ _#:]*)(\d+)", re.IGNORECASE)
 """Ranges that number the steps: torch.profiler's and common hand-made names."""
 
@@ -47,7 +48,8 @@ def steady_of(ordered: pd.DataFrame, *, after: int = 0, at_most: int = 0) -> Ste
 
     A step lies between two launches of an evenly spaced kernel; of several spacings, the shortest that explains about
     as much of the sequence as any. An extra launch in one step, as for a printed loss, is tolerated; copies start no
-    step, as they come in chunks. after: steps to skip after warm-up; at_most: steps to take then, 0 for all."""
+    step, as they come in chunks. after: steps to skip after warm-up; at_most: steps to take then, 0 for all.
+    """
     starts, times = (ordered[name].to_numpy(dtype="float64") for name in ("start", "time"))
     kernels = (ordered["kind"] == "kernel").to_numpy() if "kind" in ordered else np.ones(len(ordered), dtype=bool)
     marks = _marked(ordered["range"]) if "range" in ordered else None

@@ -48,7 +48,8 @@ class Analysis:
     work do not count. kernels: one row per kernel of an implementation, largest share first: `share` of its counted
     time, `launches` of one call, summed counters, all metrics and the placement; with a recorded call also `call_time`
     [s], and `share` of that. needs: the task's work, under "", or work by implementation. hottest: kernels over all
-    parts, the longest first; `impl` is the part, or the number of parts."""
+    parts, the longest first; `impl` is the part, or the number of parts.
+    """
 
     impls: pd.DataFrame
     kernels: pd.DataFrame

@@ -72,7 +72,8 @@ class Program:
         """(least, most) share of the program's time saved by another duration of its calls.
 
         At two paces: the host launches as under the profiler, or is never late. host [s]: extra cost of launching a
-        call; it counts at the first pace, as far as the program waits for the host there."""
+        call; it counts at the first pace, as far as the program waits for the host there.
+        """
         lengths = 1 / ratio.low, 1 / ratio.high
         late = self.calls * host * (1 - self.waits / self.takes) if self.takes else 0.0
         won = [self._recorded(one) - late for one in lengths]

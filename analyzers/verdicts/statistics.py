@@ -58,7 +58,8 @@ class Spread:
 
     `rel`: 1.4826 MAD / median, the relative spread of one value. `low`, `high`: distribution-free 95 % interval of the
     median, over medians of rounds if given, Student's over several `processes`; NaN below six values. `within`:
-    relative half-width from one process's values, or from the rounds of several."""
+    relative half-width from one process's values, or from the rounds of several.
+    """
 
     n: int = 0
     median: float = NAN
@@ -140,7 +141,8 @@ class Ratio:
     """A speed-up, reference time / candidate time: above 1 the candidate is faster.
 
     `low`, `high`: 95 % interval over `n` rounds of `processes`; `verdict`: see the module. `within`: relative
-    half-width from the rounds only."""
+    half-width from the rounds only.
+    """
 
     value: float = NAN
     low: float = NAN
@@ -176,7 +178,8 @@ def ratio(
     `rounds`: round of each value of a, and of b unless `rounds_b` is given; rounds that lack one side are left out.
     `processes`: process of each value of a, all of a round in one. `spread`: assumed relative difference of another
     process if all values are of one; 0 leaves it out of the interval. The result is deterministic. Raises AnalyzeError
-    on times that are not above 0, or lengths that differ."""
+    on times that are not above 0, or lengths that differ.
+    """
     x, y = positive(a, "reference times"), positive(b, "candidate times")
     rx = _same_length(rounds, x)
     ry = _same_length(rounds if rounds_b is None else rounds_b, y)

@@ -197,7 +197,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     over the model's. `used`, `task`: a precision below the task's, unless allowed. `own_ran`: whether one of its own
     kernels ran (None: unknown); `unbuilt`: its extension did not compile; `switched`: it changes torch's settings in
     its calls. `fragile`: notes on unusual inputs that it fails on or refuses; `untried`: some were skipped for lack of
-    time. `served`: conditions of a speed-up over a program's shapes."""
+    time. `served`: conditions of a speed-up over a program's shapes.
+    """
 
     impl: str
     status: str = "ok"

@@ -78,7 +78,7 @@ def count_results(path: Path) -> int | None:
 
 
 def _after(data: bytes, at: int) -> int:
-    """End of the message whose length is stored at `at`."""
+    """End of the message with its length stored at `at`."""
     return at + 4 + int.from_bytes(data[at : at + 4], "little")
 
 

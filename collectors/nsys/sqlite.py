@@ -1,7 +1,8 @@
 """Read Nsight Systems' sqlite export with plain SQL; needs no nsys.
 
 Each launch is attributed to the NVTX ranges open at its API call (correlation id -> runtime call -> thread and time;
-see ranges). Tables and columns differ between versions and are looked up."""
+see ranges). Tables and columns differ between versions and are looked up.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def read_sqlite(path: str | Path) -> pd.DataFrame:
 
     Launches of threads without ranges (autograd's backward) get the only open range on another thread of the process.
     attrs: "caveats", "report" = "sqlite", "devices", "program" (its file). Raises CollectError for a damaged database
-    or no GPU work."""
+    or no GPU work.
+    """
     path = Path(path)
     with open_base(path) as base:
         tables = tables_of(base)

@@ -1,7 +1,8 @@
 """Bytes, FLOP and pipe of a TensorRT layer, from --exportLayerInfo.
 
 Modelled from shapes: each input, output, weight and bias once. The pipe follows from the tactic's name: an "fp32"
-engine runs its convolutions on TF32 tensor cores by default."""
+engine runs its convolutions on TF32 tensor cores by default.
+"""
 
 from __future__ import annotations
 

@@ -98,7 +98,8 @@ class Measured:
 
         With a reference the two are timed alternately. Without one the run is compared with the kept baseline; the
         first run becomes the baseline. A baseline from another device, method or clock is not used, and the test says
-        so. One measurement at a time on this machine, whatever -n is."""
+        so. One measurement at a time on this machine, whatever -n is.
+        """
         from profkit import api
 
         self._count += 1

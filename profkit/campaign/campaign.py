@@ -26,7 +26,8 @@ def run(
 
     name: the command for people; the same name and request are the same campaign. jobs: parallel builds, 0: automatic.
     dask: address of a scheduler, "" for this machine. Raises CannotProfileError if the device is missing; ProfkitError
-    if the campaign runs already, or cannot go on: results stay, and the same command resumes."""
+    if the campaign runs already, or cannot go on: results stay, and the same command resumes.
+    """
     device = request.device if dask else expected_device(request)
     key = hashlib.sha256(encoded((name, os.getcwd(), request))).hexdigest()[:16]
     ledger = Ledger(request.runs, key, name, len(items))

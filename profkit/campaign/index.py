@@ -39,7 +39,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     `path`: of the run, relative to the folder. `status`: of the run; `state`: of the implementation. `word`: its
     verdict, "" without one (a reference, a range); `line`: the verdict as a sentence, `line_zh` in Chinese; `wins`: it
     counts as faster. `lower_bound`: time over the lower bound; `share`: of the attainable. `caveats`: about it or the
-    whole run."""
+    whole run.
+    """
 
     path: str
     sample: str
@@ -126,7 +127,8 @@ class Index:
         """Matching rows, ranked by a key of SORTS.
 
         sample: its id, with wildcards * and ?. device: a part of its name. since: an ISO time (UTC). words: verdicts;
-        () for all but "skipped". references: list them too."""
+        () for all but "skipped". references: list them too.
+        """
         named = re.compile(fnmatch.translate(sample.replace("[", "[[]"))) if sample else None
         found = [
             row

@@ -53,7 +53,7 @@ class Amount(click.FloatRange):
 
 
 class Sectioned(click.Command):
-    """A command whose help lists options by section."""
+    """A command that lists options by section in its help."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}

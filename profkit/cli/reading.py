@@ -167,7 +167,7 @@ def report_(
 ) -> int:
     """Write metrics.json, kernels.csv, roofline, waterfall and report.md of RUN again.
 
-    RUN is a run directory, or a folder, whose newest run is taken. Needs no GPU.
+    RUN is a run directory, or a folder: its newest run is taken. Needs no GPU.
 
     \b
     profkit report RUN -o report.html                     one page: answer, waterfall, findings, roofline

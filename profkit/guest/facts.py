@@ -78,7 +78,8 @@ def keep_heap() -> bool:
     """Keep freed host memory in the process, as CUDA's allocator does; False if impossible.
 
     Otherwise large blocks return to the system, and each 4 KiB then costs a page fault: 7500 in a chain of 36
-    operations on 16 MiB, which doubled its time."""
+    operations on 16 MiB, which doubled its time.
+    """
     library = ctypes.CDLL(None)
     if not hasattr(library, "mallopt"):
         return False

@@ -27,7 +27,8 @@ class Implementation:
     `match`: its tensors that correspond to the reference's. `alive`: weights with drawn values on both sides in
     comparisons. `kept`: state before every compared call. `own`: names of the reference's tensors. `fixed`: see
     weights. `was`: the model before `rebuild`. `bits`: precision of its answers in the trials. `gone`: its process has
-    ended."""
+    ended.
+    """
 
     subject: Subject
     module: ModuleType

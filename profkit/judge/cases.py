@@ -140,7 +140,7 @@ def _settled(make: Make, ask: Callable[[list[Any]], Any], *, finite: bool) -> tu
 
 
 def _apart(arguments: list[Any]) -> Any:
-    """A copy whose elements share no memory."""
+    """A copy without shared memory between elements."""
 
     def own(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.contiguous() if inputs.memory(tensor).numel() < tensor.numel() else tensor

@@ -67,7 +67,8 @@ def counting(device: str, say: Callable[[str], None] = lambda _: None) -> Iterat
 
     device: its UUID, "" if unknown. A driver lends counters to one process at a time, and ncu waits only for processes
     with the same temporary directory, while profkit's have their own. After COUNTERS_WAIT seconds it continues, and ncu
-    reports busy counters. Raises ProfkitError if the lock cannot be made."""
+    reports busy counters. Raises ProfkitError if the lock cannot be made.
+    """
     if not device:
         yield
         return
@@ -120,7 +121,8 @@ class Door:
         """Lock exclusively for a moment.
 
         Other processes that want a turn are next, then the sharing ones, so that these pause once for all turns. Call
-        `share` before the next turn, so that the sharing ones get the device."""
+        `share` before the next turn, so that the sharing ones get the device.
+        """
         self._through(waits, fcntl.LOCK_SH, fcntl.LOCK_EX)
 
     def _through(self, waits: Callable[[], None], gate: int, main: int) -> None:

@@ -29,7 +29,8 @@ class Live:
     """Streams of one program; output is copied to `out` and `err` (-1: nowhere).
 
     `outputs`: descriptors to read -> where each is copied; `theirs`: the program's ends. `signalled`: whether a signal
-    was forwarded. stdin: a file instead of this process's stdin."""
+    was forwarded. stdin: a file instead of this process's stdin.
+    """
 
     def __init__(self, out: int, err: int, stdin: Any = None) -> None:
         self.signalled = False

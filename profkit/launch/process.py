@@ -75,7 +75,8 @@ class Exit:
     """End of a child.
 
     `code` is negative for a signal; `wall` in seconds; `tail`: last output; `memory`: bytes in use when it was stopped
-    for exceeding its limit, else 0."""
+    for exceeding its limit, else 0.
+    """
 
     code: int
     wall: float
@@ -146,7 +147,8 @@ def run(
     all its descendants; also on KeyboardInterrupt, which is raised again (with `live` on the second one). memory: limit
     in host bytes of the child and its descendants, without mapped files; 0 for none. hand_over: files and sockets for
     the child, closed here. live: a program's own streams and signals, closed here. env: its FAMILY, 16 letters, marks
-    the child and its descendants; random by default. Raises CannotProfileError except on Linux."""
+    the child and its descendants; random by default. Raises CannotProfileError except on Linux.
+    """
     demand_linux()
     began = time.monotonic()
     # What this process inherited is the mark of its own family.

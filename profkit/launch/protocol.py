@@ -53,7 +53,8 @@ class Job(msgspec.Struct):
     With separate processes: channels: socket descriptor of each candidate (in its own job: to the judge). marks: FAMILY
     of each candidate's process. door: descriptors of a device shared except while timing (alone.Door), () for an
     unshared one; shared: its name (alone.named), for processes that do not inherit descriptors. exchange: directory for
-    transferred tensors. trials: number of seeds to draw once candidates are loaded."""
+    transferred tensors. trials: number of seeds to draw once candidates are loaded.
+    """
 
     mode: str
     sample: str
@@ -93,7 +94,8 @@ class Event(msgspec.Struct, omit_defaults=True):
     by shape), phase (next event due in `limit` seconds), checked (names to be timed), fragile (an unusual input with a
     wrong answer), note (a remark), load (contention), perturbed (seconds by condition), operators (of a call), shape
     and pass (also timed), corrupt (CUDA context lost). From a judge also seeds, lost (a candidate's process ended),
-    overdue (no answer in time, kill it). `data` depends on the kind. `at`: seconds since the process began."""
+    overdue (no answer in time, kill it). `data` depends on the kind. `at`: seconds since the process began.
+    """
 
     kind: str
     impl: str = ""
@@ -212,7 +214,8 @@ class Follower:
     """Reader of the child's events, with the time by which the next one is due.
 
     `limit`: seconds for its phase; slack: extra seconds. `overdue`: candidate -> (phase, limit); `lost`: candidate ->
-    phase."""
+    phase.
+    """
 
     def __init__(self, path: Path, job: Job, progress: Progress, known: Known, slack: float) -> None:
         self._path, self._offset = path, 0

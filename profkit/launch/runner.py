@@ -112,7 +112,8 @@ def run_job(
 
     At most one start per subject, and one in all under a sanitizer; events of an interrupted start count, so nothing
     measured is lost. outcome: is filled, so that it survives an exception. stem: name of the files in `logs`, default
-    the job's mode. ahead: the first start, with the same stem and prefix."""
+    the job's mode. ahead: the first start, with the same stem and prefix.
+    """
     outcome = outcome if outcome is not None else Outcome()
     waiting = [ahead] if ahead is not None else []
 
@@ -144,7 +145,8 @@ def run_isolated(
 
     door: lock of a shared device; the judge locks it exclusively while timing. If the judge itself crashes while it
     handles a candidate, everything starts again without that candidate; also if optional inputs ended a candidate's
-    process, which then gets none of them."""
+    process, which then gets none of them.
+    """
     outcome = outcome if outcome is not None else Outcome()
 
     def start(job: Job, files: Files, follower: Follower) -> process.Exit:

@@ -2,7 +2,8 @@
 
 Runs as a separate program: `python -I -S warden.py PARENT PROGRAM [ARGUMENTS]`; profkit.launch.server puts one over
 each of its forks. It adopts orphaned descendants (PR_SET_CHILD_SUBREAPER). It ends like the child, by the same signal
-or code; asked to stop, it ends them all."""
+or code; asked to stop, it ends them all.
+"""
 
 from __future__ import annotations
 

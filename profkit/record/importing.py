@@ -42,7 +42,8 @@ class Imported:
     """The result of an import.
 
     `run`: from the readable files; `failures`: one error per other file; `frames`: the launches frame of each capture,
-    for reuse by a Study."""
+    for reuse by a Study.
+    """
 
     run: Run
     failures: list[ProfkitError]

@@ -48,10 +48,12 @@ may take twice as much.
 SPREAD = {"cuda": 0.04, "cpu": 0.1}
 """Assumed relative half-width of the speed-up from process to process, added to the interval of a single process. Of
 ten candidates of CUDA-L1, each timed in three processes of an H200, it would have held for seven; the others were
-faster or slower by more than that. """
+faster or slower by more than that.
+"""
 ALONE = {"cuda": 1.0, "cpu": 2.0}
 """Speed-up, either way, from which one process decides: of 60 copies of a reference on two cores, three read 0.63x to
-0.9x in one process and 1x in the next. """
+0.9x in one process and 1x in the next.
+"""
 TARGET = 0.01
 """Default relative half-width of the medians at which a first process stops, if one may be enough."""
 

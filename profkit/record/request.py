@@ -42,7 +42,8 @@ class Request:
     campaign and this item of it. company: its other samples may use the GPU while this one is not timing.
 
     For a program: range, after, steps: the part to record (rundir.manifest.Window). kernel: ncu's -k. hot: rank
-    kernels, count so many of the hottest, then end the program. limit: seconds until it counts as hung, or None."""
+    kernels, count so many of the hottest, then end the program. limit: seconds until it counts as hung, or None.
+    """
 
     counters: str = "auto"
     device: str = "auto"

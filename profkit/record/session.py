@@ -60,7 +60,8 @@ class Ended:
     """End of a step.
 
     `failed`: the error to raise if the program itself is the cause of missing results, else None; `code`: its exit
-    code; `said`: all its output; `wall` [s]."""
+    code; `said`: all its output; `wall` [s].
+    """
 
     hung: bool
     code: int
@@ -76,7 +77,8 @@ class Session:
     device: the expected one, "cuda" or "cpu"; for "auto" the runner decides. chosen: candidates to run. frames:
     captured launches by tool. hot: the ranking of the kernels. answer: called with the run once its verdicts are known,
     and again after possible changes. stopped: the program was asked to end. spent: seconds of checks and timing,
-    without builds and waits. ahead: ncu's runner, started beside the judge."""
+    without builds and waits. ahead: ncu's runner, started beside the judge.
+    """
 
     target: Target
     request: Request

@@ -35,7 +35,8 @@ class Verified:
     """Seconds of each side by pair, and their ratio.
 
     `difference`: the largest relative one of printed numbers, inf for other words; `alone`: that of two runs without
-    the change. `where`: the first line that differs."""
+    the change. `where`: the first line that differs.
+    """
 
     before: list[float]
     after: list[float]
@@ -64,7 +65,8 @@ def verify(argv: Sequence[str], change: Path, *, pairs: int, timed: str, same: s
 
     change: a candidate (.py) or a patch for `git apply`, applied to a copy of the folder. timed: a pattern with a group
     for the time that the program prints, in s unless a unit follows; "": time the process. same: its output file to
-    compare instead of stdout. Raises ProgramFailedError if either side fails."""
+    compare instead of stdout. Raises ProgramFailedError if either side fails.
+    """
     taken: tuple[list[float], list[float]] = ([], [])
     told: tuple[list[str], list[str]] = ([], [])
     with temporary() as scratch:

@@ -2,7 +2,8 @@ r"""Escape foreign text (kernel names, reasons, output) for display.
 
 Control characters act on a terminal, bidirectional and invisible characters deceive the reader, and a newline begins
 another statement. Each is shown as its code: \x1b, \u202e, \n. Text that looks like a command to a CI system gets a
-space."""
+space.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _ON_SCREEN = re.compile(f"(\x1b\\[(?:[0134]|2[2-4]|[349][0-79])m)|[{_UNSEEN}]")
 """Escape sequences of click.style, which stay, and control characters, which are escaped."""
 _COMMAND = re.compile(r"(?m)^[^\S\n]*:(?=:\s*[A-Za-z])|#(?=#\w*\[)")
 """Commands to a CI system that reads the log: a line that begins with ::error::, and ##[error], ##vso[...],
-##teamcity[...] in it."""
+##teamcity[...] in it.
+"""
 _LINES = frozenset({"tail"})
 """Manifest fields with several lines."""
 

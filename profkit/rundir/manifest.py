@@ -260,7 +260,8 @@ class Manifest(msgspec.Struct):
     bf16, ...) below the task's own in which a candidate may compute. `perturbed`: times under changed conditions
     (--perturb). `campaign`: the campaign and this item of it, "" for none. `window`: the requested part of a program;
     `hot`: number of its longest kernels that were counted, 0 without --hot. `owner`: the measuring process
-    (files.owner); a run still "running" after its end counts as interrupted."""
+    (files.owner); a run still "running" after its end counts as interrupted.
+    """
 
     sample: SampleInfo
     created: str

@@ -24,7 +24,8 @@ class Program:
     """A command line. Its parts are ranges, known only after a run.
 
     streams: descriptors that receive its output at once, while it reads this process's stdin; else output goes only to
-    the log."""
+    the log.
+    """
 
     argv: tuple[str, ...]
     streams: tuple[int, int] | None = None

@@ -22,7 +22,8 @@ def build(job: Job) -> int:
 
     If the import built nothing, the candidate is also constructed, with the reference's arguments. For a GPU build
     torch pretends to have a GPU, because many constructors check first. Compiler errors are kept for the campaign;
-    other errors are left to the measurement."""
+    other errors are left to the measurement.
+    """
     subject = job.subjects[0]
     file = Path(subject.file)
     if job.lines:

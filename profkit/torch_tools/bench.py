@@ -37,7 +37,8 @@ def do_bench(
 
     On a GPU minus the reading of an event pair on an empty kernel. warmup, rep: milliseconds of warm-up and of
     sampling, including cache flushes. quantiles: return these instead. return_mode: mean, median, min, max, or all.
-    Returns milliseconds. Raises ValueError for an unknown mode."""
+    Returns milliseconds. Raises ValueError for an unknown mode.
+    """
     if return_mode not in _MODES:
         raise ValueError(f"return_mode {return_mode!r}: it is one of {', '.join(_MODES)}")
     clock = _clock()

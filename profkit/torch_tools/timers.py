@@ -220,7 +220,8 @@ def loaded(target: str, part: str, device: torch.device) -> Call:
     """The call of FILE.py:FUNCTION or SAMPLE:PART, built, with inputs on the device.
 
     part: reference or a candidate; "" is the first candidate that runs here, else the reference. Raises its code's
-    exceptions."""
+    exceptions.
+    """
     file, _, entry = target.rpartition(":")
     reference = path = Path(file)
     if not file.endswith(".py"):

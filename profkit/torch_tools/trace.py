@@ -161,7 +161,8 @@ class Gathered:
     """Kineto's events by kind.
 
     GPU `work` in order of start, CUDA `calls` of the host, the user's `ranges`, operators (`ops`: name, begin [ns],
-    length [ns], thread), and the event of each operator by its id (`called`)."""
+    length [ns], thread), and the event of each operator by its id (`called`).
+    """
 
     work: Sequence[Any]
     calls: Sequence[Any]

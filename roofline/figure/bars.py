@@ -80,7 +80,8 @@ def draw_stacks(
     """Draw stacked bars in one unit as a matplotlib Figure, 8 inches wide.
 
     rows: label, parts by name (dashed if missing), amount as text; no bar without an amount. All contain `shared`, of
-    that `size`; names: of the other parts, in colour order."""
+    that `size`; names: of the other parts, in colour order.
+    """
     with settings():
         look, row, top, labels, amounts = theme("light"), 0.3, 1.0, 2.5, 1.75
         sheet = _page(look, top + row * len(rows) + 0.16, title, [fit(subtitle, TEXT, WIDTH - 0.4)], TEXT)

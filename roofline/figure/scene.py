@@ -68,7 +68,8 @@ class Scene:
 
     `order`: implementations in colour order; others follow. `winner`: labelled first and in front, "" for none.
     `steps`: whether the points are ordered steps. `levels`: memory ceilings, by default those of the points; `caption`:
-    lines below; `words`: its sentences in another language, by the English ones."""
+    lines below; `words`: its sentences in another language, by the English ones.
+    """
 
     roofline: Roofline
     points: tuple[Point, ...] = ()

@@ -102,7 +102,8 @@ def run_probes(
     """Time probes in interleaved rounds of about `batch` seconds, up to `budget` seconds.
 
     Interleaving spreads clock drift over all probes alike. Returns the results and why probes failed. `probes` is
-    consumed once: a losing variant is released with its memory."""
+    consumed once: a losing variant is released with its memory.
+    """
     started = now()
     finals: dict[str, list[tuple[float, Result]]] = {}
     refused: list[str] = []

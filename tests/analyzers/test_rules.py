@@ -308,6 +308,11 @@ def test_without_access_counters_l2_traffic_raises_the_suspicion():
     assert (one.severity, one.variant) == (TIME, "suspected")
     assert one.upper_bound == pytest.approx(1e-3 - 5e8 / 4e12)
     assert "uncoalesced" not in rules_of(streaming(work_intensity=20.0))
+    # An argmax in 32 blocks wrote 5 MB to L2 for 256 bytes of output: 0.4 % of its time at the ceiling.
+    stores = {"l2_write": 2e9, "output": 1e5}
+    assert "uncoalesced" in rules_of(streaming(**stores))
+    idle = Subject("cuda", "k", 0.1, streaming(**stores).values, {"dram": 2e-4, "l2": 3e-4}, {"dram": 4e12})
+    assert "uncoalesced" not in rules_of(idle)
     assert "uncoalesced" not in rules_of(streaming(l2_bytes=1e9))
 
 

@@ -25,12 +25,14 @@ DRAWS = {
     "symmetrical": symmetrical,
     "ordered": lambda: torch.randn(6, 8).sort(-1).values,
     "chances": lambda: torch.randn(6, 8).softmax(-1),
+    "doubled": lambda: torch.arange(24.0).view(6, 4).cos().repeat(1, 2),
 }
 HAS = {
     "whole": lambda x: bool(torch.isin(x, torch.tensor([0.0, 1.0])).all()),
     "lower": lambda x: torch.equal(x, torch.tril(x)),
     "symmetrical": lambda x: torch.equal(x, x.mT),
     "ordered": lambda x: bool((x.diff() >= 0).all()),
+    "doubled": lambda x: torch.equal(*x.chunk(2, -1)),
     "chances": lambda x: torch.allclose(x.sum(-1), torch.ones(6)) and bool((x >= 0).all()),
 }
 

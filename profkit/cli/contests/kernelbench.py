@@ -197,7 +197,7 @@ def analyze_(
 
 
 def _disagreeing(checked: dict[str, Any]) -> list[str]:
-    """Problems whose baseline contradicts the reference time in their rows."""
+    """Problems with a baseline that contradicts the reference time in their rows."""
     apart = checked["disagree"]
     if not apart:
         return []

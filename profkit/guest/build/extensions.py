@@ -34,7 +34,7 @@ def unbuilt(errors: Mapping[str, str]) -> str:
 
 
 def refusal(output: str) -> str:
-    """A compiler's first error, without the file's folder; Triton's last line; else the first line."""
+    """First error without the file's folder; Triton's last line; else the first line."""
     found, lines = _ERROR.search(output), output.strip().splitlines() or [""]
     # Triton: "at LINE:COLUMN:", the source up to a caret, and what is wrong.
     return (found[1] if found else lines[-1 if lines[0].startswith("at ") else 0]).strip()

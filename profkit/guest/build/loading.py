@@ -42,7 +42,8 @@ class BuildLock:
     """Exclusive use of a build directory until the process ends.
 
     It is a kernel lock (flock), so it ends with its owner and is never stale. If the directory of this source is in
-    use, a private one is used. wait: for builds ahead, which can wait."""
+    use, a private one is used. wait: for builds ahead, which can wait.
+    """
 
     def __init__(self, root: Path, key: str, *, wait: bool = False) -> None:
         root.mkdir(parents=True, exist_ok=True)
@@ -197,7 +198,8 @@ def live(values: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Ten
     """Set these values in torch layers once initialized, in other tensors when registered.
 
     A constructor may fold a norm into a product. If it found ones and zeros there, it would look like one that leaves
-    the norm out. constructed: the values to replace. Tensors match by short name and contents, in order."""
+    the norm out. constructed: the values to replace. Tensors match by short name and contents, in order.
+    """
     waiting = list(values)
 
     def give(holder: Mapping[str, torch.Tensor]) -> None:

@@ -112,7 +112,8 @@ class HostClock(Clock):
 SETTLE = 0.05
 """Least time of flushing before a call where processes take turns [s]. After one flush of 10 ms a copy of the reference
 in a process of its own read 0.93x on two idle cores (median of 44 runs, 0.71 to 1.01), with this 0.98x (12 runs, 0.94
-to 1.03). """
+to 1.03).
+"""
 
 
 class CpuClock(Clock):

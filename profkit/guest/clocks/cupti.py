@@ -111,7 +111,8 @@ def sample(
 
     It ends when medians of event pairs around the same launches are known to `target`; after `budget` [s] DECIDING
     rounds suffice. number: of this recording, for round numbers. Calls in another process are recorded there. Raises
-    CuptiError if records are missing or another tool holds CUPTI."""
+    CuptiError if records are missing or another tool holds CUPTI.
+    """
     plan = Plan(budget, target, LEAST, ROUNDS, PER_ROUND, number, late=DECIDING)
     with recording(calls, clock) as own:
         taken = measure(calls, own, plan, before, after).samples

@@ -37,7 +37,8 @@ class Sample:
 
     `seconds` by the method, for CUPTI the span; `host`: host time in the call [s], on a CPU over all threads; `busy`:
     device busy time [s], CUPTI only. `kept` 0 = dropped. `sm_clock`, `mem_clock` [Hz], `power` [W], `temperature` [C]
-    and `throttle` (NVML bit mask) are the round's; NaN or 0 if unknown."""
+    and `throttle` (NVML bit mask) are the round's; NaN or 0 if unknown.
+    """
 
     impl: str
     method: str

@@ -1,4 +1,4 @@
-"""Common properties of all draws of an input: integers, zeros, symmetry, order, unit sums.
+"""Properties that all draws share: integers, zeros, symmetry, equal halves, order, unit sums.
 
 Labels, masks, triangular matrices, bin edges and probabilities are part of a task, so unusual inputs keep them. Sign
 and size are not; `input_domain()` declares those.
@@ -59,6 +59,8 @@ class Leaf:
         self._zeros: torch.Tensor | None = None
         self._symmetrical = False
         self._has: list[Has] = [lambda leaf: _among(leaf, few)] if both else []
+        # Rotary embeddings take each row of angles twice, the same rows in every draw.
+        self._has += [_doubled] if _doubled(one) and _doubled(other) else []
         # Properties of a constant tensor are unknown.
         if torch.equal(one, other):
             return
@@ -94,6 +96,14 @@ def _among(leaf: torch.Tensor, few: torch.Tensor) -> bool:
 
 def _symmetrical(leaf: torch.Tensor) -> bool:
     return leaf.dim() > 1 and leaf.shape[-1] == leaf.shape[-2] > 1 and bool(torch.equal(leaf, leaf.mT))
+
+
+def _doubled(leaf: torch.Tensor) -> bool:
+    """Whether each row is the same half twice, and the halves are not constant."""
+    if leaf.dim() < 1 or leaf.shape[-1] < _LEAST or leaf.shape[-1] % 2:
+        return False
+    first, second = leaf.chunk(2, -1)
+    return torch.equal(first, second) and bool((first != first.flatten()[0]).any())
 
 
 def _ordered(leaf: torch.Tensor) -> bool:

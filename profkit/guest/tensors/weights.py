@@ -49,7 +49,8 @@ class Match:
 
     `pairs`: the reference's name -> the candidate's; `missing`: redrawn ones without counterpart, which may be part of
     another tensor; `ordered`: some were matched by order only; `unnamed`: weights without a counterpart of the same
-    name."""
+    name.
+    """
 
     pairs: dict[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()

@@ -141,7 +141,8 @@ class Case:
         """Verdict on an answer.
 
         exact: measure bits even if the error's size suffices. full: with the figures. strict: reject a type coarser
-        than the task's."""
+        than the task's.
+        """
         known = self._oracle.precision
         least = known.required if strict else known.least
         if wrong := form(_after(got), _after(self.want), any_dtype=self._oracle.any_dtype):

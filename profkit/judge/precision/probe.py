@@ -45,7 +45,8 @@ class Probe:
     `passing`: trivial answers that pass; `told`: trivial answers that pass only for drawn inputs, with the unusual
     inputs that reject them. `still`: outputs equal for all inputs; `mutates`: the reference mutates its inputs;
     `random`: its answer depends on random numbers; `keeps`: on earlier calls; `varied`: how repeated draws are
-    changed; `holes`: it checks for NaN."""
+    changed; `holes`: it checks for NaN.
+    """
 
     precision: Precision = field(default_factory=Precision)
     passing: list[str] = field(default_factory=list)

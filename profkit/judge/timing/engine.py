@@ -46,7 +46,8 @@ def time_all(
 
     On a CPU the wall clock runs to the wanted precision. On CUDA: event pairs, to check CUPTI; the host's clock; then
     CUPTI, which decides. `again` runs CUPTI only. Without CUPTI the event pairs decide and run to that precision. A
-    failed cross-check is a caveat."""
+    failed cross-check is a caveat.
+    """
     timed = _Timed(job, calls, device, events, turn)
     if isinstance(timed.own, CudaClock):
         timed.by_events(timed.own)

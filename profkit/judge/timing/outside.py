@@ -169,7 +169,8 @@ def launching(
     """Whether launch overhead explains the batches' time.
 
     The queue may be too short for two calls of many kernels, and a hold too short for launches on a busy machine. Then
-    one call behind a longer hold takes its claimed time more than an empty batch."""
+    one call behind a longer hold takes its claimed time more than an empty batch.
+    """
     claimed, host = _claim(samples, exam.impl)
     if device.type != "cuda" or not host > claimed:
         return False

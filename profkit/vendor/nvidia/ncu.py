@@ -52,7 +52,8 @@ class Options:
 
     `include`: NVTX expressions; `report`: keep the .ncu-rep here (without suffix). `sections`: with any, sources go
     into the report. `windowed`: only between cudaProfilerStart and cudaProfilerStop. `count`: launches to capture
-    before the program is ended, 0 for all."""
+    before the program is ended, 0 for all.
+    """
 
     metrics: Sequence[str]
     csv: Path

@@ -85,7 +85,8 @@ def chosen(there: Sequence[Card], visible: str | None) -> list[tuple[int, int | 
 
     visible: CUDA_VISIBLE_DEVICES, None if not set. Like CUDA, this stops at the first invalid word; a GPU cut into
     slices means its first one. Numbers count along the PCI bus, as CUDA does among equal GPUs and with
-    CUDA_DEVICE_ORDER=PCI_BUS_ID."""
+    CUDA_DEVICE_ORDER=PCI_BUS_ID.
+    """
     everything: list[tuple[int, int | None]] = [
         (number, 0 if card.slices else None) for number, card in enumerate(there)
     ]
