@@ -102,7 +102,7 @@ def test_profile_measures_only_with_options_of_its_own(tmp_path):
     found = json.loads(answers[0])
     assert found["ok"], found
     assert (tmp_path / "profkit-runs" / folder.name).is_dir()
-    assert "--runs=/tmp is not for this tool" in json.loads(answers[1])["error"]["message"]
+    assert "--runs=/tmp is not an option of this tool" in json.loads(answers[1])["error"]["message"]
 
 
 def test_a_measurement_that_takes_too_long_ends(tmp_path):

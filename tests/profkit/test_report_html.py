@@ -253,7 +253,7 @@ def test_a_block_of_the_waterfall_leads_to_everything_about_it(tmp_path):
         row = "[...document.querySelectorAll('.fall:not([hidden]) .row')].find((r) => r.textContent.includes('{}'))"
         tab.js(row.format("attention fprop") + ".click()")
         assert "cudnn_generated_fort_native_sdpa" in tab.js("document.querySelector('.told .k').textContent")
-        assert "the tensor pipe is not kept busy" in tab.js("document.querySelector('.finding.on .title').textContent")
+        assert "the tensor pipe is underused" in tab.js("document.querySelector('.finding.on .title').textContent")
         assert tab.js("[...document.querySelectorAll('.mark.on')].length") == 1
         assert tab.js("document.querySelector('tr.picked .pick span').textContent") == "attention fprop (cuDNN)"
         # Picked alone, the plot shows nothing else; pressed again, all is back.
