@@ -148,5 +148,6 @@ def classified(error: Exception, status: str) -> Failure:
     if loading.is_compile_error(error):
         status, said = "compile-error", extensions.refusal(str(error))
         if said != lines[0].strip():
-            reason, tail = said, "\n".join(told[told.index(said) :].splitlines()[:_ERROR_LINES])[:3000]
+            found = said + told.partition(said)[2]
+            reason, tail = said, "\n".join(found.splitlines()[:_ERROR_LINES])[:3000]
     return Failure(status, reason[:500], tail, lost)

@@ -1,4 +1,4 @@
-"""Properties that all draws share: integers, zeros, symmetry, equal halves, order, unit sums.
+"""Properties all draws share: integers, zeros, symmetry, equal halves, order, unit sums.
 
 Labels, masks, triangular matrices, bin edges and probabilities are part of a task, so unusual inputs keep them. Sign
 and size are not; `input_domain()` declares those.
