@@ -202,13 +202,15 @@ def _ranked(kernels: pd.DataFrame) -> pd.DataFrame:
 class Recording:
     """Recording conditions: `l2_bytes` of the cache, `target` relative half-width of medians.
 
-    spread: assumed relative difference of another process (statistics.ratio); calls: a recorded call by implementation.
+    spread: assumed relative difference of another process (statistics.ratio); calls: a recorded call by implementation;
+    precisions: measured precision of the answers by implementation.
     """
 
     l2_bytes: float = NAN
     target: float = 0.01
     spread: float = 0.0
     calls: Mapping[str, Recorded] = field(default_factory=dict)
+    precisions: Mapping[str, str] = field(default_factory=dict)
 
 
 def analyze(
@@ -286,6 +288,7 @@ class _Rows:
     def _part(self, name: str) -> Part:
         timed, counted = self.times.timed.get(name), self.counts.by_name.get(name, (None, None))
         one = part(name, timed, counted, _own(self.needs, name), self.roofline, self.recording.l2_bytes)
+        one.precision = self.recording.precisions.get(name, "")
         if name in self.recording.calls:
             one.row["kernel_time"] = self.recording.calls[name].seconds(one.row["time"], one.row["kernels"])
         return one

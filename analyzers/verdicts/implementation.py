@@ -12,7 +12,7 @@ import pandas as pd
 
 from analyzers.counts import as_counters
 from analyzers.lower_bound import LowerBound, Work, combine, gate, lower_bound_time
-from analyzers.pipes import LEVELS, keeps
+from analyzers.pipes import LEVELS, TENSOR, keeps
 from analyzers.placement import place
 from analyzers.records import tables
 from analyzers.verdicts import timing
@@ -36,7 +36,7 @@ class Part:
 
     row: its columns from times. hardware: the counted work. least: the declared or modelled work. Bounds: of the `task`
     (None: unusable), in its `own` precision, and of its `counted` work. beaten: it is faster than the modelled FLOP
-    allow, which are then the reference's, not the task's.
+    allow, which are then the reference's, not the task's. precision: of its answers, "" if not measured.
     """
 
     row: dict[str, Any]
@@ -47,6 +47,7 @@ class Part:
     own: LowerBound = UNBOUND
     counted: LowerBound = UNBOUND
     beaten: bool = False
+    precision: str = ""
 
     @property
     def placed(self) -> Work | None:
@@ -93,7 +94,7 @@ def bind(parts: Sequence[Part], roofline: Roofline, l2_bytes: float) -> None:
     known = [(one, one.least) for one in parts if one.least is not None]
     bounded = [(one, least, (least.source, least.bytes, *least.flops.items())) for one, least in known]
     for one, least, task in bounded:
-        seen = _on_pipe_seen(least, one.hardware)
+        seen = _on_pipe_seen(least, one)
         one.own, one.counted = bound(seen, one), bound(one.hardware, one)
         held = best.get(task, lower_bound_time(least, roofline))
         best[task] = one.own if _bits(seen) >= _bits(least) and one.own.time < held.time else held
@@ -252,11 +253,17 @@ def _slower_when_counted(row: Mapping[str, Any]) -> list[Caveat]:
     ]
 
 
-def _on_pipe_seen(least: Work, hardware: Work | None) -> Work:
-    """The least work on the pipe that the hardware used, if it differs."""
-    if hardware is None or not hardware.total > 0 or not least.total > 0:
+def _on_pipe_seen(least: Work, one: Part) -> Work:
+    """The least work on the pipe that the hardware used, else on the one for its coarser answers."""
+    hardware = one.hardware
+    if not least.total > 0:
         return least
-    seen = max(hardware.flops, key=lambda name: hardware.flops[name])
+    if hardware is not None and hardware.total > 0:
+        seen = max(hardware.flops, key=lambda name: hardware.flops[name])
+    else:
+        seen = TENSOR + one.precision
+        if not () < keeps(seen) < _bits(least):
+            return least
     if seen in least.flops:
         return least
     return Work({seen: least.total}, least.bytes, least.source, least.written)

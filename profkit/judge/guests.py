@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +44,19 @@ def left_alone(remotes: Sequence[Remote]) -> bool:
     return not there
 
 
-def loaded(remotes: Iterable[Remote], job: Job, events: Events) -> list[tuple[Remote, float]]:
-    """Wait for candidates that load in parallel: (process, seconds it took) of each success."""
+def loaded(
+    remotes: Iterable[Remote], job: Job, events: Events, meanwhile: Callable[[], None]
+) -> list[tuple[Remote, float]]:
+    """Wait for candidates that load in parallel: (process, seconds it took) of each success.
+
+    meanwhile: called while compilers work for one of them.
+    """
     limits, found = {**LIMITS, **job.limits}, []
     limit = limits["start"] + limits["build"]
     end = time.monotonic() + limit
     for remote in remotes:
         events.phase("build", remote.subject.name, least=limit)
+        remote.meanwhile = meanwhile
         try:
             # The answer of one that was ready before is there.
             reply = remote.answer(max(limits["start"], end - time.monotonic()))

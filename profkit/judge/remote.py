@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,7 @@ class RemoteError(RuntimeError):
 class Remote(Implementation):
     """A candidate in its own process; its Guest answers requests of the same names.
 
-    `turns`: changes of data that are sent with the next request.
+    `turns`: changes of data that are sent with the next request. `meanwhile`: done once while its compilers run.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class Remote(Implementation):
         self._called = self._posted = False
         self.turns: list[dict[str, Any]] = []
         self.company = company
+        self.meanwhile: Callable[[], None] | None = None
         self.process = self._above = 0
         self.patience = 0.0
         self.forgiven = False
@@ -154,7 +155,7 @@ class Remote(Implementation):
 
     def _received(self, limit: float) -> dict[str, Any]:
         excuse = waiting.Excuse(self.process, limit, max(LIMITS["build"], self._limits["build"]))
-        shares = self.company is not None and self.phase in ("build", "first", "check")
+        shares = (self.company or self.meanwhile) and self.phase in ("build", "first", "check")
         while True:
             try:
                 return self.channel.receive(min(excuse.left(), _LOOK) if shares else excuse.left())
@@ -170,6 +171,11 @@ class Remote(Implementation):
 
     def _let_others_time(self, excuse: waiting.Excuse) -> None:
         """Pause a process that constructs or compiles (not its compilers) while another judge times."""
+        if self.meanwhile is not None and waiting.compiling(self.process):
+            act, self.meanwhile = self.meanwhile, None
+            act()
+            self._said = ("", 0.0)
+            self._announce(excuse.left())
         # A process that is not known to be the candidate's own is never stopped.
         if self.company is None or not self.company.wanted or not self.process:
             return

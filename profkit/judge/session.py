@@ -45,6 +45,8 @@ def run(job: Job, events: Events) -> None:
 class Session(WeightChecks):
     """One job: the reference in this process, candidates here or in their own processes."""
 
+    _ceilings_sent = False
+
     def run(self) -> None:
         self.events.send("facts", device=facts.device_facts(self.device), versions=facts.versions())
         torch.set_grad_enabled(False)
@@ -106,14 +108,25 @@ class Session(WeightChecks):
             self._operators([self.reference, *(one for one in asked if not one.gone)])
         judge.let_go(candidates)
         self._company.leave()
+        if self._ceilings_unknown:
+            if judge.left_alone(self._remotes):
+                ceilings.send(self.events, self.device)
+            else:
+                ceilings.missing(self.events, "a candidate's process does not end")
+
+    @property
+    def _ceilings_unknown(self) -> bool:
+        """Whether the device's ceilings are to be measured in passing."""
         # On a GPU that others use too nothing that is measured in passing would be a peak.
         beside = self.device.type != "cpu" and (self._job.door or self._job.shared)
-        if again or beside or cache.ceilings(facts.device_facts(self.device)).exists():
-            return
-        if judge.left_alone(self._remotes):
+        known = self._job.again or beside or self._ceilings_sent
+        return not known and not cache.ceilings(facts.device_facts(self.device)).exists()
+
+    def _while_compiling(self) -> None:
+        """A compiler leaves the GPU free for its ceilings."""
+        if self.device.type == "cuda" and self._ceilings_unknown:
+            self._ceilings_sent = True
             ceilings.send(self.events, self.device)
-        else:
-            ceilings.missing(self.events, "a candidate's process does not end")
 
     def _operators(self, implementations: list[Implementation]) -> None:
         """Record the operators of one call of each implementation, after all else; for advice only."""
@@ -130,7 +143,7 @@ class Session(WeightChecks):
             self.events.send("caveat", **lacks)
         subjects = [one for one in job.subjects if one.role != "reference"] if job.mode == "judge" else []
         self._remotes = [Remote(one, job, self.device, self.events, self._company) for one in subjects]
-        remotes = judge.loaded(self._remotes, job, self.events)
+        remotes = judge.loaded(self._remotes, job, self.events, self._while_compiling)
         self._company.join()
         job.seeds = job.seeds or judge.draw(job.trials)
         seed = self.built_with = self._unlike(job.seeds[0] if job.seeds else 0)

@@ -175,6 +175,7 @@ class Study:
                 target=max(manifest.timing.target, 0.01),
                 spread=manifest.timing.spread,
                 calls=in_kernels(self.captured.calls, launches) if self.captured.calls is not None else {},
+                precisions={one.name: one.least.precision for one in manifest.impls if one.least is not None},
             ),
         )
         return replace(found, caveats=unique([*found.caveats, *caveats, *caveats_of(self)]))

@@ -10,7 +10,7 @@ from synthetic import ICVXKH_BYTES, ICVXKH_FLOP, launches, noisy, samples
 from analyzers.errors import AnalyzeError
 from analyzers.lower_bound import Work
 from analyzers.verdicts import timing
-from analyzers.verdicts.analysis import analyze
+from analyzers.verdicts.analysis import Recording, analyze
 from analyzers.verdicts.implementation import IMPL_COLUMNS
 from analyzers.verdicts.statistics import Ratio
 from collectors.frame import build
@@ -144,6 +144,16 @@ def test_one_lower_bound_a_task_and_beside_it_that_of_the_own_precision(h200):
     assert rows["lower_bound_own_bound_by"].tolist() == ["fp32", "tensor_tf32"]
     assert rows["lower_bound_own_time"]["tf32"] == pytest.approx(2 * 4096**3 / 494.7e12)
     assert rows["lower_bound_ratio"]["tf32"] < rows["lower_bound_ratio"]["reference"]
+
+
+@pytest.mark.parametrize(("precision", "pipe"), [("tf32", "tensor_tf32"), ("bf16", "tensor_bf16"), ("fp32", "fp32")])
+def test_without_counters_the_measured_precision_names_the_pipe(h200, precision, pipe):
+    work = Work({"fp32": 2 * 4096**3}, 3 * 4 * 4096**2, "modelled")
+    recording = Recording(precisions={"lower": precision})
+    timings = samples({"reference": noisy(2700e-6), "lower": noisy(320e-6)})
+    row = analyze(timings, None, {"": (work,)}, h200, recording=recording).impl("lower")
+    assert row["lower_bound_own_bound_by"] == pipe
+    assert row["lower_bound_bound_by"] == ("dram" if precision == "fp32" else "fp32")
 
 
 def test_a_unit_of_the_same_precision_lowers_the_lower_bound_of_all(h200):

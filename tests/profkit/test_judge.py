@@ -71,7 +71,7 @@ def test_who_never_loads_is_overdue_by_the_limit_it_had(tmp_path):
     one, other = (Line(name, tmp_path, events, start=0.1, build=0.1) for name in ("silent", "quick"))
     other.say({"seconds": 0.5})
     one.remote.channel.wait_for_end = lambda limit: None  # there is no parent to kill it
-    assert judge.loaded([one.remote, other.remote], one.job, events) == [(other.remote, 0.5)]
+    assert judge.loaded([one.remote, other.remote], one.job, events, bool) == [(other.remote, 0.5)]
     assert events.of("overdue") == [("silent", {"phase": "build", "limit": pytest.approx(0.2, abs=0.05)})]
 
 
@@ -82,7 +82,9 @@ def test_a_build_is_waited_for_while_its_compiler_works(tmp_path, monkeypatch):
     monkeypatch.setattr("profkit.launch.waiting.compiling", lambda pid: pid == os.getpid())
     line.say({"process": os.getpid()})
     threading.Timer(0.7, line.say, args=({"seconds": 0.5},)).start()
-    assert judge.loaded([line.remote], line.job, line.remote._events) == [(line.remote, 0.5)]
+    meanwhile = []
+    found = judge.loaded([line.remote], line.job, line.remote._events, lambda: meanwhile.append("ceilings"))
+    assert (found, meanwhile) == ([(line.remote, 0.5)], ["ceilings"])
 
 
 @pytest.mark.parametrize("answer", [{}, {"seconds": "soon"}, {"seconds": 1, "caveats": 3}, {"failed": "yes"}])
@@ -91,7 +93,7 @@ def test_an_answer_that_is_none_is_laid_at_its_own_door(tmp_path, answer):
     lines = [Line(name, tmp_path, events, start=1.0, build=1.0) for name in ("odd", "fine")]
     lines[0].say(answer)
     lines[1].say({"seconds": 2.0})
-    assert judge.loaded([one.remote for one in lines], lines[0].job, events) == [(lines[1].remote, 2.0)]
+    assert judge.loaded([one.remote for one in lines], lines[0].job, events, bool) == [(lines[1].remote, 2.0)]
     ((name, data),) = events.of("impl")
     assert (name, data["status"]) == ("odd", "load-error")
     assert "malformed answer" in data["reason"]
