@@ -50,13 +50,6 @@ _SENTENCES = "verdicts/verdict.toml"
 """Word or condition -> (English, Chinese)."""
 
 SPOILS = ("reduced", "unexplained")
-_KINDS = {
-    "inputs with gaps between the elements": "layout",
-    "inputs that start one element later": "layout",
-    "rows that are one row in memory": "layout",
-    "a batch of one": "shape",
-}
-"""Unusual inputs by form, not by value."""
 _COMPARED = re.compile(r"output|\d+ outputs?, the reference")
 """Start of a comparison's message; any other message is the implementation's own."""
 _CRASHED = re.compile(
@@ -93,7 +86,7 @@ def brief(text: str) -> str:
 
 
 def weakness(notes: Sequence[str]) -> str:
-    """Weakness on unusual inputs: "refuses 2 layouts, wrong for 1 unusual input"; "" without.
+    """Weakness on unusual inputs: "crashes on 1 unusual weight, wrong for 2 unusual inputs"; "" without.
 
     notes: "the input: effect"; an exception is a refusal, unless it is a crash.
     """
@@ -101,7 +94,7 @@ def weakness(notes: Sequence[str]) -> str:
     for note in notes:
         name, _, what = note.partition(": ")
         did = next((said for said, like in _DID.items() if like.match(what)), "refuses")
-        key = did, _KINDS.get(name, "unusual weight" if name.startswith("weights where") else "unusual input")
+        key = did, "unusual weight" if name.startswith("weights where") else "unusual input"
         counts[key] = counts.get(key, 0) + 1
     return ", ".join(f"{did} {n} {kind}{'s' if n > 1 else ''}" for (did, kind), n in sorted(counts.items()))
 

@@ -1,8 +1,7 @@
-"""Inputs that `get_inputs()` never draws: other signs, sizes, ties, orders, layouts, shapes.
+"""Inputs that `get_inputs()` never draws: other signs, sizes, ties, orders.
 
 An input is used only if the reference's answer is finite, deterministic and steady. A wrong answer rejects inside
-`input_domain()` or with `any_layout = True` in the task. A silently wrong answer to other values is a condition of
-the verdict. Other layouts, other shapes and refusals are notes.
+`input_domain()`. A silently wrong answer to other values is a condition of the verdict. Refusals are notes.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from profkit.guest.tensors.alike import Common, whole
 from profkit.guest.tensors.compare import close, coded, equal, inexact, leaves, numbers, tensors
 
 VALUES = ("values",)
-FORMS = ("layout", "shape", "constant")
-"""Kinds whose failures do not reject."""
+CONSTANTS = ("constant",)
+"""A kind whose failures do not reject."""
 PATIENCE = 10.0
 """Seconds of reference calls after which no more inputs are tried."""
 _SAME, _JUMP = 16.0, 4.3
@@ -34,7 +33,7 @@ LARGER = 256.0
 """Ratio of elements at the two ends of an axis, so that fading terms matter."""
 _LONG = 16
 _SPARSE = 97
-ALL_FIRST, ONE_ROW = "rows that are all the first", "rows that are one row in memory"
+ALL_FIRST = "rows that are all the first"
 IN_TURN = "columns in order of size"
 HOLED = "inputs with a NaN here and there"
 AS_WELL = ", one-dimensional ones too"
@@ -75,16 +74,15 @@ def trials(
     wanted: Sequence[str],
     *,
     allowed: Domain = None,
-    layouts: bool = False,
     holes: bool = False,
     clock: Callable[[], float] = time.monotonic,
     missed: list[str] | None = None,
 ) -> Iterator[Trial]:
     """Unusual inputs of the `wanted` kinds that make a difference, the most sensitive first.
 
-    draws: two draws, to find properties common to all draws. ask: the reference's answer, as a copy. layouts: the
-    task takes any layout. holes: the reference checks for NaN. clock: seconds without waiting for other judges. missed:
-    filled with the names that no time was left for; the first is always tried.
+    draws: two draws, to find properties common to all draws. ask: the reference's answer, as a copy. holes: the
+    reference checks for NaN. clock: seconds without waiting for other judges. missed: filled with the names that no
+    time was left for; the first is always tried.
     """
     drawn, other = draws
     # A declared domain allows all of its values.
@@ -106,8 +104,7 @@ def trials(
         arguments, answer = _settled(make, ask, finite=usual)
         took = clock() - began
         if answer is not None:
-            binding = layouts if kind == "layout" else kind == "values" and _inside(arguments, allowed)
-            yield Trial(name, kind, arguments, answer, binding)
+            yield Trial(name, kind, arguments, answer, kind == "values" and _inside(arguments, allowed))
             end += clock() - began - took
 
 
@@ -174,7 +171,7 @@ def variants(
     allowed: Domain = None,
     other: list[Any] | None = None,
     common: Common | None = None,
-    wanted: Sequence[str] = (*VALUES, *FORMS),
+    wanted: Sequence[str] = (*VALUES, *CONSTANTS),
 ) -> Iterator[tuple[str, str, Make]]:
     """(name, kind, maker) of changes of the `wanted` kinds. common: properties to keep."""
     if "values" in wanted:
@@ -184,12 +181,6 @@ def variants(
     if "constant" in wanted and other is not None:
         for make in _of_one_value(drawn, other):
             yield ONE_VALUE, "constant", make
-    if "layout" in wanted:
-        yield "inputs with gaps between the elements", "layout", lambda: inputs.mapped(inputs.clone(drawn), _spread)
-        yield "inputs that start one element later", "layout", lambda: inputs.mapped(inputs.clone(drawn), _offset)
-        yield ONE_ROW, "layout", lambda: _floats(drawn, lambda t: t[:1].expand_as(t), set())
-    if "shape" in wanted:
-        yield "a batch of one", "shape", lambda: _single(drawn)
 
 
 def _other_values(drawn: list[Any], allowed: Domain, common: Common | None) -> Iterator[tuple[str, Make]]:
@@ -345,33 +336,6 @@ def _at(item: Any, bounds: Any, end: int) -> Any:
     if not math.isfinite(value):
         return inputs.clone(item)
     return inputs.mapped(inputs.clone(item), lambda t: torch.full_like(t, value) if t.is_floating_point() else t)
-
-
-def _spread(tensor: torch.Tensor) -> torch.Tensor:
-    """The same elements, spaced two apart in memory."""
-    if not tensor.dim() or not tensor.is_contiguous():
-        return tensor
-    wide = torch.zeros(*tensor.shape[:-1], 2 * tensor.shape[-1], dtype=tensor.dtype, device=tensor.device)
-    wide[..., ::2] = tensor
-    return wide[..., ::2]
-
-
-def _offset(tensor: torch.Tensor) -> torch.Tensor:
-    """The same elements, contiguous, one element after the start of their memory."""
-    if not tensor.dim() or not tensor.is_contiguous():
-        return tensor
-    longer = torch.zeros(tensor.numel() + 1, dtype=tensor.dtype, device=tensor.device)
-    longer[1:] = tensor.reshape(-1)
-    return longer[1:].view(tensor.shape)
-
-
-def _single(drawn: list[Any]) -> list[Any] | None:
-    """The first row of every tensor if all have equally many rows; else None."""
-    sizes = {leaf.shape[0] if leaf.dim() > 1 else 0 for leaf in leaves(drawn)}
-    if len(sizes) != 1 or sizes <= {0, 1}:
-        return None
-    single: list[Any] = inputs.mapped(inputs.clone(drawn), lambda t: t[:1].clone())
-    return single
 
 
 def _falling(tensor: torch.Tensor, *, last: bool) -> torch.Tensor:

@@ -100,10 +100,10 @@ class Session(WeightChecks):
         apart: list[Implementation] = [c for c in asked if isinstance(c, Remote) and not c.gone]
         took = self._company.clock() - began
         if apart and took > self._job.whole:
-            what, why = "other layouts, shapes and constants were not tried", f"checks and timing took {took:.0f} s"
+            what, why = "other constants were not tried", f"checks and timing took {took:.0f} s"
             self.untried(what, why, "raise the time budget")
         else:
-            self._ask(apart, cases.FORMS)
+            self._ask(apart, cases.CONSTANTS)
         if self.device.type == "cpu" and not again:
             self._operators([self.reference, *(one for one in asked if not one.gone)])
         judge.let_go(candidates)
@@ -351,7 +351,7 @@ class Session(WeightChecks):
         if trial.values and name in self._folded:
             return True
         self.events.phase("check", name)
-        candidate.forgive(trial.kind in cases.FORMS or not trial.binding)
+        candidate.forgive(trial.kind in cases.CONSTANTS or not trial.binding)
         try:
             got, verdict = self._tried(candidate, trial)
         except ProfkitError:
@@ -383,8 +383,6 @@ class Session(WeightChecks):
         elif given := tried.gives(trial, got, self.probe, self._drawn):
             what = f"gives {given}, which is right only for the drawn inputs; wrong for {trial.name}"
             verdict = replace(verdict, status="mismatch")
-        elif trial.kind in ("layout", "shape"):
-            self.note(name, f"wrong for {trial.name}: {verdict.what}")
         else:
             self.fragile(name, trial.name, verdict.what)
         if what:
@@ -403,7 +401,7 @@ class Session(WeightChecks):
     def _refuses(self, candidate: Implementation, trial: cases.Trial, error: Exception) -> bool:
         """Handle an exception or lost process on unusual inputs; False if it rejects the candidate."""
         name = candidate.subject.name
-        if (trial.binding and trial.kind != "layout") or facts.context_lost(error):
+        if trial.binding or facts.context_lost(error):
             self._accuse(candidate.subject, error, "error")
             return False
         line = str(error).partition("\n")[0]

@@ -428,7 +428,6 @@ class Task:
             self.ask_reference,
             wanted,
             allowed=cases.domain(module),
-            layouts=bool(getattr(module, "any_layout", False)),
             holes=self.probe.holes,
             clock=self._company.clock,
             missed=missed,

@@ -36,7 +36,7 @@ CUPTI = "cupti.csv"
 """File with the activities of a median call of each implementation."""
 _TRUSTED = Caveat(
     "the candidates ran in their judge's own process (--trust)",
-    "their times were not checked from outside, other layouts and shapes were not tried; changes to the process "
+    "their times were not checked from outside, other constants were not tried; changes to the process "
     "affect all candidates, so an isolated run may differ",
     "omit --trust for code that is not yours",
     "trusted",

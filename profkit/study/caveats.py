@@ -60,7 +60,7 @@ def _fragility(impl: Impl) -> Caveat | None:
     return Caveat(
         f"{impl.name}: not right for every input that the task may have",
         "; ".join(impl.fragile),
-        "declare possible inputs with input_domain() and any_layout in the reference",
+        "declare possible inputs with input_domain() in the reference",
         "fragile",
         impl.name,
     )

@@ -132,15 +132,6 @@ STURDY = frozenset({"cache8", "csr", "decode", "muon", "packed"})
 """Tasks of whose honest candidates nothing is to be told of unusual inputs either: they make use of what all draws have in common."""
 
 
-TORCHS = frozenset(
-    {("csr", "by_the_library")}
-    | {("decode", one) for one in ("as_far_as_the_longest", "one_product_for_all_three", "weights_put_together_once")}
-)
-"""Of those, what is fragile on a GPU because torch is: its attention ends the context for inputs that start one element later, its
-product of a sparse matrix is wrong where there are gaps between the values.
-"""
-
-
 def some(every: Iterable[Part]) -> list[Part]:
     """Of all candidates the honest ones of MENDED, and in each task that tests judge a cheat of every kind that it has."""
     found: dict[object, Part] = {}

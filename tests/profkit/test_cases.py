@@ -12,24 +12,11 @@ from profkit.guest.tensors import inputs
 from profkit.judge import cases
 
 
-def tried(model, *drawn, allowed=None, wanted=("values", "layout", "shape"), layouts=False):
+def tried(model, *drawn, allowed=None, wanted=("values",)):
     with torch.no_grad():
         ask = lambda arguments: model(*arguments).clone()  # noqa: E731
-        found = cases.trials((list(drawn), list(drawn)), ask, wanted, allowed=allowed, layouts=layouts)
+        found = cases.trials((list(drawn), list(drawn)), ask, wanted, allowed=allowed)
         return {trial.name: trial for trial in found}
-
-
-def test_values_layouts_and_shapes_are_tried():
-    found = tried(torch.relu, torch.randn(8, 16))
-    assert {trial.kind for trial in found.values()} == {"values", "layout", "shape"}
-    assert len(found) >= 12
-    gaps = found["inputs with gaps between the elements"].arguments[0]
-    assert not gaps.is_contiguous()
-    later = found["inputs that start one element later"].arguments[0]
-    assert later.is_contiguous()
-    assert later.storage_offset() == 1
-    assert found["rows that are one row in memory"].arguments[0].stride()[0] == 0
-    assert found["a batch of one"].arguments[0].shape == (1, 16)
 
 
 def test_rows_come_in_order_of_size_by_what_has_one_dimension_too():
@@ -125,11 +112,9 @@ def test_large_values_come_first_and_what_no_time_is_left_for_is_named():
     assert len(missed) >= 9
 
 
-def test_a_layout_binds_where_any_may_come_and_values_do_inside_the_domain():
+def test_values_bind_inside_the_domain():
     drawn = torch.rand(8, 16)
     assert not [trial for trial in tried(torch.relu, drawn).values() if trial.binding]
-    free = tried(torch.relu, drawn, layouts=True)
-    assert {name for name, trial in free.items() if trial.binding} == {n for n, t in free.items() if t.kind == "layout"}
     bound = tried(torch.relu, drawn, allowed=[(0.0, 1.0)])
     values = {name for name, trial in bound.items() if trial.binding and trial.kind == "values"}
     assert {"inputs times 1e-3", "every other row zero", "the highest values allowed"} <= values
@@ -149,8 +134,6 @@ def test_what_a_reference_says_of_its_inputs_is_read():
 REFERENCE = """
 import torch
 
-any_layout = True
-
 class Model(torch.nn.Module):
     def forward(self, x):
         return torch.softmax(x, -1)
@@ -165,12 +148,9 @@ HEAD = "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, 
 CANDIDATES = {
     "sound": "        return (x - x.amax(-1, keepdim=True)).exp() / (x - x.amax(-1, keepdim=True)).exp().sum(-1, keepdim=True)\n",
     "naive": "        return x.exp() / x.exp().sum(-1, keepdim=True)\n",
-    "by_memory": "        y = torch.as_strided(x, x.shape, (x.shape[1], 1), 0)\n        return torch.softmax(y, -1)\n",
-    "refuses": "        if not x.is_contiguous(): raise ValueError('contiguous inputs, please')\n        return torch.softmax(x, -1)\n",
-    "falls": "        if not x.is_contiguous():\n            import os\n            os.abort()\n        return torch.softmax(x, -1)\n",
+    "refuses": "        if x.abs().max() > 10: raise ValueError('small inputs, please')\n        return torch.softmax(x, -1)\n",
     "falls_on_large": "        if x.abs().max() > 10:\n            import os\n            os.abort()\n        return torch.softmax(x, -1)\n",
     "falls_often": "        if x.min() < 0 or x.max() > 0.3 or x.max() < 0.01:\n            import os\n            os.abort()\n        return torch.softmax(x, -1)\n",
-    "one_size": "        if x.shape[0] != 16: return x\n        return torch.softmax(x, -1)\n",
 }
 
 
@@ -195,25 +175,12 @@ def run(tmp_path_factory):
     [
         ("sound", "ok", ""),
         ("naive", "ok", "inputs times 1e3: "),
-        ("refuses", "ok", "refuses inputs with gaps between the elements: ValueError: contiguous inputs, please"),
-        ("falls", "ok", "refuses inputs with gaps between the elements: the process of falls has ended"),
+        ("refuses", "ok", "refuses inputs times 1e3: ValueError: small inputs, please"),
         ("falls_on_large", "ok", "inputs times 1e3: the process of falls_on_large has ended"),
         ("falls_often", "ok", "inputs times 1e3: the process of falls_often has ended"),
-        ("one_size", "ok", "wrong for a batch of one: "),
-        ("by_memory", "mismatch", ""),
     ],
 )
 def test_unusual_inputs_are_told_apart(run, name, status, note):
     found = next(impl for impl in run.manifest.impls if impl.name == name)
     assert found.status == status, found.reason
     assert note in "; ".join(found.fragile + found.notes) if note else found.fragile == [], found.fragile
-    if status == "mismatch":
-        assert found.reason.startswith("inputs with gaps between the elements: output: ")
-
-
-@pytest.mark.slow
-def test_who_is_wrong_has_no_times(run):
-    assert {line.partition(",")[0] for line in (run.path / "timings.csv").read_text().splitlines()[1:]} == {
-        "reference",
-        *(name for name in CANDIDATES if name != "by_memory"),
-    }

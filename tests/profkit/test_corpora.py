@@ -6,7 +6,7 @@ Here of every kind a cheat in each task, and honest ones that the judge was mend
 from __future__ import annotations
 
 import pytest
-from corpora import MENDED, RUN, STURDY, TASKS, TORCHS, Part, held, parts, some, tells, wins, written
+from corpora import MENDED, RUN, STURDY, TASKS, Part, held, parts, some, tells, wins, written
 
 from profkit.api import profile
 from profkit.launch import gpu
@@ -32,8 +32,7 @@ def wrongly_called(run, part: Part) -> set[str]:
         return {"faster"} if wins(run, part.name) else set()
     found = held(run, part.name)
     fragile = next(impl for impl in run.manifest.impls if impl.name == part.name).fragile
-    excused = run.manifest.device.get("kind") == "cuda" and (part.task, part.name) in TORCHS
-    if fragile and not excused and part.task in STURDY:
+    if fragile and part.task in STURDY:
         found = found | {"fragile"}
     return found ^ set(part.called)
 

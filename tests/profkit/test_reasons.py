@@ -40,10 +40,10 @@ PROFKIT = Path(__file__).parents[2] / "profkit"
             "在计时的调用中：output[0]：4 个元素中有 3 个不符，最大相差 0.5（均方根 1）",
         ),
         (
-            "gives an input as it came, which is right only for the drawn inputs; wrong for a batch of one",
-            "给出原样返回的输入，只对抽取的输入碰巧正确；对批大小为 1 不正确",
+            "gives an input as it came, which is right only for the drawn inputs; wrong for inputs times 10",
+            "给出原样返回的输入，只对抽取的输入碰巧正确；对放大到 10 倍的输入不正确",
         ),
-        ("rows in order of size: zeros; a batch of one: ones", "各行按大小排序的输入：全零；批大小为 1：全一"),
+        ("rows in order of size: zeros; inputs times 10: ones", "各行按大小排序的输入：全零；放大到 10 倍的输入：全一"),
         ("zeros, the mean would pass", "全零、平均值也会被判为正确"),
         ("changes its inputs: 3 of 4 elements of input[0]", "改动了输入：input[0] 的 4 个元素中的 3 个"),
         (
@@ -63,7 +63,7 @@ PROFKIT = Path(__file__).parents[2] / "profkit"
             "放大到 10 倍的输入（含一维输入）：output：4 个元素中有 2 个不符",
         ),
         ("wrong for 2 unusual inputs, wrong for 1 unusual weight", "答错 2 种特殊输入、答错 1 种特殊权重"),
-        ("crashes on 2 layouts, refuses 1 shape", "崩溃于 2 种内存布局、拒绝 1 种形状"),
+        ("crashes on 1 unusual weight, refuses 1 unusual input", "崩溃于 1 种特殊权重、拒绝 1 种特殊输入"),
         ("not run: a cuda candidate does not run on this device", "cuda 候选实现不能在此设备上运行"),
         ("not asked for", "没有要求运行"),
         ("killed by SIGSEGV during its first call", "首次调用时被 SIGSEGV 终止"),
