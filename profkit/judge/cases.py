@@ -27,8 +27,8 @@ CONSTANTS = ("constant",)
 """A kind whose failures do not reject."""
 PATIENCE = 10.0
 """Seconds of reference calls after which no more inputs are tried."""
-_SAME, _JUMP = 16.0, 4.3
-"""Bits of agreement for a second call, and for stirred inputs with ties."""
+_SAME, _JUMP, _CODES = 16.0, 4.3, 0.125
+"""Bits of agreement for a second call, and for stirred inputs with ties; share of quantized codes that may change."""
 LARGER = 256.0
 """Ratio of elements at the two ends of an axis, so that fading terms matter."""
 _LONG = 16
@@ -128,7 +128,7 @@ def _settled(make: Make, ask: Callable[[list[Any]], Any], *, finite: bool) -> tu
             return nothing
         for by in (inputs.STIRRED, -inputs.STIRRED):
             moved = ask(inputs.mapped(_apart(arguments), functools.partial(inputs.stirred, units=by)))
-            if not close(moved, answer, _JUMP):
+            if not close(moved, answer, _JUMP, _CODES):
                 return nothing
     except Exception:
         traceback.print_exc()

@@ -47,6 +47,11 @@ def test_where_a_little_noise_moves_the_answer_nothing_is_tried():
     assert "inputs times 1e3" in tried(torch.relu, torch.randn(8, 16))
 
 
+@pytest.mark.parametrize("kind", [torch.int8, torch.float8_e4m3fn])
+def test_quantized_answers_may_jump_by_a_code_here_and_there(kind):
+    assert "inputs times 10" in tried(lambda x: (x * 4e3).clamp(-120, 120).to(kind), torch.randn(64, 64))
+
+
 def test_complex_inputs_are_changed_by_their_parts():
     z = torch.randn(8, 16, dtype=torch.complex64)
     found = tried(lambda x: x @ x.mT, z)
