@@ -1,18 +1,12 @@
-"""An index over run directories: lists, filters and ranks ten thousand quickly.
-
-One file in profkit's cache per folder of runs. A run's rows, one per implementation, are read again if its files
-change; the index is rebuilt if it is damaged or of another version, and may be deleted at any time.
-"""
+"""An index over run directories: lists, filters and ranks them, one row per implementation."""
 
 from __future__ import annotations
 
-import contextlib
 import fnmatch
-import hashlib
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +16,7 @@ from analyzers.records import number
 from analyzers.verdicts.verdict import PACED, Verdict
 from collectors.caveat import Caveat
 from profkit.errors import ProfkitError
-from profkit.launch import cache
 from profkit.report.messages import in_chinese
-from profkit.rundir.files import write_atomic
 from profkit.rundir.manifest import Impl, Manifest, read_manifest
 
 NAN = math.nan
@@ -72,9 +64,6 @@ class _Metrics(msgspec.Struct):
     verdicts: list[Facts] = []
 
 
-_VERSION = f"1 {Row.__struct_fields__}"
-"""Increase if the same files give other values."""
-
 SORTS: dict[str, Callable[[Row], Any]] = {
     "created": lambda row: 0,
     "time": lambda row: _last(row.time),
@@ -89,30 +78,11 @@ def _last(value: float) -> float:
     return math.inf if math.isnan(value) else value
 
 
-class _Entry(msgspec.Struct):
-    """One run. `stamp`: of its files; `rows`: each with facts that may explain a new time."""
-
-    stamp: str
-    damage: str
-    rows: list[tuple[Row, Facts]]
-
-
 class Index:
-    """Runs below `folder` as rows, up to date. `read`: number of runs that were read again."""
+    """Runs below `folder` as rows; a tenth of a second for 300 of them."""
 
     def __init__(self, folder: Path) -> None:
-        file = file_of(folder)
-        known = _load(file)
-        found = dict(_scan(folder, known))
-        self._runs = {path: known[path] for path, stamp in found.items() if _fresh(known.get(path), stamp)}
-        self.read = len(found) - len(self._runs)
-        for path, stamp in found.items():
-            if path not in self._runs:
-                self._runs[path] = _Entry(stamp, *read_run(folder, path))
-        if self.read or len(self._runs) != len(known):
-            with contextlib.suppress(OSError, ProfkitError):
-                file.parent.mkdir(parents=True, exist_ok=True)
-                write_atomic(file, msgspec.msgpack.encode((_VERSION, self._runs)))
+        self._runs = {path: read_run(folder, path) for path in _scan(folder)}
 
     def rows(
         self,
@@ -132,8 +102,8 @@ class Index:
         named = re.compile(fnmatch.translate(sample.replace("[", "[[]"))) if sample else None
         found = [
             row
-            for entry in self._runs.values()
-            for row, _ in entry.rows
+            for _, rows in self._runs.values()
+            for row, _ in rows
             if (named is None or named.match(row.sample))
             and device.lower() in row.device.lower()
             and row.created >= since
@@ -146,60 +116,19 @@ class Index:
     @property
     def facts(self) -> dict[tuple[str, str], Facts]:
         """(path, implementation) -> versions, clocks and counters."""
-        return {(row.path, row.impl): more for entry in self._runs.values() for row, more in entry.rows}
+        return {(row.path, row.impl): more for _, rows in self._runs.values() for row, more in rows}
 
     def damaged(self) -> list[tuple[str, str]]:
         """(path, why) of the runs that are damaged or only partly readable."""
-        return sorted((path, entry.damage) for path, entry in self._runs.items() if entry.damage)
+        return sorted((path, damage) for path, (damage, _) in self._runs.items() if damage)
 
 
-def file_of(folder: Path) -> Path:
-    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
-    return cache.root() / "index" / f"{digest}.msgpack"
-
-
-def _load(file: Path) -> dict[str, _Entry]:
-    with contextlib.suppress(OSError, msgspec.DecodeError):
-        version, runs = msgspec.msgpack.decode(file.read_bytes(), type=tuple[str, dict[str, _Entry]])
-        return runs if version == _VERSION else {}
-    return {}
-
-
-def _fresh(entry: _Entry | None, stamp: str) -> bool:
-    """Whether an entry is up to date; a running run may have been killed without a trace."""
-    return entry is not None and entry.stamp == stamp and all(row.status != "running" for row, _ in entry.rows)
-
-
-def _scan(folder: Path, known: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (relative path, stamp) of each run; known ones are not entered, hidden ones skipped."""
-    root = os.fspath(folder)
-    stamp = _stamp(root)
-    if stamp:
-        yield ".", stamp
-        return
-    waiting = [""]
-    while waiting:
-        prefix = waiting.pop()
-        with contextlib.suppress(OSError), os.scandir(f"{root}/{prefix}") as entries:
-            for entry in entries:
-                if entry.name.startswith(".") or not entry.is_dir(follow_symlinks=False):
-                    continue
-                path = prefix + entry.name
-                stamp = _stamp(entry.path)
-                if stamp:
-                    yield path, stamp
-                elif path not in known:
-                    waiting.append(f"{path}/")
-
-
-def _stamp(run: str) -> str:
-    """Time and size of a row's files; "" for a directory that is no run."""
-    parts = []
-    for name in ("run.json", "metrics.json"):
-        with contextlib.suppress(OSError):
-            stat = os.stat(f"{run}/{name}")
-            parts.append(f"{name} {stat.st_mtime_ns} {stat.st_size}")
-    return " ".join(parts) if parts and parts[0].startswith("run.json") else ""
+def _scan(folder: Path) -> Iterator[str]:
+    """Relative path of each run; hidden folders and those inside a run are skipped."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = [] if "run.json" in names else [name for name in folders if not name.startswith(".")]
+        if "run.json" in names:
+            yield Path(place).relative_to(folder).as_posix()
 
 
 def read_run(folder: Path, path: str) -> tuple[str, list[tuple[Row, Facts]]]:

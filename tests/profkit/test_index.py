@@ -1,4 +1,4 @@
-"""The index: what a row says, when it is read again, where it lies, and what `profkit list` makes of it."""
+"""The index: what a row says, and what `profkit list` makes of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from recorded_runs import H200, many, recorded, write
 
-from profkit.campaign.index import Index, file_of
+from profkit.campaign.index import Index
 from profkit.cli import main
 from profkit.errors import ProfkitError
 from profkit.rundir.manifest import read_manifest
@@ -73,26 +73,6 @@ def test_a_recorded_verdict_is_taken_as_it_is(tmp_path):
     assert {(row.word, math.isnan(row.speedup)) for row in rows(tmp_path / "b")} == {("", True)}
 
 
-def test_only_what_changed_is_read_again(runs):
-    assert [Index(runs).read for _ in range(2)] == [24, 0]
-    path = next(runs.glob("ICVXKH/*"))
-    edited(path, profkit="9.9")
-    (path / "metrics.json").unlink()
-    index = Index(runs)
-    assert index.read == 1
-    changed = [row for row in index.rows() if index.facts[row.path, row.impl]["profkit"] == "9.9"]
-    assert [math.isnan(row.time) for row in changed] == [True]
-
-
-def test_what_is_gone_leaves_the_index(runs):
-    before = {row.path for row in rows(runs)}
-    path = next(runs.glob("ICVXKH/*"))
-    for file in path.iterdir():
-        file.unlink()
-    path.rmdir()
-    assert {row.path for row in rows(runs)} == before - {path.relative_to(runs).as_posix()}
-
-
 def test_filters_and_ranks(runs):
     found = rows(runs, sample="ICV*", sort="time")
     assert {row.sample for row in found} == {"ICVXKH"}
@@ -128,24 +108,10 @@ def test_a_damaged_run_is_said(runs, capsys, metrics):
     assert str(broken) not in out
 
 
-@pytest.mark.parametrize("content", [b"this is no index" * 99, b""])
-def test_a_damaged_index_is_made_again(runs, content):
-    before = rows(runs)
-    file_of(runs).write_bytes(content)
-    assert rows(runs) == before
-
-
-def test_it_lies_in_the_cache_and_the_runs_are_only_read(runs, tmp_path):
+def test_the_runs_are_only_read(runs):
     before = sorted(runs.rglob("*"))
     assert len(rows(runs)) == 30
     assert sorted(runs.rglob("*")) == before
-    assert list((tmp_path / "cache/index").glob("*.msgpack")) == [file_of(runs)]
-
-
-def test_where_nothing_can_be_written_it_answers_all_the_same(runs, tmp_path, monkeypatch):
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "other"))
-    file_of(runs).mkdir(parents=True)
-    assert len(rows(runs)) == 30
 
 
 def test_a_run_directory_itself_is_a_folder_of_one_run():
