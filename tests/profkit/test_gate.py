@@ -9,13 +9,12 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
+from synthetic_runs import make_run
 
-from analyzers.verdicts.statistics import Ratio
-from profkit.campaign.gate import Judged, _word, junit
+from profkit.campaign.gate import Judged, junit
 from profkit.cli.group import invoke
 from profkit.record.importing import import_files
 from profkit.report.figures import gate_scene
@@ -96,10 +95,15 @@ def test_a_limit_inside_the_interval_passes_unless_the_gate_is_strict(before, tm
     assert invoke(["gate", str(before), str(after), "--fail-on-regression", "2%", "--strict"]) == 1
 
 
-def test_load_that_may_explain_any_slowness_is_inconclusive():
-    """Where all cores wait all of the time, the interval of a ratio begins at zero."""
-    ladder = SimpleNamespace(apart=())
-    assert _word(ladder, Ratio(0.1, 0.0, 2.65, verdict="inconclusive"), 0.05)[0] == "inconclusive"
+@pytest.mark.parametrize(("times", "word", "code"), [(4, "inconclusive", 0), (26, "slower", 1)])
+def test_slowness_that_load_may_explain_is_inconclusive_and_more_fails(tmp_path, capsys, times, word, code):
+    """Calls of 20 us beside 11.2 runnable tasks on 2 cores, in whose rounds no call waited for long."""
+    make_run(tmp_path / "before", {"reference": 3e-4, "mine": 2e-5})
+    after = make_run(tmp_path / "after", {"reference": 3e-4, "mine": times * 2e-5})
+    after.manifest.timing.slower = 8.55
+    after.run.save()
+    assert invoke(["gate", str(tmp_path / "before"), str(tmp_path / "after")]) == code
+    assert word in capsys.readouterr().out
 
 
 def test_what_is_gone_fails_unless_it_may(tmp_path, capsys):
