@@ -169,5 +169,6 @@ def _existing(path: Path) -> Path:
     if path.is_dir():
         raise CollectError(f"{path} is a directory", fix="name one file")
     if not path.exists():
-        raise CollectError(f"{path} is a link that leads nowhere" if path.is_symlink() else f"{path} does not exist")
+        what = "is a link that leads nowhere" if path.is_symlink() else "does not exist"
+        raise CollectError(f"{path} {what}", fix="check the path")
     return path

@@ -26,6 +26,7 @@ from profkit.cli import contests
 from profkit.cli.terminal import settle
 from profkit.errors import ProfkitError
 from profkit.rundir import harmless
+from profkit.rundir.files import unwritable
 
 VERBS = {
     "profile": ("profile", "watch"),
@@ -108,41 +109,43 @@ def _invoke(arguments: Sequence[str]) -> int:
         return _interrupted(error, arguments)
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
         return _interrupted(error.__context__ or error, arguments)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
     except click.ClickException as error:
         path = getattr(getattr(error, "ctx", None), "command_path", "profkit")
-        complain(error.format_message(), f"see {path} --help", _reader(arguments), error.exit_code)
+        complain(error.format_message(), f"see {path} --help", error.exit_code, for_program=_for_program(arguments))
         return error.exit_code
     except BrokenPipeError:
         # The reader of our output has gone (`| head`); silence the flush at exit as well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except ProfkitError as error:
-        complain(str(error), error.fix, _reader(arguments), error.exit_code)
+        complain(str(error), error.fix, error.exit_code, for_program=_for_program(arguments))
         return error.exit_code
     except OSError as error:
         # No room on stdout, a working directory that is gone.
         with contextlib.suppress(OSError):
             what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
-            complain(what, "is there room, may it be written, is the working directory still there?")
+            fix = unwritable(error.filename or "", error).fix
+            complain(what, fix, ProfkitError.exit_code, for_program=_for_program(arguments))
         return ProfkitError.exit_code
     return int(result) if isinstance(result, int) else 0
 
 
-def complain(what: str, fix: str = "", reader: str = "", exit_code: int = 1) -> None:
-    """Print an error to stderr; with --for, also in that dialect to stdout."""
+def complain(what: str, fix: str = "", exit_code: int = 1, *, for_program: bool = False) -> None:
+    """Print an error to stderr; for a program also as a document on stdout."""
     click.echo(f"error: {harmless.lines(what)}", err=True)
     if fix:
         click.echo(f"fix: {harmless.lines(fix)}", err=True)
-    dialect = import_module("profkit.report.dialects").DIALECTS.get(reader) if reader else None
-    if dialect is not None and (said := dialect.failed(what, fix, exit_code)):
-        click.echo(said)
+    if for_program:
+        click.echo(import_module("profkit.report.dialects.agent").failure(what, fix, exit_code))
 
 
-def _reader(arguments: Sequence[str]) -> str:
-    """Value of --for; "" without."""
+def _for_program(arguments: Sequence[str]) -> bool:
+    """Whether stdout is for a program: --json or --for agent."""
     own = list(itertools.takewhile(lambda word: word != "--", arguments))
-    asked = [word.removeprefix("--for=") for word in own if word.startswith("--for=")]
-    return ["", *asked, *(after for word, after in itertools.pairwise(own) if word == "--for")][-1]
+    return not {"--json", "--for=agent"}.isdisjoint(own) or ("--for", "agent") in itertools.pairwise(own)
 
 
 class Terminated(KeyboardInterrupt):

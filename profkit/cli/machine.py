@@ -15,6 +15,7 @@ from profkit.errors import ProfkitError
 from profkit.record import ceilings
 from profkit.record.ceilings import Measured
 from profkit.report.layout import Column, Table, terminal_table
+from profkit.targets import resolve
 from roofline import units
 from roofline.ceilings import UNITS
 from roofline.device import derived_peaks, find_spec
@@ -145,6 +146,8 @@ def timers_(target: str, part: str, output: Path | None, as_json: bool, force: b
 
     if output is not None:
         shared.vacant(output, force, *shared.FIGURES)
+    if ":" not in target:
+        resolve(Path(target))
     document = timers.measure([target], part, lambda what: click.echo(f"  {what}", err=True))
     if output is not None:
         save(figure(document), output)

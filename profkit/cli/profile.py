@@ -203,8 +203,8 @@ def _all(each: Generator[_Done, None, None], form: str) -> int:
                 complain(
                     what if what.partition(":")[0].endswith(name) else f"{name}: {what}",
                     fix,
-                    "" if run is not None else form,
                     code,
+                    for_program=run is None and form == "agent",
                 )
                 codes.append(code)
             if run is not None:
@@ -276,7 +276,7 @@ def exit_code(run: Study) -> int:
 
 
 @click.command("watch", cls=Sectioned)
-@click.argument("folder", type=shared.PATH)
+@click.argument("folder", type=click.Path(path_type=Path, exists=True))
 @shared.of_request(*WATCHED)
 @shared.server
 @shared.quiet

@@ -221,7 +221,7 @@ def _again(run: str, output: Path | None, force: bool, as_json: bool, lang: str)
     files = derived.write(study, lang=lang)
     with speaking(lang):
         show(terminal.summary(study))
-    click.echo(terminal.next_steps(study, files), err=True)
+        click.echo(terminal.next_steps(study, files), err=True)
     return 0
 
 

@@ -44,7 +44,9 @@ def _complain(runs: Path, damaged: _Damaged) -> None:
 
 def _demand(runs: Path) -> None:
     if not runs.is_dir():
-        raise ProfkitError(f"{runs}: no such folder of runs", fix="name it with --runs DIR")
+        raise ProfkitError(
+            f"{runs}: no such folder of runs", fix="name it with --runs DIR; `profkit profile SAMPLE` makes one"
+        )
 
 
 @click.command("list")
@@ -251,10 +253,13 @@ def site_(folder: Path, output: Path, runs: Path, pages: int, as_json: bool) -> 
     season = folder if find_samples(folder) else None
     source = folder if season is None else runs
     _demand(source)
+    if season is None and next(source.rglob("run.json"), None) is None:
+        raise ProfkitError(f"{source}: no runs here or below", fix="`profkit profile SAMPLE` makes one")
     made = build(source, output, season=season, pages=pages)
     _complain(source, made.damaged)
     if as_json:
         shared.print_json(made)
     else:
-        click.echo(f"{made.index}: {made.runs} runs, {made.pages} with a page, {made.fresh} of them new")
+        many = "run" if made.runs == 1 else "runs"
+        click.echo(f"{made.index}: {made.runs} {many}, {made.pages} with a page, {made.fresh} of them new")
     return 0

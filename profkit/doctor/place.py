@@ -11,6 +11,7 @@ from pathlib import Path
 from profkit.doctor.finding import Finding, Status
 from profkit.launch import warm
 from profkit.launch.walls import caveat, version
+from roofline import units
 
 _LOW = 1 << 30
 _EMPTY = 50 << 20
@@ -28,7 +29,7 @@ def _disk(name: str, path: Path, bad: Status, fix: str) -> Finding:
     if not os.access(there, os.W_OK | os.X_OK):
         return Finding(name, bad, f"{path}: {there} is not writable", fix)
     free = shutil.disk_usage(there).free
-    room = f"{path}: {free / 1e9:.3g} GB free"
+    room = f"{path}: {units.text(free, 'B')} free"
     if name == "build cache" and os.statvfs(there).f_flag & os.ST_NOEXEC:
         return Finding(name, "warn", f"{room}, but mounted noexec: built extensions cannot be loaded", fix)
     status: Status = "ok" if free >= _LOW else bad if free < _EMPTY else "warn"

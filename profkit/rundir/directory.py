@@ -123,7 +123,7 @@ def open_run(path: str | os.PathLike[str]) -> Run:
         # Those of one second differ by the number at the end of their names.
         runs = sorted(find_runs(folder), key=lambda run: (run.manifest.created, len(run.path.name), run.path.name))
         if not runs:
-            fix = "give a directory that `profkit profile` made"
+            fix = "give a directory that `profkit profile` made, or of an export `profkit import`"
             raise ProfkitError(f"{folder}: no run.json here or below", fix=fix)
         newest = next((run for run in reversed(runs) if run.finished), runs[-1])
         if newest is not runs[-1]:

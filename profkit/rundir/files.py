@@ -29,7 +29,7 @@ ROOM = "free some disk space; what was written before is untouched"
 """Fix of every error about a full disk."""
 _FIXES = {
     errno.ENOENT: "the directory is gone, or never was: name one that is there, or run it again where nothing removes it",
-    errno.ENOTDIR: "a file stands where a directory would be: name another",
+    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST), "a file stands where a directory would be: name another"),
     errno.EISDIR: "a directory stands there: name a file",
     errno.EBUSY: "a directory stands there: name a file",
 }

@@ -143,4 +143,4 @@ def _suggest(path: Path) -> str:
     close = difflib.get_close_matches(path.name, names, n=3, cutoff=0.5)
     if close:
         return "did you mean " + " or ".join(str(parent / name) for name in close) + "?"
-    return "`profkit list S1` shows the samples"
+    return "name a folder with a reference and a candidate; `profkit new` makes one"

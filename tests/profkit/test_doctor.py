@@ -279,6 +279,7 @@ def test_disks(tmp_path, monkeypatch):
     assert {f.status for f in place.disks(wanted, wanted)} == {"warn"}
     free["bytes"] = 1 << 20
     assert [f.status for f in place.disks(wanted, wanted)] == ["fail", "warn", "warn"]
+    assert "1.05 MB free" in next(place.disks(wanted, wanted)).what
 
 
 # Nsight

@@ -165,17 +165,21 @@ def test_a_wrong_candidate_is_mended_first(tmp_path):
 @pytest.mark.parametrize(
     "line",
     [
-        "explain nowhere",
-        "explain",
-        "profile nowhere",
-        "profile --frobnicate",
-        "report nowhere",
-        "report",
-        "explain examples/h200/ICJTRP --json",
+        "explain nowhere --for agent",
+        "explain --for agent",
+        "profile nowhere --for agent",
+        "profile --frobnicate --for agent",
+        "report nowhere --for=agent",
+        "report --for agent",
+        "explain examples/h200/ICJTRP --json --for agent",
+        "profile nowhere --json",
+        "compare nowhere nothing --json",
+        "timers nowhere --json",
+        "list --top all --json",
     ],
 )
 def test_failures_have_the_same_shape(line, capsys):
-    code = invoke([*line.split(), "--for", "agent"])
+    code = invoke(line.split())
     told, words = capsys.readouterr()
     found = checked(told.strip())
     assert found["ok"] is False

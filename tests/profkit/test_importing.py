@@ -255,7 +255,7 @@ def test_an_unreadable_file_costs_itself_alone(tmp_path, capsys):
     shown = capsys.readouterr()
     assert re.search(r"broken\.csv, line \d+", shown.err)
     assert "fix:" in shown.err
-    assert "none.csv does not exist" in shown.err
+    assert "none.csv does not exist\nfix: check the path" in shown.err
     run = profkit.open_run(tmp_path / "run")
     assert len(run.manifest.captures) == 1
     assert sum("could not be imported" in caveat.what for caveat in run.analysis.caveats) == 2

@@ -111,3 +111,4 @@ def test_the_terminal_speaks_the_language_that_was_asked_for(tmp_path):
     shown = report(tmp_path / "run", "--lang", "zh")
     assert "cuda：正确，更快：2.86x" in shown.stdout
     assert "存疑之处：" in shown.stdout
+    assert "下一步：profkit explain" in shown.stderr

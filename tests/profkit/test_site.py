@@ -146,6 +146,10 @@ def test_a_folder_of_other_things_is_left_alone(runs, tmp_path, capsys):
     assert "files that are not a site" in capsys.readouterr().err
     assert [one.name for one in (tmp_path / "site").iterdir()] == ["thesis.txt"]
     (tmp_path / "none").mkdir()
+    with pytest.raises(SystemExit) as end:
+        main(["site", str(tmp_path / "none"), "-o", str(tmp_path / "site")])
+    assert end.value.code == 2
+    assert "no runs here or below" in capsys.readouterr().err
     build(tmp_path / "none", tmp_path / "empty")
     assert "There is no run here." in (tmp_path / "empty/index.html").read_text("utf-8")
 

@@ -35,8 +35,7 @@ class Written:
 class Dialect:
     """A form of report; `endings`: output names that select it without --for.
 
-    Its file, imported on use, has `write(runs, **options)`, which writes in the current language, and optionally
-    `failure(message, fix, exit_code)`.
+    Its file, imported on use, has `write(runs, **options)`, which writes in the current language.
     """
 
     name: str
@@ -50,10 +49,6 @@ class Dialect:
         with speaking(lang):
             written: Written = self._file.write(runs, **options)
         return replace(written, text=without_markup(written.text)) if self.markdown else written
-
-    def failed(self, message: str, fix: str, exit_code: int) -> str:
-        """An error in this dialect's form; "" if it has none."""
-        return self._file.failure(message, fix, exit_code) if self.name == "agent" else ""
 
     @property
     def _file(self) -> Any:

@@ -77,12 +77,12 @@ def overview(studies: Sequence[Study]) -> str:
 def next_steps(study: Study, files: Sequence[Path]) -> str:
     """Next commands, with this run's paths."""
     here = shlex.quote(str(study.path))
-    lines = [f"run directory: {study.path}" + (f"  ({', '.join(file.name for file in files)})" if files else "")]
-    lines.append(f"next: profkit explain {here}    # why, and what to try")
-    lines.append(f"      profkit report {here} -o report.html    # one page for everybody")
+    made = f"  ({', '.join(file.name for file in files)})" if files else ""
+    commands = {"nx_explain": f"profkit explain {here}", "nx_report": f"profkit report {here} -o report.html"}
     if study.manifest.counters.state == "missing" and study.manifest.device.get("kind") == "cuda":
-        lines.append("      profkit doctor" + " " * 20 + "# why there are no counters")
-    return "\n".join(lines)
+        commands["nx_doctor"] = "profkit doctor"
+    told = [say(key, command=command) for key, command in commands.items()]
+    return "\n".join([say("nx_run", path=str(study.path)) + made, *told])
 
 
 def changes(before: Study, now: Study, names: Collection[str]) -> list[str]:
