@@ -51,8 +51,10 @@ class Part:
 
     @property
     def placed(self) -> Work | None:
-        """The least work; only its bytes if it beats the modelled FLOP."""
-        return _by_bytes(self.least) if self.least is not None and self.task is not None and self.beaten else self.least
+        """The least work on the pipe that did it; only its bytes if it beats the modelled FLOP."""
+        if self.least is None:
+            return None
+        return _by_bytes(self.least) if self.task is not None and self.beaten else _on_pipe_seen(self.least, self)
 
 
 def part(

@@ -155,7 +155,7 @@ class Remote(Implementation):
 
     def _received(self, limit: float) -> dict[str, Any]:
         excuse = waiting.Excuse(self.process, limit, max(LIMITS["build"], self._limits["build"]))
-        shares = (self.company or self.meanwhile) and self.phase in ("build", "first", "check")
+        shares = (self.company and self.phase in ("first", "check")) or self.phase == "build"
         while True:
             try:
                 return self.channel.receive(min(excuse.left(), _LOOK) if shares else excuse.left())
@@ -171,7 +171,7 @@ class Remote(Implementation):
 
     def _let_others_time(self, excuse: waiting.Excuse) -> None:
         """Pause a process that constructs or compiles (not its compilers) while another judge times."""
-        if self.meanwhile is not None and waiting.compiling(self.process):
+        if self.meanwhile is not None and self.phase == "build" and waiting.compiling(self.process):
             act, self.meanwhile = self.meanwhile, None
             act()
             self._said = ("", 0.0)

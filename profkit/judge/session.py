@@ -125,8 +125,9 @@ class Session(WeightChecks):
     def _while_compiling(self) -> None:
         """A compiler leaves the GPU free for its ceilings."""
         if self.device.type == "cuda" and self._ceilings_unknown:
-            self._ceilings_sent = True
+            self._ceilings_sent, before = True, settings.read()
             ceilings.send(self.events, self.device)
+            settings.keep(before, "", lambda *_, **__: None)
 
     def _operators(self, implementations: list[Implementation]) -> None:
         """Record the operators of one call of each implementation, after all else; for advice only."""

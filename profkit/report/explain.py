@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from analyzers.records import plain
 from analyzers.rules.rule import COLLECT, HINT, HOST, PROGRAM, RULES, SCHEMA, Finding, Proof
 from profkit.report.layout import cut
-from profkit.report.messages import bound_why, language, named, say, spaced, translated
+from profkit.report.messages import language, named, say, spaced, translated
 from profkit.report.names import short_name
-from profkit.report.sections.answer import ending, title
+from profkit.report.sections.answer import distance, ending, title
 from roofline import units
 
 if TYPE_CHECKING:
@@ -107,16 +107,8 @@ def headline(study: Study, impl: str) -> str:
         time = study.in_ranges.get(impl, (0.0, 0.0))[0]
         told = say("range_of" + ending(study), time=units.text(time, "s")) if time > 0 else say("range_of_none")
         return f"{impl or say('no_range')}{say('colon')}{told}"
-    said = [f"{impl or say('no_range')}{say('colon')}{units.text(float(row['time']), 's')}"]
-    if math.isfinite(float(row["lower_bound_ratio"])):
-        said.append(say("times_lower_bound", ratio=units.digits(float(row["lower_bound_ratio"]))))
-    own = row["lower_bound_own_time"]
-    if abs(own - row["lower_bound_time"]) > 0.02 * row["lower_bound_time"]:
-        shown = units.digits(float(row["time"] / own))
-        said.append(say("times_own_lower_bound", ratio=shown, roof=named(str(row["lower_bound_own_bound_by"]))))
-    if roof := bound_why(row):
-        said.append(say("is_bound_by", roof=roof))
-    return say("comma").join(said)
+    told = f"{impl or say('no_range')}{say('colon')}{units.text(float(row['time']), 's')}"
+    return say("comma").join([told, *distance(row)])
 
 
 def worded(one: Finding, study: Study) -> tuple[str, str, str]:

@@ -153,6 +153,7 @@ def test_without_counters_the_measured_precision_names_the_pipe(h200, precision,
     timings = samples({"reference": noisy(2700e-6), "lower": noisy(320e-6)})
     row = analyze(timings, None, {"": (work,)}, h200, recording=recording).impl("lower")
     assert row["lower_bound_own_bound_by"] == pipe
+    assert row["roof"] == (pipe if precision != "fp32" else "")
     assert row["lower_bound_bound_by"] == ("dram" if precision == "fp32" else "fp32")
 
 

@@ -261,11 +261,13 @@ def _faster_card(verdict: Verdict | None, row: Mapping[Any, Any]) -> Card:
 
 def _time_card(row: Mapping[Any, Any]) -> Card:
     """Time, and its distance to the lower bound."""
-    ratio, note = number(row, "lower_bound_ratio"), say("p_no_lower_bound_note")
+    own = number(row, "lower_bound_own_time") < number(row, "lower_bound_time")
+    bound = "lower_bound_own" if own else "lower_bound"
+    ratio, note = number(row, "time") / number(row, f"{bound}_time"), say("p_no_lower_bound_note")
     time = units.text(number(row, "time"), "s")
     if math.isfinite(ratio):
-        time, least = apart(number(row, "time"), number(row, "lower_bound_time"))
-        by = named(str(row["lower_bound_bound_by"]))
+        time, least = apart(number(row, "time"), number(row, f"{bound}_time"))
+        by = named(str(row[f"{bound}_bound_by"]))
         note = say("p_far_note", ratio=units.digits(ratio), lower_bound=least, by=by)
     return Card(say("p_time"), time, note, 1 / ratio if ratio > 0 else math.nan)
 

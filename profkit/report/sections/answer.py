@@ -13,7 +13,7 @@ from analyzers.records import number
 from analyzers.verdicts.verdict import brief
 from collectors.caveat import SLOWED, TARGET_FAILED
 from profkit.report.layout import cut
-from profkit.report.messages import bound_why, judged, say
+from profkit.report.messages import bound_why, judged, named, say
 from profkit.report.names import short_name
 from roofline import units
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 LEAST_HELD = 0.75
 """Share of the record's GPU time below which the steps' share is stated."""
+_LOWER = 0.98
+"""Ratio of an implementation's own lower bound to the task's below which it is told."""
 LEAST_SLOWED = 0.01
 """Share of a step below which recording overhead is not mentioned."""
 _ENDINGS = re.compile(r"(\.(trace|pt|json|gz|sqlite|nsys-rep|ncu-rep|csv|txt|log))+$")
@@ -116,19 +118,22 @@ def _sentence(study: Study, part: Part, verdict: Verdict | None) -> str:
         return head + judged(verdict)
     if part.row is None:
         return head + say("not_timed")
-    time, distance = units.text(float(part.row["time"]), "s"), _distance(part.row)
+    time, far = units.text(float(part.row["time"]), "s"), distance(part.row)
     if verdict is None:
-        return say("comma").join([head + time, *distance])
+        return say("comma").join([head + time, *far])
     # Of a time that means nothing neither the distance to a lower bound nor correctness is said.
     sound = verdict.word not in ("void", "impossible")
     said = [say("is_correct")] if sound else []
-    far = distance if sound else []
-    return head + say("comma").join([*said, judged(verdict), say("takes", time=time), *far])
+    return head + say("comma").join([*said, judged(verdict), say("takes", time=time), *(far if sound else [])])
 
 
-def _distance(row: Mapping[str, Any]) -> list[str]:
-    ratio, roof = float(row["lower_bound_ratio"]), bound_why(row)
+def distance(row: Mapping[str, Any]) -> list[str]:
+    """Distance to the lower bound, of a lower precision to its own, and the bottleneck."""
+    ratio, own, roof = float(row["lower_bound_ratio"]), float(row["lower_bound_own_time"]), bound_why(row)
     said = [say("times_lower_bound", ratio=units.digits(ratio))] if math.isfinite(ratio) else []
+    if own < _LOWER * float(row["lower_bound_time"]):
+        by, times = named(str(row["lower_bound_own_bound_by"])), units.digits(float(row["time"]) / own)
+        said = [say("times_own_lower_bound", ratio=times, roof=by)]
     return said + ([say("is_bound_by", roof=roof)] if roof else [])
 
 
