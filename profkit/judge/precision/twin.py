@@ -35,23 +35,13 @@ def left(model: Any, arguments: list[Any]) -> Left:
 
 def ways(model: Any, arguments: list[Any]) -> Iterator[Callable[[View], Run]]:
     """Ways to evaluate a model more exactly, best first."""
-    # A float64 copy without conversions, one with them, the model itself (closures included), then its own types.
-    yield lambda view: _asked(model, arguments, view, _copied, _widening)
-    yield lambda view: _asked(model, arguments, view, _copied, _default)
-    if isinstance(model, torch.nn.Module):
-        yield lambda view: _asked(model, arguments, view, _borrowed, _default)
-    yield lambda view: _asked(model, arguments, view, _copied)
-    yield lambda view: _asked(model, arguments, view, _borrowed)
+    # A copy in float64, then one in the model's own types.
+    for wide in (True, False):
+        yield lambda view, wide=wide: _asked(model, arguments, view, wide=wide)  # type: ignore[misc]
 
 
-Holder = Callable[[Any, bool], contextlib.AbstractContextManager[tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]]]]
-
-
-def _asked(
-    model: Any, arguments: list[Any], view: View, holder: Holder, within: Callable[[], Any] | None = None
-) -> Run:
-    """Evaluate in float64 `within` a context; one-byte codes move only by coarse steps or alone."""
-    wide = within is not None
+def _asked(model: Any, arguments: list[Any], view: View, *, wide: bool) -> Run:
+    """Evaluate, in float64 if `wide`; one-byte codes move only by coarse steps or alone."""
     floats = [leaf for leaf in inputs.floating(arguments) if not coded(leaf)]
     held = isinstance(model, torch.nn.Module) and any(not coded(one) and inexact(one) for one in _held(model))
     alone = not floats and not held
@@ -59,7 +49,8 @@ def _asked(
     def run(step: float, seed: int, sign: float) -> tuple[Any, float]:
         codes = alone or step > _FINE
         perturbation = _Perturbation(step, seed, sign, wide=wide, codes=codes)
-        with holder(model, wide) as (own, pairs), (within or contextlib.nullcontext)():
+        own, pairs = _copied(model, wide)
+        with _widening() if wide else contextlib.nullcontext():
             for target, source in pairs:
                 if inexact(source) and (codes or not coded(source)):
                     target.copy_(perturbation.moved(source))
@@ -128,12 +119,10 @@ def _leaves(item: Any) -> Iterator[torch.Tensor]:
         yield from leaves(item)
 
 
-@contextlib.contextmanager
-def _copied(model: Any, wide: bool) -> Iterator[tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]]]:
+def _copied(model: Any, wide: bool) -> tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]]:
     """A deep copy, and (its tensor, the model's) per tensor to perturb; functions are shared."""
     if not isinstance(model, torch.nn.Module):
-        yield model, []
-        return
+        return model, []
     own = copy.deepcopy(model)
     if wide:
         own._apply(_widened)
@@ -142,38 +131,13 @@ def _copied(model: Any, wide: bool) -> Iterator[tuple[Any, list[tuple[torch.Tens
                 if name not in ("_parameters", "_buffers", "_modules") and any(True for _ in _leaves(item)):
                     object.__setattr__(module, name, inputs.mapped(item, _widened))
     mine, theirs = _held(own), _held(model)
-    yield own, list(zip(mine, theirs, strict=True))
-
-
-@contextlib.contextmanager
-def _borrowed(model: Any, wide: bool) -> Iterator[tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]]]:
-    """The model itself, with exchanged tensors until the end of the block."""
-    held = _held(model) if isinstance(model, torch.nn.Module) else []
-    before = [one.data for one in held]
-    try:
-        for one, data in zip(held, before, strict=True):
-            one.data = _widened(data) if wide else data.clone()
-        yield model, list(zip((one.data for one in held), before, strict=True))
-    finally:
-        for one, data in zip(held, before, strict=True):
-            one.data = data
+    return own, list(zip(mine, theirs, strict=True))
 
 
 def _widened(tensor: torch.Tensor) -> torch.Tensor:
     if not inexact(tensor) or coded(tensor):
         return tensor
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
-
-
-@contextlib.contextmanager
-def _default() -> Iterator[None]:
-    """Make float64 the default type inside the block."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
@@ -199,8 +163,13 @@ class _Widening(TorchFunctionMode):  # type: ignore[misc]
 @contextlib.contextmanager
 def _widening() -> Iterator[None]:
     """Use float64 for new tensors and for tensors that the model would narrow."""
-    with _default(), _Widening():
-        yield
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with _Widening():
+            yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def _wide(argument: Any) -> Any:
