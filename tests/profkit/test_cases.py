@@ -27,12 +27,11 @@ def test_rows_come_in_order_of_size_by_what_has_one_dimension_too():
     assert bool((order.diff() >= 0).all())
 
 
-def test_where_the_reference_is_not_finite_or_not_sure_nothing_is_tried():
+def test_where_the_reference_is_not_finite_nothing_is_tried():
     found = tried(torch.log, torch.rand(8, 16) + 0.5)
     assert "inputs with the other sign" not in found
     assert "every other row zero" not in found
     assert "inputs times 1e3" in found
-    assert tried(lambda x: x + torch.rand_like(x), torch.randn(8, 16)) == {}
 
 
 def test_sums_in_the_order_that_they_come_in_are_no_reason_to_try_nothing():
@@ -124,9 +123,6 @@ def test_values_bind_inside_the_domain():
     values = {name for name, trial in bound.items() if trial.binding and trial.kind == "values"}
     assert {"inputs times 1e-3", "every other row zero", "the highest values allowed"} <= values
     assert "inputs with the other sign" not in values
-    inside = [trial.binding for trial in tried(torch.relu, drawn, allowed=[(-1.0, 1.0)], wanted=("values",)).values()]
-    assert inside == sorted(inside, reverse=True), "what comes is asked before what may end a process"
-    assert not all(inside)
 
 
 def test_what_a_reference_says_of_its_inputs_is_read():
