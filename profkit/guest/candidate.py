@@ -183,12 +183,10 @@ class Guest:
 
     def sample(self, method: str, wanted: bool) -> dict[str, Any]:
         self._call.wanted = wanted
-        seconds, host, sound = self._clock(method).sample(self._call)
+        clock = self._clock(method)
+        seconds, host, sound = clock.sample(self._call)
         facts.settle(self._device)
-        return {"seconds": seconds, "host": host, "sound": sound}
-
-    def waits(self, method: str) -> dict[str, Any]:
-        return {"waits": self._clock(method).waits}
+        return {"seconds": seconds, "host": host, "sound": sound, "waits": clock.waits}
 
     def batch(self, count: int, hold: float, probes: list[list[int]]) -> dict[str, Any]:
         """Make calls back to back; return elements of the last output as evidence."""

@@ -10,8 +10,9 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import torch
 
 from profkit.guest import implementation
@@ -23,6 +24,11 @@ from profkit.launch.protocol import LIMITS, Events, Job, Subject
 
 _LEAVING, _LOOK = 3.0, 0.05
 """Seconds for a candidate's process to end; polling interval."""
+_Kind = TypeVar("_Kind")
+
+
+class _Took(msgspec.Struct):
+    seconds: float
 
 
 def draw(count: int) -> list[int]:
@@ -60,7 +66,7 @@ def loaded(
         try:
             # The answer of one that was ready before is there.
             reply = remote.answer(max(limits["start"], end - time.monotonic()))
-            found.append((remote, _seconds(remote, reply)))
+            found.append((remote, _typed(remote, reply, _Took).seconds))
         except RemoteError as error:
             error.report(remote.subject, events, "load-error")
             remote.let_go()
@@ -69,11 +75,11 @@ def loaded(
     return found
 
 
-def _seconds(remote: Remote, reply: dict[str, Any]) -> float:
-    """The time in an answer. Raises RemoteError without one."""
+def _typed(remote: Remote, reply: dict[str, Any], kind: type[_Kind]) -> _Kind:
+    """An answer as this type. Raises RemoteError if malformed."""
     try:
-        return float(reply["seconds"])
-    except (KeyError, TypeError, ValueError) as error:
+        return msgspec.convert(reply, kind)
+    except msgspec.ValidationError as error:
         raise remote.nonsense() from error
 
 
@@ -96,7 +102,7 @@ def _built(remote: Remote, seconds: float, events: Events) -> bool:
     """Whether it could be built; an event reports it."""
     try:
         reply = remote.due()
-        built, remote.match = _seconds(remote, reply), _match(remote, reply)
+        built, remote.match = _typed(remote, reply, _Took).seconds, _typed(remote, reply, weights.Match)
     except RemoteError as error:
         error.report(remote.subject, events, "load-error")
         return False
@@ -104,15 +110,6 @@ def _built(remote: Remote, seconds: float, events: Events) -> bool:
         return False
     events.send("impl", remote.subject.name, status="loaded", build_seconds=seconds + built)
     return True
-
-
-def _match(remote: Remote, reply: dict[str, Any]) -> weights.Match:
-    """A candidate's claimed counterparts of weights. Raises RemoteError if malformed."""
-    told = [reply.get(key, []) for key in ("missing", "unnamed")]
-    if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in told):
-        raise remote.nonsense()
-    missing, unnamed = map(tuple, told)
-    return weights.Match(missing=missing, ordered=bool(reply.get("ordered")), unnamed=unnamed)
 
 
 def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Implementation:

@@ -22,7 +22,10 @@ _PROBE_RTOL = 0.05
 
 
 class RemoteCall:
-    """A timed call in another process. of, wanted: a pass of backward.PASSES and its gradients."""
+    """A timed call in another process. of, wanted: a pass of backward.PASSES and its gradients.
+
+    `waits`: its clock could not hold the queue, as the process claims.
+    """
 
     def __init__(
         self,
@@ -36,7 +39,7 @@ class RemoteCall:
         self._data = data
         self._alone = alone
         self._chance = random.SystemRandom()
-        self.wanted = False
+        self.wanted = self.waits = False
         self.remote.phase, self.remote.turns = "check", []
         self.remote.ask("ready", of=of, wanted=list(wanted))
 
@@ -76,12 +79,8 @@ class RemoteCall:
         seconds, host = (math.nan if reply[name] is None else float(reply[name]) for name in ("seconds", "host"))
         if not math.isfinite(seconds):
             raise self.remote.nonsense()
+        self.waits = reply.get("waits") is True
         return seconds, host, bool(reply["sound"])
-
-    def waits(self, method: str) -> bool:
-        """Whether its clock failed to hold the queue, as the process claims."""
-        # All are asked at once: what says nothing is not laid at another's door.
-        return self.remote.ask("waits", method=method).get("waits") is True
 
     def batch(self, count: int, hold: float) -> float:
         """Seconds of `count` back-to-back calls by the judge's clock; `count` may be 0.
@@ -168,7 +167,7 @@ def suspects(calls: Mapping[str, Any]) -> dict[str, RemoteCall]:
 
 def note(calls: Mapping[str, Any], clock: Clock) -> str:
     """How the clock measures, in this and in other processes."""
-    waits = clock.waits or any(call.waits(clock.method) for call in suspects(calls).values())
+    waits = clock.waits or any(call.waits for call in suspects(calls).values())
     return clock.note + "; one call waits for the device itself, so its launch cost is inside" * waits
 
 
