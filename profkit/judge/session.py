@@ -59,12 +59,14 @@ class Session(WeightChecks):
         candidates = self._load()
         if candidates is None:
             return
+        every = [self.reference, *candidates]
         if self._job.mode == "counters":
-            self._annotated_calls([self.reference, *candidates])
+            self._one_by_one(every, "build", self._counted)
         elif self._job.mode == "perturb":
-            self._perturb([self.reference, *candidates])
+            self._one_by_one(every, "first", functools.partial(self._perturbed, self._resident()))
         elif self._job.mode == "sanitize":
-            self._single_calls(candidates)
+            told = functools.partial(self.events.send, "impl", status="counted")
+            self._one_by_one(candidates, "sanitize", lambda one, _: told(one.subject.name))
         elif self._answers():
             self._measure(candidates)
 
@@ -268,42 +270,41 @@ class Session(WeightChecks):
 
     # Jobs without a verdict
 
-    def _annotated_calls(self, implementations: list[Implementation]) -> None:
-        """One warm-up call, then one in the range sample / implementation / counters, for ncu.
+    def _one_by_one(
+        self, implementations: list[Implementation], phase: str, act: Callable[[Implementation, list[Any]], None]
+    ) -> None:
+        """Call each implementation once, then `act` with its inputs; a failure is blamed on it."""
+        arguments = self._fresh(self._job.seeds[-1] if self._job.seeds else 0)
+        for one in implementations:
+            self.events.phase(phase, one.subject.name)
+            with self.blame(one.subject, "error"):
+                mine = inputs.clone(arguments)
+                one.call(mine)
+                facts.settle(self.device)
+                act(one, mine)
+
+    def _counted(self, one: Implementation, arguments: list[Any]) -> None:
+        """One call in the range sample / implementation / counters, for ncu.
 
         A shared device and its counters are locked only for the counted calls.
         """
-        job, arguments = self._job, self._fresh(self._job.seeds[-1] if self._job.seeds else 0)
-        for one in implementations:
-            name = one.subject.name
-            self.events.phase("build", name)
-            with self.blame(one.subject, "error"):
-                mine = inputs.clone(arguments)
-                one.call(mine)
-                facts.settle(self.device)
-                with contextlib.ExitStack() as held:
-                    with self._company.apart():
-                        held.enter_context(counting(job.shared, lambda _: self.events.phase("wait")))
-                    held.enter_context(self._company.alone())
-                    self.events.phase("count", name)
-                    held.enter_context(annotated(job.sample, name, "counters"))
-                    one.model(*mine)
-                    facts.settle(self.device)
-                self.events.send("impl", name, status="counted")
+        job, name = self._job, one.subject.name
+        with contextlib.ExitStack() as held:
+            with self._company.apart():
+                held.enter_context(counting(job.shared, lambda _: self.events.phase("wait")))
+            held.enter_context(self._company.alone())
+            self.events.phase("count", name)
+            held.enter_context(annotated(job.sample, name, "counters"))
+            one.model(*arguments)
+            facts.settle(self.device)
+        self.events.send("impl", name, status="counted")
 
-    def _perturb(self, implementations: list[Implementation]) -> None:
-        """Time each implementation under changed conditions."""
-        arguments, resident = self._fresh(self._job.seeds[-1] if self._job.seeds else 0), self._resident()
-        for one in implementations:
-            self.events.phase("first", one.subject.name)
-            with self.blame(one.subject, "error"):
-                mine = inputs.clone(arguments)
-                one.call(mine)
-                facts.settle(self.device)
-                self.events.phase("time", one.subject.name, factor=2.0)
-                call = functools.partial(one.model, *mine)
-                seconds = perturb.conditions(call, self.device, resident, self._job.budget / 2)
-                self.events.send("perturbed", one.subject.name, seconds=seconds)
+    def _perturbed(self, resident: perturb.Resident | None, one: Implementation, arguments: list[Any]) -> None:
+        """Time it under changed conditions."""
+        self.events.phase("time", one.subject.name, factor=2.0)
+        call = functools.partial(one.model, *arguments)
+        seconds = perturb.conditions(call, self.device, resident, self._job.budget / 2)
+        self.events.send("perturbed", one.subject.name, seconds=seconds)
 
     def _resident(self) -> perturb.Resident | None:
         """Build the kernel that occupies SMs; None, and a caveat, on failure."""
@@ -315,16 +316,6 @@ class Session(WeightChecks):
             what = "runs with half of the SMs and half of every SM were skipped"
             self.events.send("caveat", what=what, how_much=str(error), fix=error.fix)
             return None
-
-    def _single_calls(self, candidates: list[Implementation]) -> None:
-        """One call per candidate for compute-sanitizer, on inputs from the host."""
-        for candidate in candidates:
-            arguments = self._fresh(self._job.seeds[-1] if self._job.seeds else 0)
-            self.events.phase("sanitize", candidate.subject.name)
-            with self.blame(candidate.subject, "error"):
-                candidate.call(arguments)
-                facts.settle(self.device)
-                self.events.send("impl", candidate.subject.name, status="counted")
 
     # Unusual inputs
 
