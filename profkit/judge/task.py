@@ -36,8 +36,6 @@ _REDRAWN = "initialize them differently in the reference's constructor"
 _CONTROLS = 3
 _LOOSE = 6.0
 """Bits of agreement at the same seed, for references that draw random numbers."""
-MOVED, SCALED = "moved", "scaled"
-"""How to change inputs that every draw repeats."""
 
 
 class LostContextError(BaseException):
@@ -56,7 +54,7 @@ class Task:
         self.oracle, self.probe = Oracle(None), Probe()
         self._state = state.State()
         self._afresh: Any = None
-        self._varied = ""
+        self._varied = False
         self._own: list[Any] | None = None
         self._drawn: Any = None
         self.built_with = 0
@@ -119,7 +117,7 @@ class Task:
         """Inputs of this seed; shape: index into get_more_inputs, None for get_inputs."""
         drawn = [inputs.to_device(item, self.device) for item in self._draw(seed, shape)]
         if self._varied and shape is None:
-            inputs.vary(drawn, seed, move=self._varied == MOVED)
+            inputs.vary(drawn, seed)
         return drawn
 
     def _draw(self, seed: int, shape: int | None) -> Sequence[Any]:
@@ -313,7 +311,7 @@ class Task:
         Otherwise a memoized answer would always be right. An earlier process's result is reused.
         """
         if "varied" in self._job.probe:
-            self._varied = str(self._job.probe["varied"])
+            self._varied = bool(self._job.probe["varied"])
             return
         seeds = judge.draw(2)
         with self.finding("it is unknown whether every draw is the same") as failed:
@@ -324,11 +322,11 @@ class Task:
             before = inputs.clone(self.reference.call(self._fresh(seeds[0])))
         if failed:
             return
-        for self._varied in (MOVED, SCALED):
-            with contextlib.suppress(Exception):
-                if weights.steady(before, self.reference.call(self._fresh(seeds[1]))):
-                    return
-        self._varied = ""
+        self._varied = True
+        with contextlib.suppress(Exception):
+            if weights.steady(before, self.reference.call(self._fresh(seeds[1]))):
+                return
+        self._varied = False
         self.events.send(
             "caveat",
             what="get_inputs() draws the same numbers every time, and the reference fails on others",

@@ -230,7 +230,7 @@ def test_what_the_first_process_found_out_of_the_reference_holds_for_the_others(
     monkeypatch.setattr(measure, "_start", lambda *given: again.append(start(*given)) or again[-1])
     run = profile(folder, runs=tmp_path / "runs", processes=2, **QUICK)
     assert [impl.status for impl in run.manifest.impls] == ["ok", "ok"]
-    assert (run.manifest.probe["varied"], run.manifest.probe["keeps"]) == ("moved", False)
+    assert (run.manifest.probe["varied"], run.manifest.probe["keeps"]) == (True, False)
     _, other = again
     phases = [event.phase for event in other.of("phase")]
     # Making its weights live, and what its answer is made of: what others were found by is not looked for again.

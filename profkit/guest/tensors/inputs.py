@@ -49,7 +49,7 @@ def repeated(one: Any, other: Any) -> bool:
     return same and any(scalable(one))
 
 
-def vary(arguments: Any, seed: int, *, move: bool) -> None:
+def vary(arguments: Any, seed: int) -> None:
     """Scale the `scalable` tensors at random, in place, and roll their longest dimension."""
     chance = random.Random(seed)
     for (_, leaf), wanted in zip(tensors(arguments), scalable(arguments), strict=True):
@@ -57,7 +57,7 @@ def vary(arguments: Any, seed: int, *, move: bool) -> None:
         if wanted:
             flat = memory(leaf)
             along = max(range(flat.dim()), key=flat.shape.__getitem__) if flat.dim() else 0
-            moved = flat.roll(int(share * flat.shape[along]), along) if move and flat.dim() else flat
+            moved = flat.roll(int(share * flat.shape[along]), along) if flat.dim() else flat
             flat.copy_(moved * factor)
 
 

@@ -44,7 +44,7 @@ class Probe:
 
     `passing`: trivial answers that pass; `told`: trivial answers that pass only for drawn inputs, with the unusual
     inputs that reject them. `still`: outputs equal for all inputs; `mutates`: the reference mutates its inputs;
-    `random`: its answer depends on random numbers; `keeps`: on earlier calls; `varied`: how repeated draws are
+    `random`: its answer depends on random numbers; `keeps`: on earlier calls; `varied`: repeated draws are
     changed; `holes`: it checks for NaN.
     """
 
@@ -55,7 +55,7 @@ class Probe:
     mutates: bool = False
     random: bool = False
     keeps: bool = False
-    varied: str = ""
+    varied: bool = False
     holes: bool = False
 
     @property
