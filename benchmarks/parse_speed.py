@@ -1,13 +1,15 @@
 """How fast exports are read, beside pandas, polars and duckdb doing the same group-by on the same file.
 
-    python benchmarks/parse_speed.py [--size 500] [--ncu-size 120] [--rounds 3] [--section trace|sqlite|ncu]
+    python benchmarks/parse_speed.py [--size 500] [--ncu-size 120] [--kineto-size 314] [--rounds 3]
+                                     [--section trace|sqlite|kineto|ncu]
 
-Three files are generated: a GPU trace as `nsys stats` writes it, the same launches as a sqlite export, and a raw page
-of ncu with 300 metrics, a row of units, thousands separators and n/a. Each reader runs in a fresh process; rounds are
-interleaved, a round before the first compiles the modules. Of seconds and CPU seconds the median counts, of the peak
-memory of the process the most. All must find the same launches and times by kernel (where types are wrong, the table
-says so). "profkit import" is the whole command: run directory, report. "ratio": CPU seconds over those of the peer that
-stands under `PEER`. Peers that are not installed are left out.
+Four files are generated: a GPU trace as `nsys stats` writes it, the same launches as a sqlite export, a trace of
+torch.profiler with operators, shapes and calls, and a raw page of ncu with 300 metrics, a row of units, thousands
+separators and n/a. Each reader runs in a fresh process; rounds are interleaved, a round before the first compiles the
+modules. Of seconds and CPU seconds the median counts, of the peak memory of the process the most. All must find the
+same launches and times by kernel (where types are wrong, the table says so). "profkit import" is the whole command: run
+directory, report. "ratio": CPU seconds over those of the peer that stands under `PEER`. Peers that are not installed
+are left out.
 """
 
 from __future__ import annotations
@@ -100,6 +102,53 @@ def write_sqlite(path: Path, size: int) -> None:
     )
     base.commit()
     base.close()
+
+
+def write_kineto(path: Path, size: int) -> None:
+    """A trace as torch.profiler exports it with record_shapes: each launch with its operator, call and flow."""
+    shape = '"Concrete Inputs": ["", "", "1"], "Input type": ["float", "float", "Scalar"], "Input Dims": [[%d, 64], [64], []]'
+    with path.open("w") as out:
+        out.write(
+            '{\n  "schemaVersion": 1,\n  "deviceProperties": [\n    {\n      "id": 0, "name": "NVIDIA H200", '
+            '"computeMajor": 9, "computeMinor": 0, "numSms": 132\n    }\n  ],\n  "traceEvents": ['
+        )
+        for at, (begin, spent, blocks, name) in enumerate(launches(size)):
+            when, asked = begin / 1000, (begin - 9000) / 1000
+            out.write(
+                f"""{"," if at else ""}
+  {{
+    "ph": "X", "cat": "cpu_op", "name": "aten::add_", "pid": 441, "tid": 441,
+    "ts": {asked:.3f}, "dur": 8.125,
+    "args": {{
+      "External id": {at + 1},"Record function id": 0, {shape % blocks}, "Ev Idx": {at}
+    }}
+  }},
+  {{
+    "ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 441, "tid": 441,
+    "ts": {asked + 2:.3f}, "dur": 4.250,
+    "args": {{
+      "External id": {at + 1}, "cbid": 211, "correlation": {at + 100}
+    }}
+  }},
+  {{
+    "ph": "s", "id": {at + 100}, "pid": 441, "tid": 441, "ts": {asked + 2:.3f}, "cat": "ac2g", "name": "ac2g"
+  }},
+  {{
+    "ph": "X", "cat": "kernel", "name": "{name}", "pid": 0, "tid": 7,
+    "ts": {when:.3f}, "dur": {spent / 1000:.3f},
+    "args": {{
+      "External id": {at + 1}, "queued": 0, "device": 0, "context": 1, "stream": 7, "correlation": {at + 100},
+      "registers per thread": 32, "shared memory": 16384, "blocks per SM": {blocks / 132:.5f}, "warps per SM": 8.0,
+      "grid": [{blocks}, 1, 1], "block": [256, 1, 1], "est. achieved occupancy %": 50
+    }}
+  }},
+  {{
+    "ph": "f", "id": {at + 100}, "pid": 0, "tid": 7, "ts": {when:.3f}, "cat": "ac2g", "name": "ac2g", "bp": "e"
+  }}"""
+            )
+            if out.tell() > size:
+                break
+        out.write('\n  ],\n  "traceName": "trace.json",\n  "displayTimeUnit": "ms"\n}\n')
 
 
 def write_ncu(path: Path, size: int) -> None:
@@ -200,6 +249,18 @@ def by_sql(path: Path) -> tuple[Sums, str]:
     return {name: (n, float(total)) for name, n, total in found}, ""
 
 
+def by_json(path: Path) -> tuple[Sums, str]:
+    """All events as dicts, and a sum over the kernels."""
+    with path.open("rb") as file:
+        events = json.load(file)["traceEvents"]
+    found: Sums = {}
+    for one in events:
+        if one.get("cat") == "kernel":
+            count, total = found.get(one["name"], (0, 0.0))
+            found[one["name"]] = count + 1, total + one["dur"] * 1000
+    return found, ""
+
+
 def by_profkit(path: Path) -> tuple[Sums, str]:
     """Every launch as a row of the launches frame, NVTX ranges and all: what users call."""
     import collectors
@@ -266,6 +327,11 @@ SECTIONS: dict[str, Readers] = {
         "SQL in Python": ("sqlite3", by_sql),
         "profkit": ("pandas", by_profkit),
     },
+    "kineto": {
+        "json.load": ("json", by_json),
+        "profkit": ("pandas", by_profkit),
+        "profkit import": ("pandas", by_import),
+    },
     "ncu": {
         "pandas.read_csv": ("pandas", ncu_by_pandas),
         "pandas, tuned": ("pandas", ncu_by_pandas_tuned),
@@ -274,7 +340,7 @@ SECTIONS: dict[str, Readers] = {
         "profkit": ("pandas", by_profkit),
     },
 }
-PEER = {"trace": "polars", "sqlite": "SQL in Python", "ncu": "polars"}
+PEER = {"trace": "polars", "sqlite": "SQL in Python", "kineto": "json.load", "ncu": "polars"}
 
 
 # ---- measuring -------------------------------------------------------------------------------------------------------
@@ -286,7 +352,7 @@ def child(section: str, reader: str, path: Path) -> None:
     importlib.import_module(module)
     if reader.startswith("profkit"):
         drawn = ("profkit.report.derived", "profkit.study.study") if "import" in reader else ()
-        for one in ("collectors.nsys", "collectors.ncu", "pyarrow.csv", *drawn):
+        for one in ("collectors.nsys", "collectors.kineto", "collectors.ncu", "pyarrow.csv", *drawn):
             with contextlib.suppress(ModuleNotFoundError):
                 importlib.import_module(one)
     began, before = time.perf_counter(), time.process_time()
@@ -347,6 +413,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--size", type=float, default=500, help="MB of the GPU trace")
     parser.add_argument("--ncu-size", type=float, default=120, help="MB of the raw page")
+    parser.add_argument("--kineto-size", type=float, default=314, help="MB of torch.profiler's trace")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--section", choices=[*SECTIONS], action="append")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
@@ -359,6 +426,7 @@ def main() -> None:
         writers = {
             "trace": ("gpu_trace.csv", write_trace, given.size),
             "sqlite": ("export.sqlite", write_sqlite, given.size),
+            "kineto": ("trace.json", write_kineto, given.kineto_size),
             "ncu": ("raw.csv", write_ncu, given.ncu_size),
         }
         for section in wanted:

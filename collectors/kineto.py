@@ -6,18 +6,19 @@ the call's correlation id. Copies of ranges on the GPU's track are skipped.
 
 from __future__ import annotations
 
-import gc
 import gzip
 import json
 import math
 import os
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
+import msgspec
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ from collectors.cupti import ONE_PROCESS, RAN_ALONG
 from collectors.errors import CollectError
 from collectors.frame import build, role_of, set_host
 from collectors.nsys.ranges import Range, attributed, by_thread, paths
-from collectors.operations import of_launches
+from collectors.operations import of_launches, told
 
 WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 CALLS = ("cuda_runtime", "cuda_driver")
@@ -37,17 +38,67 @@ _US = 1e-6
 LONG = 20e-6
 """Seconds from which an operator (or a Python function, if recorded) can explain idle time."""
 _SPANS = {"user_annotation": "range", "cpu_op": "op", "python_function": "op"}
+_NOW = {one: one for one in (*WORK, *CALLS, *_SPANS)} | _BEFORE
+"""Categories that are read -> their names since torch 1.11."""
 _MARK, _BLOCK = b'"traceEvents"', 1 << 20
+_PIECE = 8 << 20
+_BEGIN = re.compile(_MARK + rb"\s*:\s*\[")
+_BETWEEN = re.compile(rb'\}\s*,(?=\s*\{\s*")')
 _ROUND = re.compile("CompiledFunction|Torch-Compiled|## Call Compiled|Optimizer|ProfilerStep|autograd::engine")
 """Events that enclose many operations and are none themselves."""
+
+
+_Table = dict[str, NDArray[Any]]
+
+
+class _Args(msgspec.Struct, gc=False):
+    """Arguments of an event that are read; as they stand where not all are looked at."""
+
+    correlation: Any = None
+    external: Any = msgspec.field(name="External id", default=None)
+    device: Any = 0
+    stream: Any = ""
+    bytes: Any = math.nan
+    grid: msgspec.Raw = msgspec.Raw()
+    block: msgspec.Raw = msgspec.Raw()
+    dims: msgspec.Raw = msgspec.field(name="Input Dims", default=msgspec.Raw())
+    types: msgspec.Raw = msgspec.field(name="Input type", default=msgspec.Raw())
+    strides: msgspec.Raw = msgspec.field(name="Input Strides", default=msgspec.Raw())
+    values: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=msgspec.Raw())
+
+
+class _Event(msgspec.Struct, gc=False):
+    """An event; of other phases and categories nothing else is looked at."""
+
+    ph: Any = None
+    cat: Any = None
+    name: Any = None
+    pid: Any = None
+    tid: Any = None
+    ts: Any = math.nan
+    dur: Any = math.nan
+    args: _Args | None = None
+
+
+class _Trace(msgspec.Struct):
+    events: list[_Event] = msgspec.field(name="traceEvents", default_factory=list)
+    devices: Any = msgspec.field(name="deviceProperties", default=())
+
+
+_AS_TRACE, _AS_LIST = msgspec.json.Decoder(_Trace), msgspec.json.Decoder(list[_Event])
+_NO_ARGS = _Args()
+
+
+def _opened(path: Path) -> IO[bytes]:
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    return cast(IO[bytes], gzip.open(path, "rb")) if packed else path.open("rb")
 
 
 def sniff(head: str, path: Path) -> bool:
     """Whether a file is a Chrome trace, plain or gzipped."""
     try:
-        with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        with gzip.open(path, "rb") if packed else path.open("rb") as stream:
+        with _opened(path) as stream:
             first = stream.read(_BLOCK)
             blocks = chain([b"", first], iter(lambda: stream.read(_BLOCK), b""))
             return first.lstrip().startswith(b"{") and any(_MARK in one + two for one, two in pairwise(blocks))
@@ -58,109 +109,190 @@ def sniff(head: str, path: Path) -> bool:
 def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:
     """Launches frame, or operators of a CPU trace; raises CollectError for a damaged file."""
     file = Path(path)
-    collecting = gc.isenabled()
-    gc.disable()  # it would go through millions of new objects again and again
     try:
-        trace = _loaded(file)
-        read_in = {*WORK, *CALLS, *_SPANS}
-        told = (_now(one) for one in trace.get("traceEvents", ()) if isinstance(one, dict) and one.get("ph") == "X")
-        events = [one for one in told if one.get("cat") in read_in]
-        if wrong := next((one for one in events if not _lasts(one)), None):
-            raise ValueError(f"a time of its own: {wrong.get('name')!r}")
-        work = sorted((one for one in events if one.get("cat") in WORK), key=lambda one: float(one["ts"]))
-        if work:
-            return _frame(trace, events, work)
-        if any(one.get("cat") == "cpu_op" for one in events):
-            return _operators(events)
-        raise CollectError(
-            f"{file}: no GPU work and no operators of torch.profiler in this Chrome trace",
-            fix="profile with ProfilerActivity.CPU and CUDA, and let the work end inside the profiler",
-        )
+        try:
+            host, work, devices = _columns(_pieces(file))
+        except msgspec.DecodeError:
+            host, work, devices = _columns([_whole(file)])
+        if len(work["cat"]):
+            return _frame(host, work, devices)
+        if "cpu_op" in host["cat"]:
+            return _operators(host)
+    except (OSError, EOFError, zlib.error, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CollectError(f"{path}: {error}", fix="the trace is cut or damaged: export it again") from error
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise CollectError(f"{file}: an event without {error}", fix="export the trace again") from error
-    finally:
-        if collecting:
-            gc.enable()
+    raise CollectError(
+        f"{file}: no GPU work and no operators of torch.profiler in this Chrome trace",
+        fix="profile with ProfilerActivity.CPU and CUDA, and let the work end inside the profiler",
+    )
 
 
-def _now(event: dict[str, Any]) -> dict[str, Any]:
-    """An event with the category names of torch 1.11 and later."""
-    return {**event, "cat": _BEFORE[event["cat"]]} if event.get("cat") in _BEFORE else event
+def _pieces(path: Path) -> Iterator[_Trace]:
+    """A trace in pieces of some MB, cut between events; raises DecodeError where that is impossible.
+
+    A cut inside an event or a text leaves a piece that is no list of events, so it is never taken for one.
+    """
+    with _opened(path) as stream:
+        held, begun = b"", False
+        while block := stream.read(_PIECE):
+            held += block
+            if not begun and (mark := _BEGIN.search(held)):
+                begun = True
+                yield _AS_TRACE.decode(held[: mark.end()] + b"]}")
+                held = held[mark.end() :]
+            cuts = [one.span() for one in _BETWEEN.finditer(held, max(0, len(held) - _BLOCK))] if begun else []
+            if cuts:
+                yield _Trace(_AS_LIST.decode(b"[" + held[: cuts[-1][0] + 1] + b"]"))
+                held = held[cuts[-1][1] :]
+        yield _AS_TRACE.decode(b'{"traceEvents":[' + held if begun else held)
 
 
-def _lasts(event: Mapping[str, Any]) -> bool:
-    """Whether an event has a start and a duration; 0 is valid."""
-    begin, length = float(event["ts"]), float(event["dur"])
-    return math.isfinite(begin) and 0 <= length < math.inf
-
-
-def _loaded(path: Path) -> Mapping[str, Any]:
-    try:
-        data = path.read_bytes()
-        found = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-    except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
-        raise CollectError(f"{path}: {error}", fix="the trace is cut or damaged: export it again") from error
+def _whole(path: Path) -> _Trace:
+    """A trace that strict JSON is not (NaN), or whose events differ from each other, in one piece."""
+    with _opened(path) as stream:
+        found = json.loads(stream.read())
     if not isinstance(found, dict):
         raise CollectError(f"{path}: not a Chrome trace", fix="give the file of torch.profiler's export_chrome_trace")
-    return found
+    every = (one for one in found.get("traceEvents", ()) if isinstance(one, dict))
+    events = [one for one in every if one.get("ph") == "X" and one.get("cat") in _NOW]
+    return _AS_TRACE.decode(msgspec.json.encode({**found, "traceEvents": events}))
 
 
-def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    origin = float(work[0]["ts"])
-    calls = sorted((one for one in events if one.get("cat") in CALLS), key=lambda one: float(one["ts"]))
-    caller = {_correlation(one): one for one in calls}
-    made = [caller.get(_correlation(one)) if _correlation(one) is not None else None for one in work]
-    ranges = [_range(one, str(one["name"])) for one in events if one.get("cat") == "user_annotation"]
-    devices = {int(one["id"]): one for one in trace.get("deviceProperties", ()) if "id" in one}
+def _columns(trace: Iterable[_Trace]) -> tuple[_Table, _Table, list[Any]]:
+    """Events of the host in the file's order, GPU work by start, and the devices; equal texts are one object."""
+    devices, pieces, shared = list[Any](), list[_Table](), dict[Any, Any]()
+    for piece in trace:
+        devices += piece.devices
+        pieces.append(_table([one for one in piece.events if one.ph == "X" and one.cat in _NOW], shared))
+    every = {key: np.concatenate([one[key] for one in pieces]) for key in pieces[0]}
+    right = np.isfinite(every["ts"]) & (every["dur"] >= 0) & (every["dur"] < math.inf)
+    if not right.all():
+        raise ValueError(f"a time of its own: {every['name'][right.argmin()]!r}")
+    every |= {"begin": _ns(every["ts"]), "length": _ns(every["dur"])}
+    works = np.isin(every["cat"], [*WORK])
+    order = np.flatnonzero(works)
+    order = order[np.argsort(every["ts"][order], kind="stable")]
+    host, work = ({key: values[at] for key, values in every.items()} for at in (~works, order))
+    for key, of in (("name", every), ("pid", every), ("tid", host), ("args", work)):
+        if None in of[key]:
+            raise KeyError(key)
+    return host | {"tid": host["tid"].astype(np.int64)}, work, devices
+
+
+def _table(events: Sequence[_Event], shared: dict[Any, Any]) -> _Table:
+    args = [one.args or _NO_ARGS for one in events]
+    columns = {key: [getattr(one, key) for one in events] for key in ("name", "pid", "tid", "ts", "dur")}
+    columns |= {key: [getattr(one, key) for one in args] for key in ("correlation", "external", "device", "stream")}
+    columns |= {key: [_triple(bytes(getattr(one, key))) for one in args] for key in ("grid", "block")}
+    columns["cat"] = [_NOW[one.cat] for one in events]
+    columns["args"] = [None if one.args is None else True for one in events]
+    columns["bytes"] = [one.bytes for one in args]
+    columns["op"] = [
+        _inputs(name, bytes(one.dims), bytes(one.types), bytes(one.strides), bytes(one.values))
+        if cat == "cpu_op"
+        else ""
+        for name, cat, one in zip(columns["name"], columns["cat"], args, strict=True)
+    ]
+    for key in ("name", "pid"):
+        columns[key] = list(map(shared.setdefault, columns[key], columns[key]))
+    return {
+        key: np.array(values, dtype=float if key in ("ts", "dur", "bytes") else object)
+        for key, values in columns.items()
+    }
+
+
+@lru_cache(maxsize=65536)
+def _triple(value: bytes) -> str:
+    found = msgspec.json.decode(value) if value else None
+    return ",".join(map(str, found)) if isinstance(found, list) else ""
+
+
+@lru_cache(maxsize=65536)
+def _inputs(name: str, *fields: bytes) -> str:
+    """`op` of an operator's event by its Input Dims, Input type, Input Strides and Concrete Inputs."""
+    return told(name, *(msgspec.json.decode(one) if one else () for one in fields))
+
+
+def _frame(host: _Table, work: _Table, listed: Sequence[Any]) -> pd.DataFrame:
+    calling = np.isin(host["cat"], CALLS)
+    called, origin = np.flatnonzero(calling), work["ts"][0]
+    called = called[np.argsort(host["ts"][called], kind="stable")]
+    caller = dict(zip(host["correlation"][called], called.tolist(), strict=True)) | {None: -1}
+    made = np.array([caller.get(one, -1) for one in work["correlation"]], dtype=np.int64)
+    thread, time = (np.append(host[key], -1)[made] for key in ("tid", "begin"))
+    devices = {int(one["id"]): one for one in listed if "id" in one}
     # Kernels of AMD count devices otherwise than the list does; where all are of one product it does not matter.
     alike = next(iter(devices.values())) if len({one.get("name") for one in devices.values()}) == 1 else {}
-    numbers = [int(one["args"].get("device", 0)) for one in work]
-    owners = [devices.get(number, alike) for number in numbers]
-    named = {one["args"].get("External id"): one for one in events if one.get("cat") == "cpu_op" and "args" in one}
-    operations = {number: one for number, one in named.items() if number and not _ROUND.match(str(one["name"]))}
-    operation, call = of_launches(work, calls, operations, _askers(work, made, operations))
+    numbers = [int(one) for one in work["device"]]
+    owners = {one: devices.get(one, alike) for one in set(numbers)}
+    names = {number: str(one.get("name", number)) for number, one in owners.items()}
+    ccs = {key: f"{one['computeMajor']}.{one['computeMinor']}" for key, one in owners.items() if "computeMajor" in one}
+    lanes = list(zip(numbers, work["stream"], strict=True))
+    streams = {one: f"{one[0]}:{one[1]}" for one in set(lanes)}
+    operation, call = _operations(host, work, called, thread, time)
     columns = {
-        "range": ranges_of([(int(one["tid"]), _ns(one["ts"])) if one else (-1, -1) for one in made], ranges),
-        "kernel": [str(one["name"]) for one in work],
-        "start": [(float(one["ts"]) - origin) * _US for one in work],
-        "time": [float(one["dur"]) * _US for one in work],
-        "stream": [f"{number}:{one['args'].get('stream', '')}" for number, one in zip(numbers, work, strict=True)],
-        "process": _processes(events, work, made),
-        "kind": [WORK[one["cat"]] for one in work],
-        "device": [str(one.get("name", number)) for one, number in zip(owners, numbers, strict=True)],
-        "cc": [f"{one['computeMajor']}.{one['computeMinor']}" if "computeMajor" in one else "" for one in owners],
-        "grid": [_triple(one["args"].get("grid")) for one in work],
-        "block": [_triple(one["args"].get("block")) for one in work],
-        "bytes": [float(one["args"].get("bytes", np.nan)) for one in work],
+        "range": ranges_of(thread, time, _ranges(host, host["cat"] == "user_annotation")),
+        "kernel": [str(one) for one in work["name"]],
+        "start": (work["ts"] - origin) * _US,
+        "time": work["dur"] * _US,
+        "stream": [streams[one] for one in lanes],
+        "process": _processes(host, work, made),
+        "kind": [WORK[one] for one in work["cat"]],
+        "device": [names[one] for one in numbers],
+        "cc": [ccs.get(one, "") for one in numbers],
+        **{name: work[name] for name in ("grid", "block", "bytes")},
         **({"op": operation, "call": call} if any(operation) else {}),
     }
-    frame: pd.DataFrame = build(columns, tool="kineto", caveats=_caveats(events))
-    kinds = {**dict.fromkeys(CALLS, "call"), **_SPANS}
-    spans = [one for one in events if one.get("cat") in _SPANS]
-    rows = [
-        (kinds[one["cat"]], str(one["name"]), _ns(one["ts"]), _ns(one["dur"]), int(one["tid"]), _correlation(one))
-        for one in [*calls, *spans]
-    ]
-    host = host_frame(rows, [_correlation(one) for one in work], _ns(origin))
-    set_host(frame, host)
+    frame: pd.DataFrame = build(columns, tool="kineto", caveats=_caveats(host))
+    order = np.concatenate((called, np.flatnonzero(~calling)))
+    set_host(frame, host_frame(_rows(host, order), work["correlation"].tolist(), int(_ns(origin))))
     return frame
 
 
-def _operators(events: Sequence[dict[str, Any]]) -> pd.DataFrame:
+def _rows(host: _Table, order: NDArray[Any]) -> _Table:
+    """Columns of host_frame."""
+    kinds = {**dict.fromkeys(CALLS, "call"), **_SPANS}
+    keys = {"call": "name", "start": "begin", "time": "length", "thread": "tid", "launch": "correlation"}
+    return {"kind": np.array([kinds[one] for one in host["cat"][order]])} | {
+        name: host[key][order] for name, key in keys.items()
+    }
+
+
+def _operations(
+    host: _Table, work: _Table, called: NDArray[Any], thread: NDArray[Any], time: NDArray[Any]
+) -> tuple[list[str], list[int]]:
+    """`op` and `call` of each piece of work, by the external id of the operation that launched it."""
+    ops = np.flatnonzero(host["cat"] == "cpu_op").tolist()
+    named = dict(zip(host["external"][ops], ops, strict=True))
+    rounds = {one for one in set(host["name"][ops]) if _ROUND.match(str(one))}
+    known = {number: at for number, at in named.items() if number and host["name"][at] not in rounds}
+    ids = work["external"].tolist()
+    if ids == work["correlation"].tolist():
+        # There the external id of GPU work is its own correlation.
+        spans = _ranges(host, np.array([*known.values()], dtype=np.int64), [*known])
+        inner = [path.rpartition("/")[2] for path in paths(by_thread(spans), thread, time)]
+        ids = [int(number) if number else None for number in inner]
+    launched = [
+        tuple(one) for one in zip(*(host[key][called] for key in ("name", "correlation", "external")), strict=True)
+    ]
+    kernels = np.where(work["cat"] == "kernel", work["correlation"], np.array(None)).tolist()
+    return of_launches(kernels, launched, {number: host["op"][at] for number, at in known.items()}, ids)
+
+
+def _operators(host: _Table) -> pd.DataFrame:
     """One row per operator call on the CPU; `time`: its own, without called operators.
 
     Calls are laid end to end inside their outermost one, so they do not overlap and fill its time.
     """
-    spans = [one for one in events if one.get("cat") in ("cpu_op", "user_annotation")]
-    spans.sort(key=lambda one: (int(one["tid"]), float(one["ts"]), -float(one["dur"])))
-    begins, lengths = (np.array([_ns(one[key]) for one in spans], dtype=np.int64) for key in ("ts", "dur"))
-    works = np.array([one["cat"] == "cpu_op" for one in spans])
-    own, top, around = lengths.copy(), np.arange(len(spans)), list[int]()
-    above, inside = np.full(len(spans), -1), np.zeros(len(spans), dtype=np.int64)
-    for at, one in enumerate(spans):
-        while around and (
-            one["tid"] != spans[around[-1]]["tid"] or begins[at] >= begins[around[-1]] + lengths[around[-1]]
-        ):
+    order = np.flatnonzero(np.isin(host["cat"], ("cpu_op", "user_annotation")))
+    order = order[np.lexsort((-host["dur"][order], host["ts"][order], host["tid"][order]))]
+    cats, names, threads, begins, lengths = (host[key][order] for key in ("cat", "name", "tid", "begin", "length"))
+    works = cats == "cpu_op"
+    own, top, around = lengths.copy(), np.arange(len(order)), list[int]()
+    above, inside = np.full(len(order), -1), np.zeros(len(order), dtype=np.int64)
+    for at in range(len(order)):
+        while around and (threads[at] != threads[around[-1]] or begins[at] >= begins[around[-1]] + lengths[around[-1]]):
             around.pop()
         if around:
             own[around[-1]] -= lengths[at]
@@ -169,68 +301,45 @@ def _operators(events: Sequence[dict[str, Any]]) -> pd.DataFrame:
             top[at] = top[around[-1]] if works[around[-1]] else at
         around.append(at)
     # As torch counts: a call whose one callee has its name is one call with it.
-    for at in range(len(spans) - 1, -1, -1):
-        if above[at] >= 0 and inside[above[at]] == 1 and spans[at]["name"] == spans[above[at]]["name"]:
+    for at in range(len(order) - 1, -1, -1):
+        if above[at] >= 0 and inside[above[at]] == 1 and names[at] == names[above[at]]:
             own[above[at]] += own[at]
             works[at] = False
     before = np.cumsum(np.where(works, own, 0)) - np.where(works, own, 0)
     origin, starts = begins.min(), begins[top] + before - before[top]
+    marked = order[cats == "user_annotation"]
     # Ranges by profkit.annotate are marked as such.
-    named = ((one, str(one["name"]).removeprefix("profkit:")) for one in spans if one["cat"] == "user_annotation")
-    ranges = [_range(one, name) for one, name in named]
-    told = [(one, at) for at, one in enumerate(spans) if works[at]]
+    ranges = _ranges(host, marked, [str(name).removeprefix("profkit:") for name in host["name"][marked]])
     columns = {
-        "range": ranges_of([(int(one["tid"]), int(begins[at])) for one, at in told], ranges),
-        "kernel": [str(one["name"]) for one, _ in told],
+        "range": ranges_of(threads[works], begins[works], ranges),
+        "kernel": [str(one) for one in names[works]],
         "start": (starts[works] - origin) * 1e-9,
         "time": own[works] * 1e-9,
-        "stream": [str(one["tid"]) for one, _ in told],
-        "process": [str(one["pid"]) for one, _ in told],
+        "stream": [str(one) for one in threads[works].tolist()],
+        "process": [str(one) for one in host["pid"][order][works]],
         "kind": "operator",
     }
-    frame: pd.DataFrame = build(columns, tool="kineto", caveats=_caveats(events)[1:])
-    spent = [
-        (_SPANS[one["cat"]], str(one["name"]), *when, int(one["tid"]), None)
-        for one, *when in zip(spans, begins.tolist(), lengths.tolist(), strict=True)
-    ]
-    set_host(frame, host_frame(spent, [], int(origin)))
+    frame: pd.DataFrame = build(columns, tool="kineto", caveats=_caveats(host)[1:])
+    set_host(frame, host_frame(_rows(host, order), [], int(origin)))
     return frame
 
 
-def _askers(
-    work: Sequence[dict[str, Any]], made: Sequence[dict[str, Any] | None], operations: Mapping[Any, dict[str, Any]]
-) -> list[Any]:
-    """External id of the operation that launched each piece of GPU work."""
-    ids = [one["args"].get("External id") for one in work]
-    if any(number != one["args"].get("correlation") for number, one in zip(ids, work, strict=True)):
-        return ids
-    # There the external id of GPU work is its own correlation.
-    spans = [_range(one, str(number)) for number, one in operations.items()]
-    asked = np.array([(int(one["tid"]), _ns(one["ts"])) if one else (-1, -1) for one in made], dtype=np.int64)
-    inner = [path.rpartition("/")[2] for path in paths(by_thread(spans), asked[:, 0], asked[:, 1])]
-    return [int(number) if number else None for number in inner]
-
-
-def _processes(
-    events: Sequence[dict[str, Any]], work: Sequence[dict[str, Any]], made: Sequence[dict[str, Any] | None]
-) -> list[str]:
+def _processes(host: _Table, work: _Table, made: NDArray[Any]) -> list[str]:
     """Process of each piece of work: of its call, else of its stream, or the only one."""
-    lanes = [(one["pid"], one["args"].get("stream")) for one in work]
-    owners = {lane: str(call["pid"]) for lane, call in zip(lanes, made, strict=True) if call is not None}
-    hosts = {str(one["pid"]) for one in events if one.get("cat") not in WORK}
-    only = hosts.pop() if len(hosts) == 1 else ""
-    return [
-        str(call["pid"]) if call is not None else owners.get(lane) or only or str(lane[0])
-        for lane, call in zip(lanes, made, strict=True)
-    ]
+    lanes = list(zip(work["pid"].tolist(), work["stream"].tolist(), strict=True))
+    hosts = {one: str(one) for one in set(host["pid"].tolist())}
+    asked = [hosts[host["pid"][at]] if at >= 0 else "" for at in made.tolist()]
+    owners = {lane: process for lane, process in zip(lanes, asked, strict=True) if process}
+    only = next(iter(hosts.values())) if len(set(hosts.values())) == 1 else ""
+    return [process or owners.get(lane) or only or str(lane[0]) for lane, process in zip(lanes, asked, strict=True)]
 
 
 def host_frame(
-    events: Sequence[tuple[str, str, int, int, int, Any]], launched: Sequence[Any], origin: int
+    events: Sequence[tuple[str, str, int, int, int, Any]] | Mapping[str, Any], launched: Sequence[Any], origin: int
 ) -> pd.DataFrame:
     """Host events: call, start and time [s], thread, launch (row, -1 for none), kind.
 
-    events: kind, name, begin [ns], length [ns], thread, and correlation of a call. kind: "call" (CUDA), "range" (the
+    events: rows or columns: kind, name, begin [ns], length [ns], thread, and correlation of a call. kind: "call" (CUDA), "range" (the
     user's), "op" (an operator, from LONG on), "short" (below LONG, if it launched or the program has no launches).
     launched: the correlation of each row; origin [ns]: zero of the clock.
     """
@@ -239,7 +348,7 @@ def host_frame(
         if correlation:
             row_of.setdefault(correlation, row)  # a graph's launch has many
     found = pd.DataFrame(events, columns=["kind", "call", "start", "time", "thread", "launch"])
-    found["launch"] = [row_of.get(one[5], -1) for one in events]
+    found["launch"] = [row_of.get(one, -1) for one in found["launch"].tolist()]
     short = (found["kind"] == "op") & (found["time"] * 1e-9 < LONG)
     found.loc[short, "kind"] = "short"
     if row_of:
@@ -260,34 +369,24 @@ def _launching(found: pd.DataFrame) -> NDArray[np.bool_]:
     return holds
 
 
-def ranges_of(calls: Sequence[tuple[int, int]], ranges: Sequence[Range]) -> list[str]:
-    """Range path of each call (thread, time [ns]), else of the only thread with an open range."""
-    if not ranges or not calls:
-        return [""] * len(calls)
-    asked = np.array(calls, dtype=np.int64)
-    return attributed(ranges, asked[:, 0], asked[:, 1])[0]
+def ranges_of(thread: NDArray[np.int64], time: NDArray[np.int64], ranges: Sequence[Range]) -> list[str]:
+    """Range path of each call by its thread and time [ns], else of the only thread with an open range."""
+    return attributed(ranges, thread, time)[0] if ranges and len(time) else [""] * len(time)
 
 
-def _range(event: Mapping[str, Any], name: str) -> Range:
-    begin = _ns(event["ts"])
-    return Range(begin, begin + _ns(event["dur"]), name, int(event["tid"]))
+def _ranges(host: _Table, at: NDArray[Any], names: Sequence[Any] = ()) -> list[Range]:
+    """Host events as ranges, under other names if given."""
+    begins, lengths, threads = (host[key][at].tolist() for key in ("begin", "length", "tid"))
+    rows = zip(begins, lengths, names or host["name"][at], threads, strict=True)
+    return [Range(begin, begin + length, str(name), thread) for begin, length, name, thread in rows]
 
 
-def _correlation(event: Mapping[str, Any]) -> Any:
-    return event.get("args", {}).get("correlation")
+def _ns(microseconds: Any) -> Any:
+    return np.rint(microseconds * 1000).astype(np.int64)
 
 
-def _ns(microseconds: Any) -> int:
-    return round(float(microseconds) * 1000)
-
-
-def _triple(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else ""
-
-
-def _caveats(events: Sequence[dict[str, Any]]) -> list[Caveat]:
-    processes = {one["pid"] for one in events if one.get("cat") == "cpu_op"}
-    if len(processes) > 1:
+def _caveats(host: _Table) -> list[Caveat]:
+    if len(set(host["pid"][host["cat"] == "cpu_op"].tolist())) > 1:
         return [RAN_ALONG]
     fix = "record each process, or use Nsight Systems for a whole picture"
     return [RAN_ALONG, Caveat(ONE_PROCESS, "", fix, "one-process")]

@@ -98,47 +98,43 @@ def told(name: str, dims: Any, types: Any, strides: Any, values: Iterable[Any]) 
 
 
 def of_launches(
-    work: Sequence[Mapping[str, Any]],
-    calls: Sequence[Mapping[str, Any]],
-    operations: Mapping[Any, Mapping[str, Any]],
+    kernels: Sequence[Any],
+    calls: Sequence[tuple[str, Any, Any]],
+    operations: Mapping[Any, str],
     askers: Sequence[Any],
 ) -> tuple[list[str], list[int]]:
     """(`op`, `call`) of each piece of work by start; "" and -1 unknown.
 
-    calls: the host's calls in order of start. operations: external id -> its event; askers: the id of each piece of
-    work. A CUDA graph's n-th kernel gets the operation of its capture's n-th launch, if the trace holds exactly one
-    capture with as many launches.
+    kernels: correlation of each piece of work, None for memory operations. calls: name, correlation and external id of
+    the host's calls in order of start. operations: external id -> `op`; askers: the id of each piece of work. A CUDA
+    graph's n-th kernel gets the operation of its capture's n-th launch, if the trace holds exactly one capture with as
+    many launches.
     """
-    ids = [(number, 0) for number in askers]
+    ids, unique = list(askers), list(askers)
+    graphs = {correlation: list[int]() for name, correlation, _ in calls if "GraphLaunch" in name}
+    for at, correlation in enumerate(kernels if graphs else ()):
+        if correlation in graphs:
+            graphs[correlation].append(at)
     captures = _captured(calls)
-    graphs = {one["args"].get("correlation"): list[int]() for one in calls if "GraphLaunch" in one["name"]}
-    for at, one in enumerate(work):
-        if one.get("cat") == "kernel" and one["args"].get("correlation") in graphs:
-            graphs[one["args"]["correlation"]].append(at)
     for replay, places in enumerate(graphs.values(), 1):
         fitting = [one for one in captures if len(one) == len(places)]
         if len(fitting) == 1:
             for at, number in zip(places, fitting[0], strict=True):
-                ids[at] = number, replay
-    fields = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
-    texts = {number: "" for number, _ in ids}
-    for number in texts.keys() & operations.keys():
-        args = operations[number].get("args", {})
-        texts[number] = told(str(operations[number]["name"]), *(args.get(name, ()) for name in fields))
-    numbers: dict[Any, int] = {}
-    return [texts[one[0]] for one in ids], [
-        numbers.setdefault(one, len(numbers)) if texts[one[0]] else -1 for one in ids
+                ids[at], unique[at] = number, (number, replay)
+    texts, numbers = [operations.get(number, "") for number in ids], dict[Any, int]()
+    return texts, [
+        numbers.setdefault(one, len(numbers)) if text else -1 for one, text in zip(unique, texts, strict=True)
     ]
 
 
-def _captured(calls: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+def _captured(calls: Sequence[tuple[str, Any, Any]]) -> list[list[Any]]:
     """External ids of the launches of each capture of a CUDA graph."""
     captures: list[list[Any]] = []
     inside = False
-    for one in calls:
-        if "StreamBeginCapture" in one["name"]:
+    for name, _, external in calls:
+        if "StreamBeginCapture" in name:
             captures.append([])
-        inside = "StreamEndCapture" not in one["name"] and (inside or "StreamBeginCapture" in one["name"])
-        if inside and _LAUNCH.search(one["name"]):
-            captures[-1].append(one["args"].get("External id"))
+        inside = "StreamEndCapture" not in name and (inside or "StreamBeginCapture" in name)
+        if inside and _LAUNCH.search(name):
+            captures[-1].append(external)
     return captures

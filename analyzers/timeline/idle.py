@@ -328,7 +328,7 @@ def _of_cause(gaps: Mapping[str, Any], cause: str, seconds: Times, host: pd.Data
         call = _covering(host[host["kind"] == "call"], thread, moment)
     spans = host[host["kind"] != "call"]
     when = np.rint(moment * 1e9).astype(np.int64)
-    within = ranges_of(list(zip(thread.tolist(), when.tolist(), strict=True)), _ranges(spans[spans["kind"] == "range"]))
+    within = ranges_of(thread, when, _ranges(spans[spans["kind"] == "range"]))
     ops = paths(by_thread(_ranges(spans[spans["kind"] == "op"])), thread, when)
     named = [path.split("/")[0] for path in ops]
     before = gaps["before"][at]

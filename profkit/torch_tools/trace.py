@@ -29,6 +29,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from collectors.cupti import CLOCK, HOST, TRACE, host_file, rank_file
 from collectors.kineto import host_frame, ranges_of
 from collectors.nsys.ranges import Range
@@ -212,7 +214,9 @@ def gathered(events: Any, gpu: Any, clock: int = 0) -> Gathered:
 def rows(found: Gathered, names: Mapping[int, tuple[str, str]]) -> list[dict[str, Any]]:
     """GPU work, each with the range of its launch; names: device -> (name, compute capability)."""
     calls = {event.correlation_id(): (event.start_thread_id(), event.start_ns()) for event in found.calls}
-    where = ranges_of([calls.get(event.correlation_id(), (-1, -1)) for event in found.work], found.ranges)
+    asked = np.array([calls.get(event.correlation_id(), (-1, -1)) for event in found.work], dtype=np.int64)
+    thread, when = asked.reshape(-1, 2).T
+    where = ranges_of(thread, when, found.ranges)
     mine = rank()
     who = f"rank {mine}" if mine else os.getpid()
     several = bool(mine) or len({event.device_index() for event in found.work}) > 1
