@@ -3,8 +3,6 @@
 Tests that use it are marked `pytest.mark.xdist_group("recorded")`, so that one process opens them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Small traces of torch.profiler with shapes, made for tests."""
 
-from __future__ import annotations
-
 
 def trace(*calls, pace=10.0, graph=0, old=False):
     """A Kineto trace of an H100: each call ((name, dims, types, values, kernel), us on the GPU), launched every `pace` us.

@@ -1,7 +1,5 @@
 """docs/accuracy.md: each table comes from a recording that is kept."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from pathlib import Path

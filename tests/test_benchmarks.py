@@ -1,7 +1,5 @@
 """benchmarks/ without a GPU: every script can be imported and says how it is called; what surrounds KernelBench's evaluator."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """The list of public exports, and how its files are fetched."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The documentation: links lead somewhere, commands exist, generated pages are up to date."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The examples run, and the recorded runs say what the raw pages say."""
 
-from __future__ import annotations
-
 import csv
 import os
 import shutil

@@ -1,7 +1,5 @@
 """examples/transformer_ladder: the readme's commands make the write-ups that stand there, from the recorded runs."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

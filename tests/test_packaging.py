@@ -1,7 +1,5 @@
 """What is shipped: packages, data, entry points, and constraints that fit the declared ranges."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import re

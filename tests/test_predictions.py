@@ -1,7 +1,5 @@
 """On runs recorded on an H200 the first finding of every sample is the one its readme predicts."""
 
-from __future__ import annotations
-
 import sys
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sizes that keep the product readable: lines of a file and a function, parameters, files of a folder."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Sentences that earlier reports got wrong, each provoked by the recorded file that provoked it, and what is said now."""
 
-from __future__ import annotations
-
 import csv
 import html
 import io

@@ -1,7 +1,5 @@
 """The roofline the tests of this house share."""
 
-from __future__ import annotations
-
 import pytest
 
 from roofline.ceilings import Ceiling, Roofline

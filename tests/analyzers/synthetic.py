@@ -1,7 +1,5 @@
 """Synthetic launches and timings whose results are known by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

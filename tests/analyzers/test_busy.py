@@ -1,7 +1,5 @@
 """How much of a call its kernels take."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Comparison of runs as a ladder."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

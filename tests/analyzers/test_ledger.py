@@ -1,7 +1,5 @@
 """The ledger of a program, from small traces made here."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Each kernel is placed once, however many readers ask, and however many ranges a program has."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import cached_property
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Advice about a call on a CPU by its operators, and the calls in which it would be false."""
 
-from __future__ import annotations
-
 import pytest
 
 from analyzers.rules.findings import examine

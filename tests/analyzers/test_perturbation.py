@@ -1,7 +1,5 @@
 """What time alone says: each conclusion from evidence made by hand, and "unknown" where it does not say."""
 
-from __future__ import annotations
-
 import json
 import math
 

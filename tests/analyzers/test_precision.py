@@ -1,7 +1,5 @@
 """The precision audit on recorded launches of an H200, on names alone, and where it has to be silent."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

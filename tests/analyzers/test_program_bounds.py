@@ -1,7 +1,5 @@
 """No mending wins more of a program than its finding promises: a host and a GPU by the book, recorded, mended, and run again."""
 
-from __future__ import annotations
-
 import functools
 import random
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Where a program's wall time goes: the parts add up to the window, and idle is laid at the right door."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

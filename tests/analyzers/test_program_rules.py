@@ -1,7 +1,5 @@
 """Findings of whole programs: each fires on its slice of the wall time and not without, and their slices never overlap."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

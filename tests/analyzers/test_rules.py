@@ -1,7 +1,5 @@
 """Rules on kernels recorded on an H200 that were built to trigger them, and on twins built not to."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The geometric mean over shapes, and how well it is known."""
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd

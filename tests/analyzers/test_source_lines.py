@@ -1,7 +1,5 @@
 """The line that makes a kernel wait is named first, recorded on an H100 with one slow line planted in each kernel."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The two conventions of a speed-up."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Programs by their step: intervals of what nothing pairs, steps one by one, and when windows do not compare."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

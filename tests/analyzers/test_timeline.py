@@ -1,7 +1,5 @@
 """Timeline facts: busy + gaps = span, overlap, copies; laws on random work."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

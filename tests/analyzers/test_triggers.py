@@ -1,7 +1,5 @@
 """Every rule on an H200: kernels built to trigger it, and siblings built not to; samples of S1 where they do."""
 
-from __future__ import annotations
-
 import sys
 from functools import cache
 from pathlib import Path

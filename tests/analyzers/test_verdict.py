@@ -1,7 +1,5 @@
 """One word an implementation, decided once; the sentence is true in both languages."""
 
-from __future__ import annotations
-
 import math
 
 import msgspec

@@ -1,8 +1,6 @@
 """The time of a call adds up, and no finding promises more than lies above the lower bound: by hand. On recorded runs:
 test_true_sentences.py."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """Writes exports as Nsight Compute would, in any dialect, from launches whose numbers are known."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

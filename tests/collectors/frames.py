@@ -1,7 +1,5 @@
 """What every reader's frame keeps: the schema of collectors.frame."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from collectors.errors import CollectError

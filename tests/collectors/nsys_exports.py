@@ -1,7 +1,5 @@
 """Writes nsys exports of several versions from one list of operations, as the tool would."""
 
-from __future__ import annotations
-
 import csv
 import io
 import sqlite3

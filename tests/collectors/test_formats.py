@@ -1,7 +1,5 @@
 """What importing may ask of every format."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest

@@ -1,7 +1,5 @@
 """The table that torch.profiler prints: kernels where it lists them, else operators."""
 
-from __future__ import annotations
-
 import pytest
 from frames import validate
 

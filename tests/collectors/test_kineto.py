@@ -1,7 +1,5 @@
 """torch.profiler's traces, damaged: what has no time of its own, or is no archive to its end, is refused by name."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

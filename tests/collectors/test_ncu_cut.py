@@ -1,7 +1,5 @@
 """A file cut anywhere is refused, or read as far as it is whole; never read wrongly."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """ncu's text pages: what a terminal shows and course notes hold."""
 
-from __future__ import annotations
-
 import pytest
 
 from collectors import CollectError, read, sniffed

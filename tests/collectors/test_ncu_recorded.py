@@ -1,7 +1,5 @@
 """Exports recorded on an H200 (ncu 2025.3.1), as the tool wrote them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """nsys stats reports -> frames: every version's header, mixed stdout, nulls, encodings, partial captures."""
 
-from __future__ import annotations
-
 import codecs
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A sqlite export without its machine: the same launches, and nothing of the environment in its bytes."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """The sqlite export: launches with their ranges, what is missing as a caveat, cut files refused."""
 
-from __future__ import annotations
-
 import math
 import sqlite3
 from pathlib import Path

@@ -1,7 +1,5 @@
 """nvprof exports: units inside values, a row of units, console text, traces; cut files."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

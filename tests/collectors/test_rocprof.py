@@ -1,7 +1,5 @@
 """AMD's rocprof, of all versions: times, launch facts, and the counters that have a counterpart."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from pathlib import Path

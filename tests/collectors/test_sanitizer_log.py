@@ -1,7 +1,5 @@
 """compute-sanitizer's log: what was found where, how often, and what kept the tool from finding anything."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Exports that another program wrote again, or that are damaged by hand: right, refused or given a caveat, never a wrong number."""
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path

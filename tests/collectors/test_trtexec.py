@@ -1,7 +1,5 @@
 """trtexec JSON: layers with bytes, FLOP and their ceiling; invalid and cut JSON; the recorded fixtures."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What trtexec prints: layer tables of three generations, the summary, cut logs."""
 
-from __future__ import annotations
-
 import json
 import re
 

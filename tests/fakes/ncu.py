@@ -12,8 +12,6 @@ FAKE_NCU_LOG      append each command line to this file, a JSON list a line
 FAKE_NCU_PIDS     write the process ids of this process and its child here (hang)
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -8,8 +8,6 @@ FAKE_NSYS_VERSION  what --version answers, 2025.3.2.0
 FAKE_NSYS_LOG      append each command line to this file, a JSON list a line
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -8,8 +8,6 @@ FAKE_SANITIZER_MODE  found (default): the log of the tool that was asked for; or
 FAKE_SANITIZER_LOG   append each command line to this file, a JSON list a line
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A headless Chromium driven over its DevTools protocol, through a pipe."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import fcntl

@@ -1,7 +1,5 @@
 """Small samples for the tests: an honest reference and candidates that go wrong in every way we name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 REFERENCE = """

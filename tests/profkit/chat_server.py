@@ -4,8 +4,6 @@ The model's id says how: a list of steps joined by "+", one a request; the last 
 401, empty, cut (the connection dies in the middle), garbage.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections import Counter

@@ -1,7 +1,5 @@
 """The corpora of candidates in tests/data: which file belongs to which run, and what it must be called."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A terminal of a test's own."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """Many run directories made from the recorded ones of examples/h200: run.json and metrics.json with other numbers."""
 
-from __future__ import annotations
-
 import copy
 import json
 from datetime import datetime, timedelta, timezone

@@ -1,7 +1,5 @@
 """Run directories with known numbers, made without a GPU: a machine of 4 TB/s and 50 TFLOP/s of fp32."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

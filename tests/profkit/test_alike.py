@@ -1,7 +1,5 @@
 """What all draws of an input have in common, and that unusual inputs have it too."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -3,8 +3,6 @@
 Needs an NVIDIA GPU; each test skips itself without its tool (PATH, PROFKIT_NCU, PROFKIT_NSYS).
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Named ranges: who hears them, what is written, what a crash leaves."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tensors that lie in memory two processes see: what is read is a copy, and what lies nowhere is refused."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

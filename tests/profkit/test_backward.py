@@ -1,7 +1,5 @@
 """Gradients where a task asks for them: a right candidate, wrong ones, what is told of the passes."""
 
-from __future__ import annotations
-
 import csv
 import json
 

@@ -1,7 +1,5 @@
 """do_bench has Triton's signature and units; compare_timings pairs and says how sure it is."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

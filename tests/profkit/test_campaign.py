@@ -1,7 +1,5 @@
 """Campaigns: who measures what and when, what is kept when something falls, and what the same command does then."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

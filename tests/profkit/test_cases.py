@@ -1,7 +1,5 @@
 """Inputs that get_inputs() never draws: which of them tell something, and of whom."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,8 +1,6 @@
 """What the Chinese reports say is Chinese: every caveat of the source is known to the catalogue, and of recorded runs no
 report, write-up or page holds an English sentence."""
 
-from __future__ import annotations
-
 import ast
 import html
 import itertools

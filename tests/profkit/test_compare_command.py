@@ -1,7 +1,5 @@
 """profkit compare: names, gate, JSON, picture."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

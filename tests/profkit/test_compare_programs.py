@@ -1,7 +1,5 @@
 """profkit compare and gate of two programs: a recorded train loop, and the same with its clock or a kernel changed."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

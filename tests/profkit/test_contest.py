@@ -1,7 +1,5 @@
 """`profkit check` on the contest's own two samples (written again from their description) and on sound folders."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -3,8 +3,6 @@
 Here of every kind a cheat in each task, and honest ones that the judge was mended for; benchmarks/judge_corpora.py judges them all.
 """
 
-from __future__ import annotations
-
 import pytest
 from corpora import MENDED, RUN, STURDY, TASKS, Part, held, parts, some, tells, wins, written
 

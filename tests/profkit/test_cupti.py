@@ -1,7 +1,5 @@
 """CUPTI records put back to the calls they belong to; no GPU needed."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """SOL-ExecBench problems and FlashInfer-Bench trace sets, hand-written in the published form, on the CPU."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

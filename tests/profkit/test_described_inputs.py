@@ -1,7 +1,5 @@
 """What a run writes down of its inputs, and the counters that --deep adds for a program."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """The doctor on machines that are not this one: judged from facts, made-up /proc trees and fake tools."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

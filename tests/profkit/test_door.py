@@ -1,7 +1,5 @@
 """A device that several share while they prepare, and that one has alone while it times."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import functools

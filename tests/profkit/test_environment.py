@@ -1,7 +1,5 @@
 """What a child sees of the user's environment, and from where it imports."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tensors from process to process: what they are there, and whose pages."""
 
-from __future__ import annotations
-
 import math
 import mmap
 

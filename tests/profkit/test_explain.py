@@ -1,7 +1,5 @@
 """The findings of a run: in words, as JSON, for one kernel."""
 
-from __future__ import annotations
-
 import click
 import pytest
 from click.testing import CliRunner

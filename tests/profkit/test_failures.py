@@ -1,7 +1,5 @@
 """What a user meets when things go wrong: the words, the fix, the exit code, and what is left behind."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """The fake Nsight tools, driven by profkit's own command lines: each failure looks as the real one does."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

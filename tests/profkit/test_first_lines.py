@@ -1,7 +1,5 @@
 """What is read first of an import holds for the numbers below it: totals, what binds, and what nobody could look for."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """--for agent: short, by its schema, with commands that run, for every recorded run and for failures."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The gate of a pull request on recorded runs: comment, JUnit, exit codes; the action's own steps against a made-up API."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

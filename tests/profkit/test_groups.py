@@ -1,7 +1,5 @@
 """Candidates in groups: no more processes than a handful at a time, one table of all in the end."""
 
-from __future__ import annotations
-
 import csv
 
 import pytest

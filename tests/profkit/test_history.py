@@ -1,7 +1,5 @@
 """History: a planted change is found where it is and named with its cause, none is found in noise."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is left of a candidate, what it sees, and what becomes of what it writes into the run."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

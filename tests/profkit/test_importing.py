@@ -1,7 +1,5 @@
 """Anybody's exports into a run directory, and what is said of them."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import json

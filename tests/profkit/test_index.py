@@ -1,7 +1,5 @@
 """The index: what a row says, and what `profkit list` makes of it."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

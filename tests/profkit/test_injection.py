@@ -1,7 +1,5 @@
 """Names, reasons and output that try to command a terminal, a browser or a reader, through everything that is written."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Reference and candidates in processes of their own: what is found, what a candidate cannot reach, who is disturbed."""
 
-from __future__ import annotations
-
 import csv
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """Two processes on one GPU, timed in turns; needs an NVIDIA GPU and nvcc."""
 
-from __future__ import annotations
-
 import csv
 import statistics
 import subprocess

@@ -1,7 +1,5 @@
 """What the judge makes of answers of candidates' processes; the other end of the line is in the test's hand."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

@@ -1,7 +1,5 @@
 """KernelBench's files and numbers. The expected analysis was printed by the official script for these files."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

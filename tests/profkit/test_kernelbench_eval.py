@@ -1,7 +1,5 @@
 """`profkit kernelbench eval` and `baseline` on the CPU, from files to files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`--precision` and backends of `profkit kernelbench`, from files to files on the CPU."""
 
-from __future__ import annotations
-
 import json
 import platform
 

@@ -1,7 +1,5 @@
 """The wrapper's JSON files: the factor of 1000, missing and stale baselines."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """KernelBook rows become pairs that run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A kernelbot task, hand-written in the published form (gpu-mode/reference-kernels), measured on the CPU."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """profkit ledger: terminal, page and data."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

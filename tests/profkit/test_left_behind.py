@@ -1,7 +1,5 @@
 """What killed processes leave is removed by the next run; what the system refuses is one line and the right exit code."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

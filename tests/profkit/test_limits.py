@@ -1,7 +1,5 @@
 """Limits of time and memory: what goes over them is named soon, and nothing of it stays."""
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -1,7 +1,5 @@
 """--lines: from the command line through ncu's report to the lines that are named, and what each may hold."""
 
-from __future__ import annotations
-
 import json
 import sys
 

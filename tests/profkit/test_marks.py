@@ -1,7 +1,5 @@
 """Marks that stand together are told apart by whoever sees no red, no green or no blue: by shape, else by colour."""
 
-from __future__ import annotations
-
 import math
 import re
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """The server of the Model Context Protocol, asked by the SDK's own client; and the skill file."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """One catalogue, two languages: what is said in Chinese holds no sentence of the English side, and the other way round."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Modules are judged in eval mode, or as they are constructed: by the sample's `mode`, or as it is asked."""
 
-from __future__ import annotations
-
 import pytest
 from corpora import RUN
 

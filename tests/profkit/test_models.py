@@ -1,7 +1,5 @@
 """`profkit kernelbench models` against a real server on loopback."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """A reference that cannot do its own other shapes is to blame itself."""
 
-from __future__ import annotations
-
 import pytest
 
 from profkit.api import profile

@@ -1,7 +1,5 @@
 """Nsight Systems' command lines, what it says, and torch's profiler in its place."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

@@ -1,7 +1,5 @@
 """Floating numbers of one byte, with which torch hardly computes, among a task's inputs, weights and outputs."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """Operators of a call as a process on a CPU records them."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

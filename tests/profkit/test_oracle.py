@@ -1,7 +1,5 @@
 """Measured precision: bits of answers of known precision, elements that jump, integers, noise, and what calls leave."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """What another process's clock makes of a claim; no process needed."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """--perturb on the CPU: what is tried, what is kept in the run, and what is said of it."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from candidates import write_sample

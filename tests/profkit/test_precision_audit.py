@@ -1,7 +1,5 @@
 """The precision audit in a run: from recorded kernels to the report and KernelBench's metadata; and on a GPU."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

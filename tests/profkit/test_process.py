@@ -1,7 +1,5 @@
 """Children: drained, timed out, killed with all they started."""
 
-from __future__ import annotations
-
 import os
 import pty
 import signal

@@ -1,7 +1,5 @@
 """Own processes by default, several of them in turn; what was allowed; and what a trusted run leaves out."""
 
-from __future__ import annotations
-
 import csv
 import json
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Any command under the fake tools: what is captured, and every way it can go wrong."""
 
-from __future__ import annotations
-
 import html
 import json
 import os

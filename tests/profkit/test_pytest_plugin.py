@@ -1,7 +1,5 @@
 """pytest --profkit: what it skips, what it fails, the baselines it keeps, two workers at once."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

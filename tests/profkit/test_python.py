@@ -1,7 +1,5 @@
 """In Python what the verbs do; runs, blocks and sweeps that show themselves, in a notebook too."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

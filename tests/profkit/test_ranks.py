@@ -1,7 +1,5 @@
 """torchrun: every rank traced, on one clock and attributed; NCCL named and measured, and never counted."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """A laptop: everything that reads works without torch and ninja, and where nothing of Linux is there."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What is found against a candidate, in both languages: every sentence that the runner can write is known."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

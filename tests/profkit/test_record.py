@@ -1,7 +1,5 @@
 """One pipeline for every target: no step forgets what was asked for, and what cannot apply is refused by name."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 

@@ -1,7 +1,5 @@
 """profkit report: which form is written where, and what is refused."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Write-ups: PR, Paddle, TensorRT in both languages."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

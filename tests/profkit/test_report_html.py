@@ -1,7 +1,5 @@
 """The page: whole, escaped, small; and in a browser, when there is one: no error, hover, sorting, keyboard."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

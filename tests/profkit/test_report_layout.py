@@ -1,7 +1,5 @@
 """Tables that fit, columns that say something, each caveat once, and names that people use."""
 
-from __future__ import annotations
-
 import pytest
 from click.testing import CliRunner
 from synthetic_runs import two_parts

@@ -1,7 +1,5 @@
 """The timeline of a program's page: from a trace of ten thousand launches, with ranges, idle, and the steady state."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """The server that keeps torch imported for the next command: found again, replaced, killed, and out of a candidate's reach."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

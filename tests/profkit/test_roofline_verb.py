@@ -1,7 +1,5 @@
 """profkit roofline: several runs in one figure; and declared work held against the launches."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

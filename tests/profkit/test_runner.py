@@ -1,7 +1,5 @@
 """The runner on real candidates that go wrong; each is reported as what it is, the rest is kept."""
 
-from __future__ import annotations
-
 import csv
 import re
 

@@ -1,7 +1,5 @@
 """Roles by content, not by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`--sanitize` with a fake compute-sanitizer: command line, findings, reports, exit codes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """compute-sanitizer itself on kernels with one defect each; needs an NVIDIA GPU, nvcc and compute-sanitizer."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

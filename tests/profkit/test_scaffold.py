@@ -1,7 +1,5 @@
 """`profkit new`: folders that pass the check and run with torch alone; `prompt` on them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Points, similar optimisation, ranking."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

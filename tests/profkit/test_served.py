@@ -1,7 +1,5 @@
 """Samples of a program's operations, and a verdict weighted by its calls."""
 
-from __future__ import annotations
-
 import json
 import math
 

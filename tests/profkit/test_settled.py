@@ -1,7 +1,5 @@
 """When one process of each implementation is enough, and what its interval says then."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The site: what is ranked and how, whole and escaped; in a browser, when there is one: no error, sorting, filters."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Timed calls: the data is new in each, the memory of every answer is spoiled, any of them is compared."""
 
-from __future__ import annotations
-
 import threading
 import weakref
 

@@ -1,7 +1,5 @@
 """What a terminal shows: lines that fit, colour where it is wanted, progress with a clock; a pipe gets plain lines."""
 
-from __future__ import annotations
-
 import io
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """profkit timers: on a simulated GPU every cause is found; on a CPU the two clocks that there are."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -1,7 +1,5 @@
 """The rounds of the timing engine, on a clock that is not one."""
 
-from __future__ import annotations
-
 import csv
 import functools
 from dataclasses import replace

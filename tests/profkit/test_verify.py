@@ -1,7 +1,5 @@
 """A change tried in a program, beside what the ledger predicted."""
 
-from __future__ import annotations
-
 import json
 import sys
 

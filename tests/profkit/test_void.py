@@ -1,7 +1,5 @@
 """A task whose answer is its input, one that only looks like it, and one that cannot tell: three different things."""
 
-from __future__ import annotations
-
 import pytest
 from corpora import RUN
 

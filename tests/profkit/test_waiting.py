@@ -1,7 +1,5 @@
 """Who is late for a reason."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

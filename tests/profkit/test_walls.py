@@ -1,7 +1,5 @@
 """Walls that the kernel keeps round a candidate: what it writes, whom it calls, whom it ends."""
 
-from __future__ import annotations
-
 import os
 import platform
 import socket

@@ -1,7 +1,5 @@
 """Children that are forks of a server: the same in every respect as children with a start of their own."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

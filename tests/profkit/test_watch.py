@@ -1,7 +1,5 @@
 """The first line before the end, what amends it, and watching for the next save."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Weights that are constant as constructed: drawn anew, found in a candidate, and named when it ignores them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from corpora import parts, written

@@ -1,7 +1,5 @@
 """A program recorded in part: which passages of a range, what the tools are told, what is refused."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """Compulsory bytes of a view: what its sectors hold, since DRAM moves nothing smaller."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

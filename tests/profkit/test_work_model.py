@@ -1,7 +1,5 @@
 """FLOP of the reference by operation: what how-numbers-are-made says an element of each costs."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

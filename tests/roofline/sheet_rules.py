@@ -1,7 +1,5 @@
 """Rules that the figures of every dense sheet follow; a figure known not to says so in its row (`exception`)."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Iterator

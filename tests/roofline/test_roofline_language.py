@@ -1,7 +1,5 @@
 """What a roofline says in Chinese: every sentence has it, and it is wrapped as Chinese is."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

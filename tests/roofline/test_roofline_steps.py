@@ -1,7 +1,5 @@
 """The waterfall as a picture: its bars are the blocks, names fit, and it is the same bytes each time."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

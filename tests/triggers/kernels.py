@@ -5,8 +5,6 @@
 needs an NVIDIA GPU and nvcc; record.py does it, and keeps what the tests read. One range a row of PAIRS.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import subprocess

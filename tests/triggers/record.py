@@ -6,8 +6,6 @@ needs nvcc, ncu, an NVIDIA GPU and the right to read counters; takes about a min
 belongs to this machine: `kernels`, the launches of kernels.py with the deep counters, and `slow_host`, timed.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

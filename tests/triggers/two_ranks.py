@@ -6,8 +6,6 @@
 needs two NVIDIA GPUs and NCCL. --own: without profkit, under a torch.profiler of its own, whose trace each rank writes.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

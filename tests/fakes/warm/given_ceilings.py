@@ -1,7 +1,5 @@
 """Imported once by the server that runners are forked from: a CPU's ceilings are these, not measured for 2 s a run."""
 
-from __future__ import annotations
-
 from profkit.guest.clocks import clocks
 from profkit.judge.timing import outside
 from profkit.launch import warm as resident

@@ -1,7 +1,5 @@
 """What stands for the pictures that are written with a run: they are composed, and not printed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The servers that a session of tests has: its own runners and those of its commands, which find them by name, are forks."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

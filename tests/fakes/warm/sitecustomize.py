@@ -2,8 +2,6 @@
 processes print no pictures unless PRINTED is set, and have no servers of their own where a test session has named its.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.abc
 import importlib.machinery
