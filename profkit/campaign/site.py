@@ -6,6 +6,7 @@ a page are only rows.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -40,19 +41,18 @@ FIELDS = (
 
 @dataclass(frozen=True)
 class Made:
-    """Result: `pages` of runs, `fresh` ones made this time."""
+    """Result: numbers of `runs` and of `pages`."""
 
     index: Path
     runs: int
     pages: int
-    fresh: int
     damaged: Sequence[tuple[str, str]]
 
 
 def build(runs: Path, out: Path, *, season: Path | None = None, pages: int = 20) -> Made:
     """Write the site of the runs below `runs` into `out`, over an earlier one.
 
-    season: a folder of samples to restrict to and rank by the contest's rules. pages: number of new pages to make.
+    season: a folder of samples to restrict to and rank by the contest's rules. pages: most pages of runs, the best ones'.
     Raises ProfkitError if `out` holds other files or cannot be written.
     """
     _free(out)
@@ -63,7 +63,7 @@ def build(runs: Path, out: Path, *, season: Path | None = None, pages: int = 20)
         ids = {folder.resolve().name for folder in samples}
         rows = [row for row in rows if row.sample in ids]
     best = best_of(rows)
-    there, fresh = _pages(runs, out, rows, best, pages)
+    there = _pages(runs, out, rows, best, pages)
     values: dict[str, Any] = {
         "scored": _scored(samples, runs, rows),
         "fastp": fast_p(best),
@@ -76,7 +76,7 @@ def build(runs: Path, out: Path, *, season: Path | None = None, pages: int = 20)
     for lang, file, other in (("en", "index.html", "index.zh.html"), ("zh", "index.zh.html", "index.html")):
         text = _page(lang, (season or runs).resolve().name, values | {"other": other})
         write_atomic(out / file, text.encode())
-    return Made(out / "index.html", values["counts"]["runs"], len(there), fresh, damaged)
+    return Made(out / "index.html", values["counts"]["runs"], len(there), damaged)
 
 
 def best_of(rows: Iterable[Row]) -> dict[tuple[str, str], Row]:
@@ -120,44 +120,24 @@ def _free(out: Path) -> None:
         raise unwritable(out, error) from error
 
 
-def _pages(
-    runs: Path, out: Path, rows: Sequence[Row], best: dict[tuple[str, str], Row], limit: int
-) -> tuple[dict[str, str], int]:
-    """(run -> address of its page, number made now); other pages are removed."""
-    ahead = [row.path for row in sorted(best.values(), key=_merit, reverse=True)]
-    there: dict[str, str] = {}
-    fresh = 0
-    for path in dict.fromkeys((*ahead, *(row.path for row in rows))):
-        file = out / "runs" / f"{'run' if path == '.' else path}.html"
-        if not _newer(file, runs / path / "metrics.json"):
-            if fresh == limit or not _make(runs / path, file):
-                continue
-            fresh += 1
-        there[path] = file.relative_to(out).as_posix()
-    for file in (out / "runs").rglob("*.html"):
-        if file.relative_to(out).as_posix() not in there.values():
-            file.unlink()
-    return {path: quote(address) for path, address in there.items()}, fresh
-
-
-def _newer(file: Path, source: Path) -> bool:
-    try:
-        return file.stat().st_mtime_ns >= source.stat().st_mtime_ns
-    except OSError:
-        return False
-
-
-def _make(run: Path, file: Path) -> bool:
-    """Write the page of one run; False if its files do not allow one."""
+def _pages(runs: Path, out: Path, rows: Sequence[Row], best: dict[tuple[str, str], Row], most: int) -> dict[str, str]:
+    """Run -> address of its page, for the best runs whose files allow one; others are removed."""
     from profkit.report.page.run import page
 
-    try:
-        text = page(open_study(run))
-    except ProfkitError:
-        return False
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(file, text.encode())
-    return True
+    for old in (out / "runs").rglob("*.html"):
+        old.unlink()
+    ahead = [row.path for row in sorted(best.values(), key=_merit, reverse=True)]
+    there: dict[str, str] = {}
+    for path in dict.fromkeys((*ahead, *(row.path for row in rows))):
+        file = out / "runs" / f"{'run' if path == '.' else path}.html"
+        if len(there) == most:
+            break
+        with contextlib.suppress(ProfkitError):
+            text = page(open_study(runs / path))
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(file, text.encode())
+            there[path] = quote(file.relative_to(out).as_posix())
+    return there
 
 
 def _scored(samples: Sequence[Path], runs: Path, rows: Sequence[Row]) -> list[score.Scored]:

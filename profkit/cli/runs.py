@@ -236,7 +236,7 @@ def _change(change: Change) -> Iterator[str]:
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR")
 @shared.output("The folder to write.", Path("site"))
 @shared.runs
-@click.option("--pages", default=20, show_default=True, type=click.IntRange(0), help="Pages of runs to make this time.")
+@click.option("--pages", default=20, show_default=True, type=click.IntRange(0), help="Pages of runs, the best first.")
 @shared.json_
 def site_(folder: Path, output: Path, runs: Path, pages: int, as_json: bool) -> int:
     """Write a site for DIR (runs or a season): leaderboard, fast_p and the runs' pages.
@@ -245,8 +245,7 @@ def site_(folder: Path, output: Path, runs: Path, pages: int, as_json: bool) -> 
     profkit site profkit-runs -o site/
     profkit site S1 --runs profkit-runs -o site/      ranked by the contest's rules as well
 
-    Open site/index.html from disk; it needs no network. Pages of the best runs are made first; repeat the
-    command to update the site and make more pages.
+    Open site/index.html from disk; it needs no network. Repeat the command to update it.
     """
     from profkit.campaign.site import build  # pandas
 
@@ -261,5 +260,5 @@ def site_(folder: Path, output: Path, runs: Path, pages: int, as_json: bool) -> 
         shared.print_json(made)
     else:
         many = "run" if made.runs == 1 else "runs"
-        click.echo(f"{made.index}: {made.runs} {many}, {made.pages} with a page, {made.fresh} of them new")
+        click.echo(f"{made.index}: {made.runs} {many}, {made.pages} with a page")
     return 0
