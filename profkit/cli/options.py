@@ -187,7 +187,7 @@ FIELDS = {
         settings={"type": Amount(above=True), "default": None, "callback": None},
     ),
     "perturb": Field(TIMING, "Infer the bottleneck from times under changed conditions, without counters."),
-    "nsys": Field(NSIGHT, "Record a timeline with Nsight Systems; commands: with torch's profiler if it is missing."),
+    "nsys": Field(NSIGHT, "Record a command's timeline with Nsight Systems, or torch's profiler if it is missing."),
     "deep": Field(NSIGHT, "Also collect the counters that `profkit explain` uses."),
     "lines": Field(NSIGHT, "--deep, and source lines where kernels stall."),
     "runs": Field(WHERE, "Folder for new runs.", "DIR", settings={"type": PATH}),

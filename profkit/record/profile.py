@@ -230,16 +230,11 @@ def recorders(target: Target, wanted: Request, device: str, counters: Counters) 
         if device == "cpu":
             return (Traced(device),)
         return (*_traced(target, wanted, counters), *counted)
-    if wanted.nsys and device == "cpu":
-        raise CannotProfileError("a timeline needs a GPU; this runs on the CPU", fix="leave --nsys out")
     if wanted.sanitize:
         sanitizer.check(device)
     checked = (sanitizer.Sanitizer(),) if wanted.sanitize else ()
     tried = (Perturb(),) if wanted.perturb else ()
-    if wanted.nsys and tools.find(tools.NSYS) is None:
-        raise CannotProfileError(tools.NSYS.missing, fix=tools.NSYS.fix)
-    timeline = (Nsys(),) if wanted.nsys else ()
-    return (Measure(), *tried, *timeline, *counted, *checked)
+    return (Measure(), *tried, *counted, *checked)
 
 
 def _traced(program: Program, wanted: Request, counters: Counters) -> tuple[Recorder, ...]:

@@ -27,8 +27,8 @@ class Request:
     """Options of a measurement.
 
     counters: "auto" (ncu if it works; for a program only if launches or counters are named, or nothing else records
-    it), "ncu" (required) or "off". nsys: record a timeline. runs: the folder of the run directories. deep: also collect
-    the counters of `explain`. lines: deep, and source lines where kernels stall.
+    it), "ncu" (required) or "off". runs: the folder of the run directories. deep: also collect the counters of
+    `explain`. lines: deep, and source lines where kernels stall.
 
     For a sample: device: auto, cuda, cpu. only: candidates to run, () for all. trials: correctness trials. budget:
     seconds of timing; `whole` limits the rest. timeout: scales the limit of every phase. processes: fresh processes of
@@ -41,7 +41,7 @@ class Request:
     under changed conditions, to infer the bottleneck. sanitize: tools of compute-sanitizer to run. campaign: the
     campaign and this item of it. company: its other samples may use the GPU while this one is not timing.
 
-    For a program: range, after, steps: the part to record (rundir.manifest.Window). kernel: ncu's -k. hot: rank
+    For a program: nsys: record a timeline. range, after, steps: the part to record (rundir.manifest.Window). kernel: ncu's -k. hot: rank
     kernels, count so many of the hottest, then end the program. limit: seconds until it counts as hung, or None.
     """
 
@@ -125,7 +125,7 @@ class Request:
 
 _PROGRAM = {"range", "after", "steps", "hot", "kernel", "limit"}
 _FOR = {
-    "folder": {one.name for one in fields(Request)} - _PROGRAM,
+    "folder": {one.name for one in fields(Request)} - _PROGRAM - {"nsys"},
     "program": _PROGRAM | {"counters", "deep", "lines", "nsys", "runs"},
     "callable": {"device", "budget", "target", "l2", "runs"},
 }

@@ -153,15 +153,8 @@ class Session:
         manifest, wanted = self.run.manifest, self.request
         made = job("counters", self.run, wanted, self.device, self.parts, slower=step.slower)
         made.shared = named(self.shared)
-        ahead = self.ahead if step.name == "ncu" else None
-        how: dict[str, Any] = {
-            "stem": step.name,
-            "prefix": step.prefix,
-            "env": step.env,
-            "progress": self.progress,
-            "ahead": ahead,
-        }
-        outcome = runner.run_job(made, self.run.logs, **how)
+        how: dict[str, Any] = {"prefix": step.prefix, "env": step.env, "progress": self.progress}
+        outcome = runner.run_job(made, self.run.logs, stem=step.name, ahead=self.ahead, **how)
         absorb(self.run, outcome, step.name, verdicts=False)
         for name, (_, reason, _) in outcome.fallen.items():
             what = f"{name} ran alone but not under {step.name}"

@@ -46,14 +46,9 @@ def read_captures(run: Run, known: Mapping[str, pd.DataFrame]) -> Captured:
     found = [(one, _harmless(frame)) for one, frame in read_in]
     best = min((ORDER.index(one.role) for one, _ in found), default=len(ORDER))
     used = [(one, frame) for one, frame in found if ORDER.index(one.role) == best and one.role != "timeline"]
-    # What CUPTI saw of one call of a sample has begin and end, but is a timeline only where one was asked for.
-    timed = [
-        frame
-        for one, frame in found
-        if "start" in frame
-        and (one.role == "timeline" or not several)
-        and one.tool in ("nsys", "cupti", "kineto", "nvprof")
-    ]
+    # What CUPTI saw of one call of a sample has begin and end, but is no timeline.
+    traced = ("nsys", "cupti", "kineto", "nvprof")
+    timed = [frame for one, frame in found if not several and "start" in frame and one.tool in traced]
     launches = together(used, run.captures, ranged=not several) if used else None
     calls = [
         frame for one, frame in found if several and one.tool == "cupti" and one.role == "times" and "start" in frame

@@ -334,23 +334,17 @@ class Study:
         return alive if alive == alive else float((frame["start"] + frame["time"]).max() - frame["start"].min())
 
     @cached_property
-    def timelines(self) -> Mapping[str, Timeline]:
-        """Busy, idle, overlap and shares: of the whole ("") or of one call of each implementation."""
-        frame = self.captured.timeline
-        if frame is None:
-            return {}
-        names = [part.name for part in self.ranked] if self.manifest.impls else [""]
-        found = {}
-        for name in names:
-            part = _one_call(frame, name) if name else frame
+    def timeline(self) -> Timeline | None:
+        """Busy, idle, overlap and shares of a program."""
+        if self.captured.timeline is not None:
             with contextlib.suppress(AnalyzeError):
-                found[name] = timeline(part.reset_index(drop=True))
-        return found
+                return timeline(self.captured.timeline.reset_index(drop=True))
+        return None
 
     def devices(self) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame | None]]:
         """(name or "", launches, host calls) of each process and device of a program."""
         frame = self.captured.timeline
-        return iter(()) if frame is None or self.manifest.impls or self.of_operators else devices_of(frame, self.host)
+        return iter(()) if frame is None or self.of_operators else devices_of(frame, self.host)
 
     @cached_property
     def budgets(self) -> Mapping[str, Budget]:
@@ -436,12 +430,6 @@ class Study:
             else {},
             on_cpu={one.name: {**one.operators, "slower": self.manifest.timing.slower} for one in self.manifest.impls},
         )
-
-
-def _one_call(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    part: pd.DataFrame = frame[(frame["impl"] == name) | frame["range"].str.contains(f"/{name}/", regex=False)]
-    part.attrs = frame.attrs
-    return part
 
 
 def open_study(run: str | os.PathLike[str] | Study) -> Study:

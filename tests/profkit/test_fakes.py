@@ -14,7 +14,7 @@ from profkit.errors import ProfkitError
 from profkit.launch import runner, tools
 from profkit.launch.protocol import Job, Subject
 from profkit.record.request import Request
-from profkit.record.session import Session, Step
+from profkit.record.session import Session
 from profkit.record.tools.ncu import Ncu, planned
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import Impl, SampleInfo
@@ -78,18 +78,6 @@ def test_a_runner_that_gets_no_job_is_ended(fake_ncu, tmp_path):
     ahead.close()
     assert mine() == []
     assert not (tmp_path / "ncu.job.json").exists()
-
-
-def test_ncu_alone_takes_the_runner_that_was_started_ahead(tmp_path, monkeypatch):
-    taken = []
-    monkeypatch.setattr(
-        runner, "run_job", lambda *_, ahead, **how: taken.append(ahead) or runner.Outcome(finished=True)
-    )
-    sample = resolve(write_sample(tmp_path, "honest"))
-    session = Session(sample, Request(), create_run(SampleInfo("ITESTS", ""), tmp_path / "runs"), ahead="ahead")
-    for name in ("nsys", "ncu"):
-        session.start(Step(name, (), {}))
-    assert taken == [None, "ahead"]
 
 
 @pytest.fixture

@@ -9,20 +9,12 @@ from pathlib import Path
 import pytest
 from candidates import write_sample
 
-from profkit.record.profile import profile
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "collectors"))
-
-from nsys_exports import Base, Nvtx, Op, sqlite_export
-
 from collectors import cupti
 from collectors.frame import host_of
 from collectors.operations import parsed
-from profkit.errors import CannotProfileError
-from profkit.launch import gpu, tools
-from profkit.rundir.directory import create_run
-from profkit.rundir.manifest import Capture, Impl, SampleInfo
-from profkit.study.study import open_study
+from profkit.errors import ProfkitError
+from profkit.launch import tools
+from profkit.record.profile import profile
 from profkit.torch_tools import trace
 from profkit.vendor.nvidia import nsys
 
@@ -153,50 +145,9 @@ def test_launches_of_autograds_thread_get_the_only_range_that_is_open():
     assert [row["range"] for row in trace.rows(trace.gathered(events, "gpu"), {})] == ["backward", ""]
 
 
-def sample_run(tmp_path, **manifest):
-    run = create_run(SampleInfo("S", "S", "folder"), tmp_path / "runs")
-    run.manifest.impls = [
-        Impl("reference", "reference", "", status="ok"),
-        Impl("fast", "candidate", "", status="ok"),
-    ]
-    for name, value in manifest.items():
-        setattr(run.manifest, name, value)
-    run.save()
-    return run
-
-
-def test_the_timeline_of_a_sample_is_that_of_each_implementations_call(tmp_path):
-    run = sample_run(tmp_path, captures=[Capture("nsys.sqlite", "nsys", "timeline")])
-    ops = [
-        Op(9000, 900, "warm", call=500),
-        *(Op(20000 + 1000 * n, 500, "a", call=10000 + n) for n in range(3)),
-        Op(30000, 700, "b", call=20000),
-    ]
-    ranges = [
-        Nvtx(9990, 11000, "S"),
-        Nvtx(9991, 10900, "reference"),
-        Nvtx(9992, 10800, "counters"),
-        Nvtx(19990, 21000, "S"),
-        Nvtx(19991, 20900, "fast"),
-        Nvtx(19992, 20800, "counters"),
-    ]
-    sqlite_export(run.path / "nsys.sqlite", ops, ranges, Base())
-    found = open_study(run.path).timelines
-    assert [*found] == ["reference", "fast"]
-    assert found["reference"].devices[0].gaps == 2
-    assert found["reference"].devices[0].busy == pytest.approx(1500e-9)
-
-
-def test_a_sample_has_no_timeline_without_nsys(tmp_path, monkeypatch):
-    monkeypatch.setenv("PROFKIT_NSYS", str(tmp_path / "none"))
-    monkeypatch.setattr(gpu, "gpu_present", lambda: True)
-    with pytest.raises(CannotProfileError, match=r"\(nsys\) was not found"):
+def test_a_sample_has_no_timeline(tmp_path):
+    with pytest.raises(ProfkitError, match="nsys: not for a sample"):
         profile(write_sample(tmp_path, "honest"), nsys=True, runs=tmp_path / "runs")
-
-
-def test_a_sample_on_the_cpu_has_no_timeline(tmp_path):
-    with pytest.raises(CannotProfileError, match="timeline"):
-        profile(write_sample(tmp_path, "honest"), device="cpu", nsys=True, runs=tmp_path / "runs")
 
 
 def traced(tmp_path, *target):

@@ -21,8 +21,6 @@ from profkit.vendor.nvidia import nsys
 
 NSYS_FILE = "nsys.sqlite"
 FILE, TRACER = "trace.csv", "cupti"
-EXPORT_LIMIT = 300.0
-"""Seconds after which exporting the record of a sample's few calls counts as hung."""
 
 
 def _keep(session: Session, capture: Capture, ended: Ended, fix: str) -> None:
@@ -39,7 +37,7 @@ def _keep(session: Session, capture: Capture, ended: Ended, fix: str) -> None:
 
 
 class Nsys:
-    """Records a program's launches, or one call of each sound implementation."""
+    """Records a program's launches."""
 
     name = "nsys"
 
@@ -48,13 +46,11 @@ class Nsys:
         found = tools.find(tools.NSYS)
         if found is None:
             raise CannotProfileError(tools.NSYS.missing, fix=tools.NSYS.fix)
-        run, sample = session.run, not isinstance(session.target, Program)
-        if sample and not session.parts:
-            raise ProfkitError("no implementation ran well enough to be recorded")
+        run = session.run
         session.progress("recording a timeline (nsys)")
         run.manifest.versions["nsys"] = found.text
         with temporary() as place:
-            prefix = nsys.prefix(found.path, run.path / "nsys", windowed=not sample and bool(session.request.range))
+            prefix = nsys.prefix(found.path, run.path / "nsys", windowed=bool(session.request.range))
             step = Step("nsys", prefix, nsys.environment(Path(place)))
             ended = session.start(step)
             _export(session, found.path, step)
@@ -64,7 +60,7 @@ class Nsys:
         if not (run.path / NSYS_FILE).exists():
             why, fix = nsys.failure(said, run.path / "nsys")
             raise session.nothing(ended, why, fix)
-        _keep(session, Capture(NSYS_FILE, "nsys", "timeline" if sample else "times"), ended, "does it use CUDA?")
+        _keep(session, Capture(NSYS_FILE, "nsys", "times"), ended, "does it use CUDA?")
 
 
 def _export(session: Session, tool: str, step: Step) -> None:
@@ -72,8 +68,7 @@ def _export(session: Session, tool: str, step: Step) -> None:
     report, sqlite = session.run.path / "nsys.nsys-rep", session.run.path / NSYS_FILE
     if not report.exists():
         return
-    limit = session.request.limit if isinstance(session.target, Program) else EXPORT_LIMIT
-    session.helper("nsys-export", nsys.export(tool, report, sqlite), step.env, limit)
+    session.helper("nsys-export", nsys.export(tool, report, sqlite), step.env, session.request.limit)
     if sqlite.exists():
         from collectors.nsys.scrub import scrub  # pandas
 

@@ -311,7 +311,7 @@ def timeline_lines(study: Study) -> list[str]:
     """Busy, idle, overlap, copies and launch overhead; for operators by thread."""
     if study.of_operators:
         return list(_threads(study))
-    return [line for name, found in study.timelines.items() for line in _timeline(study, name, found)]
+    return [] if study.timeline is None else [*_timeline(study, study.timeline)]
 
 
 def _threads(study: Study) -> Iterator[str]:
@@ -329,13 +329,13 @@ def _threads(study: Study) -> Iterator[str]:
         yield say("op_loading", time=units.text(loading, "s"), share=units.percent(loading / span))
 
 
-def _timeline(study: Study, name: str, found: Timeline) -> Iterator[str]:
+def _timeline(study: Study, found: Timeline) -> Iterator[str]:
     for one in found.devices:
         longest = {"time": units.text(one.largest, "s"), "kernel": short_name(one.after)}
         longest["before"] = short_name(one.before)
         yield say(
             "line_tl",
-            name=name or one.device or say("the_gpu"),
+            name=one.device or say("the_gpu"),
             span=units.text(one.span, "s"),
             busy=units.percent(1 - one.idle),
             idle=units.percent(one.idle),
@@ -345,4 +345,4 @@ def _timeline(study: Study, name: str, found: Timeline) -> Iterator[str]:
         )
     if found.copied and not study.stepwise:
         time, share = units.text(found.copied, "s"), units.percent(found.copied / found.total)
-        yield say("line_tl_copies" if name else "line_tl_copies_all", time=time, share=share)
+        yield say("line_tl_copies_all", time=time, share=share)
