@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
 import msgspec
@@ -36,6 +36,7 @@ LONGEST = 300
 SEED = 20_261_122
 OTHERWISE = ("method", "l2", "precision", "inputs", "isolated")
 """Facts that make two times incomparable."""
+REFERENCE = "the reference's time"
 
 Facts = Mapping[str, Any]
 _Point = tuple[Row, Facts]
@@ -93,7 +94,7 @@ def histories(index: Index, *, sample: str = "", device: str = "", since: str = 
             continue
         facts = known[row.path, row.impl]
         if row.path in references:
-            facts = {**facts, "the reference's time": references[row.path]}
+            facts = {**facts, REFERENCE: references[row.path]}
         series.setdefault((row.sample, row.impl, row.device), []).append((row, facts))
     return [_judged(series[key], since) for key in sorted(series)]
 
@@ -190,7 +191,7 @@ def _change(points: Sequence[_Point], low: int, at: int, high: int) -> Change:
         path=after[0][0].path,
         created=after[0][0].created,
         ratio=median(row.time for row, _ in after) / median(row.time for row, _ in before),
-        causes=(*words.values(), *_numbers(*facts)),
+        causes=(*words.values(), *_reference(*facts)),
         measured=bool(words.keys() & set(OTHERWISE)),
     )
 
@@ -200,31 +201,18 @@ def _words(before: Sequence[Facts], after: Sequence[Facts]) -> Iterator[tuple[st
     near = before[-SHORTEST:], after[:SHORTEST]
     for name in dict.fromkeys(name for one in (*near[0], *near[1]) for name in one):
         old, new = ([one[name] for one in part if name in one] for part in near)
-        if old and new and isinstance(new[0], str) and not set(old) & set(new):
+        if name != REFERENCE and old and new and not set(old) & set(new):
             yield name, f"{name} {_short(old[-1])} -> {_short(new[0])}"
 
 
-def _numbers(before: Sequence[Facts], after: Sequence[Facts]) -> list[str]:
-    """Counters, clocks and counts with disjoint ranges, the largest change first."""
-    found = []
-    for name in dict.fromkeys(name for one in (*before, *after) for name in one):
-        old, new = (
-            [float(one[name]) for one in part if isinstance(one.get(name), (int, float))] for part in (before, after)
-        )
-        if not (old and new):
-            continue
-        was, now = median(old), median(new)
-        apart = _inner(old)[1] < _inner(new)[0] or _inner(new)[1] < _inner(old)[0]
-        if apart and abs(now - was) > LEAST * abs(was):
-            found.append((abs(now / was - 1) if was else math.inf, name, was, now))
-    found.sort(key=lambda one: -one[0])
-    return [f"{name} {now / was - 1:+.1%}" if was else f"{name} 0 -> {now:g}" for _, name, was, now in found]
-
-
-def _inner(values: Sequence[float]) -> tuple[float, float]:
-    """Smallest and largest of the middle 80 % of the values."""
-    ordered, cut = sorted(values), len(values) // 10
-    return ordered[cut], ordered[-1 - cut]
+def _reference(before: Sequence[Facts], after: Sequence[Facts]) -> list[str]:
+    """The change of the reference's time, if there is one: the machine moved."""
+    old, new = ([one[REFERENCE] for one in part if REFERENCE in one] for part in (before, after))
+    if min(len(old), len(new)) < SHORTEST:
+        return []
+    was, now = quantiles(old, n=4), quantiles(new, n=4)
+    change, apart = now[1] / was[1] - 1, now[0] > was[2] or now[2] < was[0]
+    return [f"{REFERENCE} {change:+.1%}"] if apart and abs(change) > LEAST else []
 
 
 def _short(text: str) -> str:

@@ -59,7 +59,6 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class _Metrics(msgspec.Struct):
     impls: list[Facts] = []
-    kernels: list[Facts] = []
     caveats: list[Caveat] | None = None
     verdicts: list[Facts] = []
 
@@ -115,7 +114,7 @@ class Index:
 
     @property
     def facts(self) -> dict[tuple[str, str], Facts]:
-        """(path, implementation) -> versions, clocks and counters."""
+        """(path, implementation) -> source, device, versions and method."""
         return {(row.path, row.impl): more for _, rows in self._runs.values() for row, more in rows}
 
     def damaged(self) -> list[tuple[str, str]]:
@@ -152,7 +151,6 @@ def _rows(path: str, manifest: Manifest, metrics: _Metrics) -> Iterator[tuple[Ro
     """One row per implementation or range; a run without both has one."""
     figures = {str(one.get("impl", "")): one for one in metrics.impls}
     caveats = manifest.caveats if metrics.caveats is None else metrics.caveats
-    hottest = {one.get("impl"): one for one in sorted(metrics.kernels, key=lambda one: one.get("time") or 0.0)}
     impls = {one.name: one for one in manifest.impls}
     for name in impls or figures or [""]:
         impl, own = impls.get(name), figures.get(name, {})
@@ -178,7 +176,7 @@ def _rows(path: str, manifest: Manifest, metrics: _Metrics) -> Iterator[tuple[Ro
             method=str(own.get("method") or ""),
             caveats=tuple(one.what for one in caveats if one.about in ("", name)),
         )
-        yield row, _facts(manifest, impl, own, hottest.get(name, {}))
+        yield row, _facts(manifest, impl, own)
 
 
 def _said(impl: Impl | None, name: str, metrics: _Metrics) -> tuple[Verdict, str]:
@@ -192,8 +190,8 @@ def _said(impl: Impl | None, name: str, metrics: _Metrics) -> tuple[Verdict, str
     return msgspec.convert(known, Verdict), str(known.get("line", ""))
 
 
-def _facts(manifest: Manifest, impl: Impl | None, own: Facts, kernel: Facts) -> Facts:
-    """Known facts that may explain a change of the time, in SI units or words, by priority."""
+def _facts(manifest: Manifest, impl: Impl | None, own: Facts) -> Facts:
+    """Known facts that may explain a change of the time, in words, by priority."""
     facts: Facts = {
         "source": _source(manifest, impl)[:12],
         "GPU": manifest.device.get("uuid"),
@@ -206,27 +204,8 @@ def _facts(manifest: Manifest, impl: Impl | None, own: Facts, kernel: Facts) -> 
         "precision": manifest.precision,
         "isolated": "yes" if manifest.isolated else "no",
         "l2": own.get("l2"),
-        "kernels": own.get("kernels"),
-        "work": own.get("flops"),
-        "DRAM bytes": own.get("bytes"),
-        "host time": own.get("host_time"),
-        **{text: kernel.get(name) for name, text in _COUNTER.items()},
     }
     return {name: value for name, value in facts.items() if value not in ("", None)}
-
-
-_COUNTER = {
-    "kernel": "longest kernel",
-    "grid": "its grid",
-    "block": "its block",
-    "launches": "its launches",
-    "sm_clock": "SM clock",
-    "dram_clock": "DRAM clock",
-    "l2_bytes": "its L2 bytes",
-    "occupancy": "its occupancy",
-    "registers": "its registers",
-    "shared_memory": "its shared memory",
-}
 
 
 def _source(manifest: Manifest, impl: Impl | None) -> str:

@@ -17,7 +17,7 @@ def recorded(sample="ICFSMX"):
     return tuple(json.loads((H200 / sample / name).read_text("utf-8")) for name in ("run.json", "metrics.json"))
 
 
-def write(folder, run, metrics, *, hour=0, scale=None, device=None, source=None, kernels=None, **more):
+def write(folder, run, metrics, *, hour=0, scale=None, device=None, source=None, **more):
     """One run directory: its times of an implementation multiplied by `scale`, a dict or one for all."""
     run, metrics = copy.copy(run), copy.copy(metrics)
     when = START + timedelta(hours=hour)
@@ -29,7 +29,6 @@ def write(folder, run, metrics, *, hour=0, scale=None, device=None, source=None,
         run["sample"] = {**run["sample"], "files": files}
     factor = (lambda name: scale.get(name, 1.0)) if isinstance(scale, dict) else (lambda name: scale or 1.0)
     metrics["impls"] = [{**row, **_scaled(row, factor)} for row in metrics["impls"]]
-    metrics["kernels"] = [{**row, **(kernels or {})} for row in metrics["kernels"]]
     path = folder / run["sample"]["id"] / f"{when:%Y%m%dT%H%M%SZ}"
     path.mkdir(parents=True)
     (path / "run.json").write_text(json.dumps(run), "utf-8")
@@ -61,4 +60,4 @@ def series(folder, values, sample="ICFSMX", impl="cuda", **changes):
     base = recorded(sample)
     for number, value in enumerate(values):
         more = {name: change(number) for name, change in changes.items()}
-        write(folder, *base, hour=number, scale={impl: float(value)}, **more)
+        write(folder, *base, hour=number, scale={impl: float(value), **more.pop("scale", {})}, **more)

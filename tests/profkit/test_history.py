@@ -72,12 +72,12 @@ def test_what_changed_with_it_is_named(tmp_path):
         noisy(40, at=25, step=0.05),
         device=lambda n: {"driver": "580.1" if n < 25 else "590.2"},
         source=lambda n: {"cuda": ("a" if n < 25 else "b") * 64},
-        kernels=lambda n: {"sm_clock": 1.98e9 if n < 25 else 1.88e9, "registers": 40 + n % 2},
+        scale=lambda n: {"reference": 1.0 if n < 25 else 1.08},
     )
     (one,) = of(tmp_path)
     (change,) = one.changes
     assert (one.impl, change.at, one.suspect) == ("cuda", 25, change)
-    assert change.causes == (f"source {'a' * 12} -> {'b' * 12}", "driver 580.1 -> 590.2", "SM clock -5.1%")
+    assert change.causes == (f"source {'a' * 12} -> {'b' * 12}", "driver 580.1 -> 590.2", "the reference's time +8.0%")
     assert [level.runs for level in one.levels] == [25, 15]
 
 
