@@ -170,7 +170,7 @@ FIELDS = {
     "budget": Field(
         TIMING,
         "Time for timing, over all processes, without checks and builds. A measurement stops after 12 times this or a minute, "
-        "whichever is longer; a caveat lists what was skipped: processes, other constants, counters without --ncu.",
+        "whichever is longer; a caveat lists what was skipped: processes, counters without --ncu.",
         "SECONDS",
     ),
     "processes": Field(

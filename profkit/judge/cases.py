@@ -21,9 +21,8 @@ from profkit.guest.tensors import inputs
 from profkit.guest.tensors.alike import Common, whole
 from profkit.guest.tensors.compare import close, coded, equal, inexact, leaves, numbers, tensors
 
-VALUES = ("values",)
-CONSTANTS = ("constant",)
-"""A kind whose failures do not reject."""
+VALUES, CONSTANT = "values", "constant"
+"""Kinds of unusual inputs; of the second no failure rejects."""
 PATIENCE = 10.0
 """Seconds of reference calls after which no more inputs are tried."""
 _JUMP, _CODES = 4.3, 0.125
@@ -36,7 +35,7 @@ ALL_FIRST = "rows that are all the first"
 IN_TURN = "columns in order of size"
 HOLED = "inputs with a NaN here and there"
 AS_WELL = ", one-dimensional ones too"
-CONSTANT = "inputs that are drawn the same every time, with other values"
+REPEATED = "inputs that are drawn the same every time, with other values"
 ONE_VALUE = "a mask or whole numbers that are all the same"
 GIVEN = "a mask, whole numbers or a setting drawn the same every time, with another value"
 Domain = Sequence[Any] | None
@@ -70,14 +69,13 @@ def domain(module: ModuleType) -> Domain:
 def trials(
     draws: tuple[list[Any], list[Any]],
     ask: Callable[[list[Any]], Any],
-    wanted: Sequence[str],
     *,
     allowed: Domain = None,
     holes: bool = False,
     clock: Callable[[], float] = time.monotonic,
     missed: list[str] | None = None,
 ) -> Iterator[Trial]:
-    """Unusual inputs of the `wanted` kinds that make a difference, the most sensitive first.
+    """Unusual inputs that make a difference, the most sensitive first.
 
     draws: two draws, to find properties common to all draws. ask: the reference's answer, as a copy. holes: the
     reference checks for NaN. clock: seconds without waiting for other judges. missed: filled with the names that no
@@ -85,9 +83,9 @@ def trials(
     """
     drawn, other = draws
     # A declared domain allows all of its values.
-    common = Common(drawn, other) if allowed is None and "values" in wanted else None
+    common = Common(drawn, other) if allowed is None else None
     usual = _finite(ask(inputs.clone(drawn)))
-    found = quietly(variants(drawn, allowed, other, common, wanted))
+    found = quietly(variants(drawn, allowed, other, common))
     end, took = clock() + PATIENCE, 0.0
     for name, kind, make in found:
         if name.startswith(HOLED) and not holes:
@@ -100,7 +98,7 @@ def trials(
         arguments, answer = _settled(make, ask, finite=usual)
         took = clock() - began
         if answer is not None:
-            yield Trial(name, kind, arguments, answer, kind == "values" and _inside(arguments, allowed))
+            yield Trial(name, kind, arguments, answer, kind == VALUES and _inside(arguments, allowed))
             end += clock() - began - took
 
 
@@ -152,16 +150,13 @@ def variants(
     allowed: Domain = None,
     other: list[Any] | None = None,
     common: Common | None = None,
-    wanted: Sequence[str] = (*VALUES, *CONSTANTS),
 ) -> Iterator[tuple[str, str, Make]]:
-    """(name, kind, maker) of changes of the `wanted` kinds. common: properties to keep."""
-    if "values" in wanted:
-        for name, make in _other_values(drawn, allowed, common):
-            yield name, "values", make
-    yield from (one for one in _each_changed(drawn, other or []) if one[1] in wanted)
-    if "constant" in wanted and other is not None:
-        for make in _of_one_value(drawn, other):
-            yield ONE_VALUE, "constant", make
+    """(name, kind, maker) of changes. common: properties to keep."""
+    for name, make in _other_values(drawn, allowed, common):
+        yield name, VALUES, make
+    yield from _each_changed(drawn, other or [])
+    for make in _of_one_value(drawn, other or []):
+        yield ONE_VALUE, CONSTANT, make
 
 
 def _other_values(drawn: list[Any], allowed: Domain, common: Common | None) -> Iterator[tuple[str, Make]]:
@@ -208,10 +203,10 @@ def _each_changed(drawn: list[Any], other: list[Any]) -> Iterator[tuple[str, str
     floating = {at for at, one in same.items() if isinstance(one, torch.Tensor) and one.is_floating_point()}
     if floating:
         move = lambda at, one: inputs.through(one, _moved) if at in floating else one  # noqa: E731
-        yield CONSTANT, "values", lambda: inputs.numbered(drawn, move)
+        yield REPEATED, VALUES, lambda: inputs.numbered(drawn, move)
     for place in sorted(same.keys() - floating):
         if (value := _another(same[place])) is not None:
-            yield GIVEN, "constant", functools.partial(_with_leaf, drawn, place, value)
+            yield GIVEN, CONSTANT, functools.partial(_with_leaf, drawn, place, value)
 
 
 def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[Make]:

@@ -71,7 +71,6 @@ class Session(WeightChecks):
             self._measure(candidates)
 
     def _measure(self, candidates: list[Implementation]) -> None:
-        began = self._company.clock()
         self._vary()
         self._enliven()
         self._remember()
@@ -86,28 +85,7 @@ class Session(WeightChecks):
         self.events.send("checked", sound=[one.subject.name for one in sound])
         sound = self._time(sound)
         if not again:
-            self._begin_afresh(True)
-            sound = self._ask(sound, cases.VALUES)
-            self._begin_afresh(False)
-        sound = [one for one in sound if not one.gone]
-        if not again and (self._served() or self._job.shapes):
-            sound = self._more_shapes(sound)
-        if self.differentiated:
-            sound = self._backward(sound)
-        trials = cases.quietly(self._weight_trials())
-        left = self._hold([] if again else [one for one in sound if not one.gone], trials)
-        # Right with other weights too, and again with the timed ones.
-        asked = [one for one in left if not one.gone and (not self._held or self._restored(one))]
-        # What may bring a process down comes last, and only where there is one for each.
-        apart: list[Implementation] = [c for c in asked if isinstance(c, Remote) and not c.gone]
-        took = self._company.clock() - began
-        if apart and took > self._job.whole:
-            what, why = "other constants were not tried", f"checks and timing took {took:.0f} s"
-            self.untried(what, why, "raise the time budget")
-        else:
-            self._ask(apart, cases.CONSTANTS)
-        if self.device.type == "cpu" and not again:
-            self._operators([self.reference, *(one for one in asked if not one.gone)])
+            self._amend(sound)
         judge.let_go(candidates)
         self._company.leave()
         if self._ceilings_unknown:
@@ -115,6 +93,19 @@ class Session(WeightChecks):
                 ceilings.send(self.events, self.device)
             else:
                 ceilings.missing(self.events, "a candidate's process does not end")
+
+    def _amend(self, sound: list[Implementation]) -> None:
+        """Time shapes and gradients; then try what may bring a process down."""
+        if self._served() or self._job.shapes:
+            sound = self._more_shapes(sound)
+        if self.differentiated:
+            sound = self._backward(sound)
+        self._begin_afresh(True)
+        sound = [one for one in self._ask(sound) if not one.gone]
+        self._begin_afresh(False)
+        if self.device.type == "cpu":
+            self._operators([self.reference, *sound])
+        self._hold(sound, cases.quietly(self._weight_trials()))
 
     @property
     def _ceilings_unknown(self) -> bool:
@@ -132,7 +123,7 @@ class Session(WeightChecks):
             settings.keep(before, "", lambda *_, **__: None)
 
     def _operators(self, implementations: list[Implementation]) -> None:
-        """Record the operators of one call of each implementation, after all else; for advice only."""
+        """Record the operators of one call of each implementation, for advice only."""
         arguments, seed = self.unseen(), judge.draw(1)[0]
         for one in implementations:
             one.forgive(True)
@@ -319,10 +310,10 @@ class Session(WeightChecks):
 
     # Unusual inputs
 
-    def _ask(self, sound: list[Implementation], wanted: tuple[str, ...]) -> list[Implementation]:
-        """Check unusual inputs of these kinds while time lasts; report those skipped."""
+    def _ask(self, sound: list[Implementation]) -> list[Implementation]:
+        """Check unusual inputs while time lasts; report those skipped."""
         missed: list[str] = []
-        left = self._hold(sound, self._unusual(wanted, missed))
+        left = self._hold(sound, self._unusual(missed))
         self.no_time(missed, cases.PATIENCE)
         return left
 
@@ -340,10 +331,12 @@ class Session(WeightChecks):
     def _bears(self, candidate: Implementation, trial: cases.Trial) -> bool:
         """Whether a candidate passes one trial of unusual inputs or weights."""
         name = candidate.subject.name
-        if trial.values and name in self._folded:
+        # Other constants may bring a process down, which must not be the judge's.
+        here = trial.kind == cases.CONSTANT and not isinstance(candidate, Remote)
+        if here or (trial.values and name in self._folded):
             return True
         self.events.phase("check", name)
-        candidate.forgive(trial.kind in cases.CONSTANTS or not trial.binding)
+        candidate.forgive(not trial.binding)
         try:
             got, verdict = self._tried(candidate, trial)
         except ProfkitError:
@@ -402,7 +395,7 @@ class Session(WeightChecks):
         if trial.kind == UPDATED:
             self._folded.add(name)
             self.note(name, f"weights: an in-place update is refused: {line}")
-        elif candidate.gone and trial.kind in cases.VALUES:
+        elif candidate.gone and trial.kind == cases.VALUES:
             # The other values are not tried then.
             self.fragile(name, trial.name, line)
         else:

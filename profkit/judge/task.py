@@ -390,7 +390,7 @@ class Task:
             return found
         self._drawn = self.ask_reference(self.unseen())
         oracle = Oracle(reference.model, found.precision, pause)
-        return told_apart(found, self._unusual(cases.VALUES), self._drawn, oracle)
+        return told_apart(found, self._unusual(), self._drawn, oracle)
 
     def _work(self) -> None:
         """Report declared and modelled work; failing to model it is a caveat, not an error."""
@@ -418,13 +418,12 @@ class Task:
             count = len(self.reference.module.get_more_inputs())
             yield from ((seeds[-1] + 1 + shape, shape) for shape in range(count))
 
-    def _unusual(self, wanted: tuple[str, ...], missed: list[str] | None = None) -> Iterator[cases.Trial]:
-        """Unusual inputs of these kinds, with the reference's answers."""
+    def _unusual(self, missed: list[str] | None = None) -> Iterator[cases.Trial]:
+        """Unusual inputs, with the reference's answers."""
         module = self.reference.module
         return cases.trials(
             (self.unseen(), self.unseen()),
             self.ask_reference,
-            wanted,
             allowed=cases.domain(module),
             holes=self.probe.holes,
             clock=self._company.clock,

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from profkit.errors import ProfkitError
 from profkit.guest import settings
 from profkit.guest.implementation import Implementation
 from profkit.guest.tensors import inputs, weights
@@ -161,17 +160,3 @@ class WeightChecks(Timed):
             self.note(name, "weights are folded at build: in-place updates are not followed")
         if wrong or missing or candidate.alive != self.live.live.keys():
             self._folded.add(name)
-
-    def _restored(self, candidate: Implementation) -> bool:
-        """Restore the weights as timed; return whether the candidate is correct with them."""
-        candidate.forgive(True)
-        try:
-            candidate.take({**self._held, **self.live.mixed(candidate.alive)})
-            return self.usual(candidate).status == "ok"
-        except ProfkitError:
-            raise
-        except Exception as error:
-            self.refuse_lost(error)
-            return False
-        finally:
-            candidate.forgive(False)

@@ -10,10 +10,10 @@ from profkit.guest.tensors import inputs
 from profkit.judge import cases
 
 
-def tried(model, *drawn, allowed=None, wanted=("values",)):
+def tried(model, *drawn, allowed=None):
     with torch.no_grad():
         ask = lambda arguments: model(*arguments).clone()  # noqa: E731
-        found = cases.trials((list(drawn), list(drawn)), ask, wanted, allowed=allowed)
+        found = cases.trials((list(drawn), list(drawn)), ask, allowed=allowed)
         return {trial.name: trial for trial in found}
 
 
@@ -65,16 +65,16 @@ def test_one_end_of_an_axis_is_made_larger_and_nan_comes_where_the_task_is_about
     first = found["inputs whose first elements are the largest"].arguments[0].abs().mean(0)
     assert first[:8].mean() > 20 * first[-8:].mean()
     with torch.no_grad():
-        holed = cases.trials(([torch.randn(8, 300)],) * 2, lambda a: a[0].nan_to_num(), ("values",), holes=True)
+        holed = cases.trials(([torch.randn(8, 300)],) * 2, lambda a: a[0].nan_to_num(), holes=True)
         assert cases.HOLED in {trial.name for trial in holed}
 
 
 def test_what_is_drawn_the_same_every_time_gets_other_values():
     drawn, again = [torch.randn(4, 4), torch.tensor(0.7), 3], [torch.randn(4, 4), torch.tensor(0.7), 3]
-    changed = {name: make for name, _, make in cases.variants(drawn, None, again)}[cases.CONSTANT]()
+    changed = {name: make for name, _, make in cases.variants(drawn, None, again)}[cases.REPEATED]()
     assert torch.equal(changed[0], drawn[0])
     assert float(changed[1]) == pytest.approx(0.525)
-    assert cases.CONSTANT not in [name for name, _, _ in cases.variants(drawn[:1], None, again[:1])]
+    assert cases.REPEATED not in [name for name, _, _ in cases.variants(drawn[:1], None, again[:1])]
 
 
 def test_masks_whole_numbers_and_settings_that_never_change_get_another_value_one_by_one():
@@ -105,9 +105,7 @@ def test_masks_whole_numbers_and_settings_that_never_change_get_another_value_on
 def test_large_values_come_first_and_what_no_time_is_left_for_is_named():
     clock, missed = iter(range(0, 1000, 7)), []
     drawn = [torch.randn(8, 16)]
-    asked = cases.trials(
-        (drawn, drawn), lambda a: a[0].relu(), ("values",), clock=lambda: float(next(clock)), missed=missed
-    )
+    asked = cases.trials((drawn, drawn), lambda a: a[0].relu(), clock=lambda: float(next(clock)), missed=missed)
     assert next(asked).name == "inputs times 1e3"
     assert list(asked) == []
     assert missed[:2] == ["inputs with the other sign", "inputs times 1e-3"]
