@@ -64,6 +64,7 @@ _FACTS: Mapping[str, tuple[str, ...]] = {
     "torch": ("torch differs",),
     "cuda": ("CUDA differs",),
     "sample": ("the sample differs", "compare runs of one sample"),
+    "inputs": ("the inputs differ", "compare runs of the same inputs; the ratio mixes inputs and code"),
     "reference": ("the reference file differs: maybe not the same task", "check that both runs solve the same task"),
 }
 APART = ("device", "sample", "method", "window", "l2", "sm_clock")

@@ -148,6 +148,8 @@ def test_a_product_without_a_column_of_additions_is_a_lower_bound_and_not_nothin
     assert kernel["bound_by"] == "fp32"
     assert ">= " in said
     assert "latency" not in said
+    # Findings are of the innermost range, here of one that is all of its parent.
+    assert "let cuBLAS use the tensor cores" in page(study)
 
 
 def exported():

@@ -244,6 +244,7 @@ def _step(chosen: Chosen, label: str) -> Step:
     facts = {
         **_machine(manifest),
         "sample": manifest.sample.id,
+        "inputs": ", ".join(manifest.inputs),
         "method": row.get("method"),
         "window": "" if manifest.impls else manifest.window.range or "the whole",
         "l2": row.get("l2"),

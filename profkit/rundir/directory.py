@@ -96,9 +96,10 @@ def create_run(sample: SampleInfo, root: str | os.PathLike[str], target: Path | 
         except FileExistsError:
             continue
         except OSError as error:
+            option = "--runs DIR" if target is None and sample.kind != "import" else "-o RUN"
             raise ProfkitError(
                 f"cannot make the run directory {path}: {error.strerror}",
-                fix=f"choose a writable place with free space: {'--runs DIR' if target is None else '-o RUN'}",
+                fix=f"choose a writable place with free space: {option}",
             ) from error
         if target is None:
             sweep(path.parent.glob("*/*-*"))

@@ -39,7 +39,9 @@ def unwritable(path: str | os.PathLike[str], error: OSError) -> ProfkitError:
     """Error for a `path` that could not be written; says so if the disk is full."""
     return ProfkitError(
         f"cannot write {os.fspath(path)}: {error.strerror}",
-        fix=ROOM if error.errno in FULL else _FIXES.get(error.errno or 0, "check the directory's permissions"),
+        fix=ROOM
+        if error.errno in FULL
+        else _FIXES.get(error.errno or 0, "check the permissions of it and its directory"),
     )
 
 

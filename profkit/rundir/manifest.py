@@ -321,7 +321,7 @@ def read_manifest(file: Path) -> Manifest:
             fix="the file is damaged; profkit.read can still read the CSV files beside it",
         ) from error
     except OSError as error:
-        raise ProfkitError(f"{file}: {error.strerror}") from error
+        raise ProfkitError(f"{file}: {error.strerror}", fix="check its permissions") from error
     if manifest.status == "running" and gone(manifest.owner):
         manifest.status = "interrupted"
     return manifest

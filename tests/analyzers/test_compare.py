@@ -77,12 +77,13 @@ def test_beside_load_no_step_is_plainly_slower_or_faster():
         ("device", "A100", ["device"]),
         ("sm_clock", 1.4e9, ["sm_clock"]),
         ("driver", "1", []),
+        ("inputs", "float32 [2]", []),
         ("method", "ncu", ["method"]),
     ],
 )
 def test_unlike_runs_are_told_apart(fact, value, apart):
-    before = step("a", 1e-3, facts={**FACTS, "driver": "2"})
-    ladder = compare([before, step("b", 1e-3, facts={**FACTS, "driver": "2", fact: value})])
+    facts = {**FACTS, "driver": "2", "inputs": "float32 [1]"}
+    ladder = compare([step("a", 1e-3, facts=facts), step("b", 1e-3, facts={**facts, fact: value})])
     assert list(ladder.apart) == apart
     assert len(ladder.caveats) == 1
     assert "a: " in ladder.caveats[0].how_much

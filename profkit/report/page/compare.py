@@ -19,7 +19,7 @@ from profkit.report.page.frame import render
 from profkit.report.page.run import Card, next_card, trust_card
 from profkit.report.page.timeline import timeline_of
 from profkit.report.sections import answer, method
-from profkit.report.sections.tables import correctness
+from profkit.report.sections.tables import correctness, kernel_note
 from roofline import units
 from roofline.figure.style import places
 
@@ -51,7 +51,7 @@ def page_of(done: Compared, limit: float | None = None) -> str:
             "gate_mood": mood,
             "stepwise": not parts,
             "has_timeline": bool(data["timelines"]),
-            "kernel_note": say("kernel_note") if parts else "",
+            "kernel_note": kernel_note(done.studies[-1]) if parts else "",
             "version": __version__,
             **dict.fromkeys(("falls", "budgets", "moved", "work"), ()),
             "slices": None,

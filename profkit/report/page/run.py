@@ -80,7 +80,7 @@ def page(study: Study) -> str:
 def _values(study: Study, drawn: Sequence[Shown], data: Mapping[str, Any]) -> dict[str, Any]:
     """Template values in the current language."""
     inside, rows = tables.echoes(study), data["kernels"]
-    found = [one for one in study.findings() if one.impl not in inside]
+    found = study.findings()
     has_roofline = method.placed(study)
     matter = caveats.that_matter(study)
     whole = shown(study, most=0)
