@@ -271,6 +271,8 @@ def lacks(frame: pd.DataFrame, counter: str) -> NDArray[np.bool_]:
     if "cc" not in frame:
         return np.full(len(frame), not chip_has(counter, ""))
     known = {cc: chip_has(counter, str(cc)) for cc in frame["cc"].unique()}
+    if len(set(known.values())) == 1:
+        return np.full(len(frame), not next(iter(known.values())))
     return ~frame["cc"].map(known).to_numpy(dtype=bool)
 
 

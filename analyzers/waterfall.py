@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analyzers.counts import inside
 from analyzers.timeline.call import each_in_call, in_call
 from analyzers.verdicts.analysis import Analysis
 
@@ -52,14 +51,12 @@ class Waterfall(msgspec.Struct, frozen=True):
 
 def waterfalls(analysis: Analysis) -> dict[str, Waterfall]:
     """Waterfall of every implementation that has a time."""
-    kernels = analysis.kernels
-    parts, rows = inside(kernels) if len(kernels) else {}, kernels.to_dict("records")
-    found = {}
-    for row in analysis.impls.to_dict("records"):
-        name, time = str(row["impl"]), float(row["time"])
+    rows, found = analysis.kernel_rows, {}
+    for name, row in analysis.rows.items():
+        time = float(row["time"])
         if time > 0:
             lower_bound = least(row["lower_bound_time"], row["lower_bound_own_time"])
-            ran = [rows[index] for index in parts.get(name, ()) if rows[index].get("time", 0.0) > 0]
+            ran = [rows[index] for index in analysis.ran.get(name, ()) if rows[index].get("time", 0.0) > 0]
             # From the first start to the last end of one launch nothing but it lies: what the two tools differ by is no gap.
             alone = len(ran) == 1 and ran[0].get("launches") == 1 and str(row["method"]).startswith(BETWEEN)
             recorded = float(row.get("kernel_time", math.nan))
@@ -104,19 +101,19 @@ def _waterfall(
         total = time
     of_call = np.array([row.get("call_time", math.nan) for row in kernels], dtype=np.float64)
     each = each_in_call(counted, of_call, total).tolist()
-    over, at_roofs = [], 0.0
+    over, at_roofs = list[tuple[str, float, str, str]](), 0.0
     for row, took in zip(kernels, each, strict=True):
         roof = _at_roof(row)
         kind, best = (KERNELS, 0.0) if math.isnan(roof) else (EXCESS, min(took, roof))
         at_roofs += best
         cause = str(row.get("cause", "")) or (str(row["bound_by"]) if row["bound_by"] != "unknown" else "")
-        over.append(Slice(kind, took - best, row["kernel"], cause))
-    over.append(Slice(GAPS if kernels else KERNELS, max(0.0, time - total)))
+        over.append((kind, took - best, row["kernel"], cause))
+    over.append((GAPS if kernels else KERNELS, max(0.0, time - total), "", ""))
     base = 0.0 if math.isnan(lower_bound) else min(lower_bound, time)
-    rest = sum(one.seconds for one in over)
+    rest = sum(seconds for _, seconds, _, _ in over)
     keep = 1.0 - min(1.0, max(0.0, base - at_roofs) / rest) if rest > 0 else 1.0
     slices = [Slice(LOWER_BOUND, base), Slice(WORK, max(0.0, at_roofs - base))]
-    slices += [msgspec.structs.replace(one, seconds=one.seconds * keep) for one in over]
+    slices += [Slice(kind, seconds * keep, kernel, cause) for kind, seconds, kernel, cause in over]
     # A kernel that runs in a range and in one inside it has a row for each.
     spent = dict.fromkeys((str(row["kernel"]) for row in kernels), 0.0)
     for row, took in zip(kernels, each, strict=True):

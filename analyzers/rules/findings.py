@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from types import MappingProxyType
+
+from msgspec import structs
 
 from analyzers.rules import call, latency, memory, operators, pipes, program
 from analyzers.rules.rule import COLLECT, FACTS, HINT, HOST, KERNEL, NAN, RULES, TIME, Case, Finding, Rule, Subject
@@ -86,9 +89,7 @@ def _weights(analysis: Analysis, budgets: Mapping[str, Budget]) -> dict[str, flo
         return {}
     computing = sum(one.computing for one in budgets.values()) / window
     total = float(analysis.hottest["time"].sum())
-    return {
-        str(r["impl"]): computing * float(r["time"]) / total for r in analysis.impls.to_dict("records") if total > 0
-    }
+    return {name: computing * float(row["time"]) / total for name, row in analysis.rows.items() if total > 0}
 
 
 def examine(
@@ -107,17 +108,19 @@ def examine(
     seconds of a call above its ceilings, which a finding that reaches them could gain, and all of them.
     """
     chosen, known = tuple(RULES.values() if rules is None else rules), list(subjects)
+    names = tuple({name for one in chosen for group in one.needs for name in group})
+    collected = [subject.collected(names) for subject in known]
+    decidable = cache(lambda level, have: [one for one in chosen if one.level == level and one.decidable(have)])
     least = {impl: bound for impl, bound in lower_bounds.items() if not math.isnan(bound)}
     found: list[Finding] = []
-    for subject in known:
+    for subject, have in zip(known, collected, strict=True):
         total, lower_bound = totals.get(subject.impl, subject.time), least.get(subject.impl, 0.0)
-        for one in chosen:
-            decidable = one.level == subject.level and one.decidable(subject)
-            if decidable and (case := one.test(subject)) is not None:
+        for one in decidable(subject.level, have):
+            if (case := one.test(subject)) is not None:
                 above = excess.get((subject.impl, subject.kernel)) if case.after == subject.least() else None
                 found.append(_finding(one, subject, case, total, lower_bound, above))
-    ranked = sorted([*found, *_inconclusive(known, chosen)], key=lambda one: _rank(one, weights.get(one.impl, 1.0)))
-    return _claimed(ranked, known, totals, least)
+    ranked = sorted(found, key=lambda one: _rank(one, weights.get(one.impl, 1.0)))
+    return [*_claimed(ranked, known, totals, least), *_inconclusive(known, collected, chosen)]
 
 
 def _rank(finding: Finding, weight: float) -> tuple[float, ...]:
@@ -147,7 +150,7 @@ def _claimed(
             above = sum(claimed[one.impl, name] for name in mine)
             # The slices of a program's step are nobody else's; its bounds are.
             most = one.likely if one.recorded == one.recorded else one.upper_bound - above
-            one = replace(one, win=max(0.0, min(most, left[one.impl])))
+            one = structs.replace(one, win=max(0.0, min(most, left[one.impl])))
             left[one.impl] -= one.win
             for name in mine:
                 # What a finding about the call covers it claims whole.
@@ -208,22 +211,32 @@ def _finding(
     )
 
 
-def _inconclusive(subjects: list[Subject], rules: tuple[Rule, ...]) -> list[Finding]:
-    """A finding for each rule that lacked counters for all kernels of an implementation."""
-    by_impl = defaultdict[str, list[Subject]](list)
-    for subject in subjects:
+def _inconclusive(
+    subjects: Sequence[Subject], collected: Sequence[frozenset[str]], rules: tuple[Rule, ...]
+) -> list[Finding]:
+    """A finding for each rule that lacked counters for all kernels of an implementation.
+
+    collected: what is known of each subject; implementations of which the same is known lack the same.
+    """
+    by_impl = defaultdict[str, set[frozenset[str]]](set)
+    for subject, have in zip(subjects, collected, strict=True):
         if not subject.whole:
-            by_impl[subject.impl] += [subject] if subject.kernel else []
+            by_impl[subject.impl] |= {have} if subject.kernel else set()
     counted = any(by_impl.values())
-    found = []
-    for impl, mine in by_impl.items():
-        if not mine and counted:
-            continue  # a range with no kernels but those of the ranges inside it, or copies alone
-        for one in rules:
-            if one.level != KERNEL or any(one.decidable(subject) for subject in mine):
-                continue
-            missing = [n for n in one.needs[0] if n not in FACTS and not any(s.has(n) for s in mine)]
+    lacking = cache(lambda have: list(_lacking(have, rules)))
+    # A range without kernels has but those of the ranges inside it, or copies alone.
+    return [
+        Finding(name, "", impl, COLLECT, (), NAN, NAN, 0.0, params)
+        for impl, mine in by_impl.items()
+        if mine or not counted
+        for name, params in lacking(frozenset(mine))
+    ]
+
+
+def _lacking(have: frozenset[frozenset[str]], rules: Iterable[Rule]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Rules that no kernel can decide, and the parameters of their finding."""
+    for one in rules:
+        if one.level == KERNEL and not any(map(one.decidable, have)):
+            missing = [name for name in one.needs[0] if name not in FACTS and not any(name in each for each in have)]
             if missing:
-                params = {"rule": one.name, "counters": ", ".join(missing)}
-                found.append(Finding(one.name, "", impl, COLLECT, (), NAN, NAN, 0.0, params))
-    return found
+                yield one.name, {"rule": one.name, "counters": ", ".join(missing)}

@@ -9,9 +9,11 @@ expectation; places in braces are parameters of the Case.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
+
+import msgspec
 
 from analyzers.records import plain, tables
 
@@ -70,6 +72,10 @@ class Subject:
         """Whether all of these were collected."""
         return all(not math.isnan(self[name]) for name in names)
 
+    def collected(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of these that were collected."""
+        return frozenset([name for name in names if (value := self.values.get(name, NAN)) == value])
+
     def least(self, *without: str, **instead: float) -> float:
         """Least seconds on the roofline: the longest known time except those left out or replaced."""
         times = {**{n: t for n, t in self.roofs.items() if n not in without}, **instead}
@@ -119,8 +125,9 @@ class Rule:
     test: Test
     level: str = KERNEL
 
-    def decidable(self, subject: Subject) -> bool:
-        return any(subject.has(*group) for group in self.needs)
+    def decidable(self, known: Container[str]) -> bool:
+        """Whether these counters suffice."""
+        return any(all(name in known for name in group) for group in self.needs)
 
     @property
     def variants(self) -> tuple[str, ...]:
@@ -166,8 +173,7 @@ def rule(name: str, *needs: tuple[str, ...], level: str = KERNEL) -> Callable[[T
     return keep
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """One reason for lost time.
 
     upper_bound: most seconds a call could save, at most its time minus the lower bound. ratio: that over the
@@ -186,7 +192,7 @@ class Finding:
     upper_bound: float
     ratio: float
     strength: float = 0.0
-    params: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, str] = {}
     variant: str = ""
     win: float = NAN
     likely: float = NAN
@@ -223,7 +229,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON with the English words, NaN as None."""
-        known = asdict(self)
+        known = msgspec.structs.asdict(self) | {"evidence": [asdict(one) for one in self.evidence]}
         del known["covers"]
         return plain(known | dict(zip(("title", "next_step", "expect"), self.words(), strict=True)))
 

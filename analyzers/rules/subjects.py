@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from analyzers.counts import beyond_l1, inside
+from analyzers.counts import beyond_l1
 from analyzers.kernels.names import compiled, library
 from analyzers.metrics import View
-from analyzers.records import number
+from analyzers.records import number, rows_of
 from analyzers.rules.rule import Subject
 from analyzers.timeline.budget import Budget
 from analyzers.timeline.call import in_call
@@ -51,7 +51,7 @@ def call_subjects(
     computing = computing_shares(kernels)
     names, moving = _names(kernels), _names(kernels, moving=True)
     # The longest comes first, and is one where it is launched once; a frame without kernels may be without columns, too.
-    first = kernels.drop_duplicates("impl").to_dict("records") if "share" in kernels else []
+    first = rows_of(kernels.drop_duplicates("impl")) if "share" in kernels else []
     longest = {
         str(row["impl"]): (str(row["kernel"]), float(row["share"]) if row.get("launches", 1) <= 1 else NAN)
         for row in first
@@ -100,7 +100,10 @@ def _names(kernels: pd.DataFrame, *, moving: bool = False) -> dict[str, frozense
     if moving and not {"compute_fraction", "dram_fraction"} <= set(kernels):
         return {}
     chosen = kernels[~_computing(kernels)] if moving else kernels
-    return {str(name): frozenset(map(str, rows)) for name, rows in chosen.groupby("impl", sort=False)["kernel"]}
+    found: dict[str, set[str]] = {}
+    for name, kernel in zip(chosen["impl"], chosen["kernel"], strict=True):
+        found.setdefault(str(name), set()).add(str(kernel))
+    return {name: frozenset(one) for name, one in found.items()}
 
 
 WHOLE = "the program"
@@ -154,20 +157,20 @@ def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) ->
     kernels = analysis.kernels
     if not len(kernels):
         return []
-    times = pd.DataFrame(View(kernels, roofline).roof_times).to_dict("records")
+    times = rows_of(pd.DataFrame(View(kernels, roofline).roof_times))
     peaks = {name: roofline.peak(name) for name in dict.fromkeys(c.name for c in roofline.ceilings)}
     calls = analysis.rows
     # Where an implementation, with the ranges inside it, has one kernel, the work is that kernel's.
-    alone = {name for name, rows in inside(kernels).items() if len(rows) == 1}
+    alone = {name for name, rows in analysis.ran.items() if len(rows) == 1}
     ahead = calls.get(analysis.reference, {})
     reference = number(ahead, "tensor_share")
     tasks = {name: _task(analysis, name) for name in kernels["impl"].unique()}
     made = {name: compiled(name, ran) for name, ran in _names(kernels).items()}
     found = []
-    for row, roofs, past in zip(kernels.to_dict("records"), times, beyond_l1(kernels), strict=True):
+    for row, roofs, past in zip(analysis.kernel_rows, times, beyond_l1(kernels), strict=True):
         name = str(row["impl"])
         call, (pipe, intensity, written) = calls.get(name, {}), tasks[name]
-        values = {str(key): float(value) for key, value in row.items() if isinstance(value, (int, float))}
+        values = {key: float(value) for key, value in row.items() if isinstance(value, (int, float))}
         values |= {"reference_tensor_share": reference, "work_intensity": intensity, "beyond_l1": float(past)}
         if not values.get("sm_count", NAN) > 0:
             values["sm_count"] = sms

@@ -7,7 +7,6 @@ import re
 import pandas as pd
 
 from analyzers.placement import LAUNCH_LOWER_BOUND
-from collectors.frame import distinct
 
 COMMUNICATION = re.compile(r"nccl\w*Kernel|ncclDevKernel|\bnccl", re.IGNORECASE)
 BLOCKING = re.compile(r"cu(?:da)?(?:Stream|Device|Event|Ctx)Synchronize|cu(?:da)?Memcpy(?!\w*Async)")
@@ -23,7 +22,7 @@ SHORT = 2 * LAUNCH_LOWER_BOUND
 
 def matching(names: pd.Series[str], kind: re.Pattern[str]) -> pd.Series[bool]:
     """Mask of names of a kind; fast for few distinct names."""
-    return names.isin([name for name in distinct(names) if kind.search(str(name))])
+    return names.isin([name for name in names.unique() if kind.search(str(name))])
 
 
 def slices_of_work(part: pd.DataFrame) -> dict[str, pd.Series[bool]]:

@@ -293,7 +293,8 @@ def _holes(gaps: Mapping[str, Any], slices: Mapping[str, Times], host: pd.DataFr
 
     gaps: of _Gaps.described; slices: cause -> seconds.
     """
-    parts = [_of_cause(gaps, cause, seconds, host) for cause, seconds in slices.items() if (seconds > 0).any()]
+    spans = {kind: _ranges(host[host["kind"] == kind]) for kind in ("range", "op")}
+    parts = [_of_cause(gaps, cause, seconds, host, spans) for cause, seconds in slices.items() if (seconds > 0).any()]
     if not parts:
         return ()
     every = pd.concat(parts, ignore_index=True)
@@ -313,8 +314,10 @@ def _alike(names: pd.Series[str]) -> pd.Series[str]:
     return names.map(told)
 
 
-def _of_cause(gaps: Mapping[str, Any], cause: str, seconds: Times, host: pd.DataFrame) -> pd.DataFrame:
-    """One row per gap with time of this cause."""
+def _of_cause(
+    gaps: Mapping[str, Any], cause: str, seconds: Times, host: pd.DataFrame, spans: Mapping[str, Sequence[Range]]
+) -> pd.DataFrame:
+    """One row per gap with time of this cause. spans: ranges and operators of the host."""
     at = np.flatnonzero(seconds > 0)
     moment, thread = gaps["middle"][at].copy(), gaps["thread"][at].copy()
     call = np.full(len(at), "", dtype=object)
@@ -326,10 +329,9 @@ def _of_cause(gaps: Mapping[str, Any], cause: str, seconds: Times, host: pd.Data
         thread[told] = host["thread"].to_numpy()[row[told]]
     elif cause == "host":
         call = _covering(host[host["kind"] == "call"], thread, moment)
-    spans = host[host["kind"] != "call"]
     when = np.rint(moment * 1e9).astype(np.int64)
-    within = ranges_of(thread, when, _ranges(spans[spans["kind"] == "range"]))
-    ops = paths(by_thread(_ranges(spans[spans["kind"] == "op"])), thread, when)
+    within = ranges_of(thread, when, spans["range"])
+    ops = paths(by_thread(spans["op"]), thread, when)
     named = [path.split("/")[0] for path in ops]
     before = gaps["before"][at]
     # Where nothing says what the host did, long holes are told apart by what ended them.

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
 import pandas as pd
 
-from analyzers.counts import add_up, by_part, column, counted, missing_pipes, without_half_moves
+from analyzers.counts import add_up, by_part, column, counted, inside, missing_pipes, without_half_moves
 from analyzers.errors import AnalyzeError
 from analyzers.lower_bound import Work
 from analyzers.placement import LAUNCH_LOWER_BOUND, over_roofs, place
-from analyzers.records import to_frame, to_records
+from analyzers.records import rows_of, to_frame, to_records
 from analyzers.timeline.call import Recorded, held, splits
 from analyzers.verdicts import timing
 from analyzers.verdicts.implementation import (
@@ -74,16 +75,24 @@ class Analysis:
 
     def impl(self, name: str) -> dict[str, Any]:
         """One implementation's row; raises AnalyzeError for an unknown name."""
-        rows = self.impls[self.impls["impl"] == name]
-        if rows.empty:
-            raise AnalyzeError(f"no implementation {name!r}", fix=f"use one of: {', '.join(self.impls['impl'])}")
-        return {str(key): value for key, value in rows.iloc[0].to_dict().items()}
+        if name not in self.rows:
+            raise AnalyzeError(f"no implementation {name!r}", fix=f"use one of: {', '.join(self.rows)}")
+        return dict(self.rows[name])
 
-    @property
+    @cached_property
     def rows(self) -> dict[str, dict[str, Any]]:
         """Rows of `impls` by implementation; {} if nothing was timed."""
-        rows = self.impls.to_dict("records")
-        return {str(row["impl"]): {str(key): value for key, value in row.items()} for row in rows}
+        return {str(row["impl"]): row for row in rows_of(self.impls)}
+
+    @cached_property
+    def kernel_rows(self) -> list[dict[str, Any]]:
+        """Rows of `kernels`."""
+        return rows_of(self.kernels)
+
+    @cached_property
+    def ran(self) -> dict[str, list[int]]:
+        """Part -> places of its kernels, inner ranges included."""
+        return {name: rows.tolist() for name, rows in inside(self.kernels).items()} if len(self.kernels) else {}
 
     def to_dict(self) -> dict[str, Any]:
         """The document of metrics.json: SI, unrounded, NaN as None."""
@@ -162,7 +171,7 @@ class _Counted:
             caveats.append(Caveat(what, f"without {', '.join(missing)}", fix, "pipes-missing"))
         caveats += over_roofs(launches, roofline)
         impls = add_up(by_part(launches), ["impl"])
-        rows = zip(impls["impl"], impls.to_dict("records"), counted(impls), strict=True)
+        rows = zip(impls["impl"], rows_of(impls), counted(impls), strict=True)
         kernels, hottest = _kernels(launches, roofline, needs)
         return cls(impls, kernels, hottest, caveats, {str(name): (row, work) for name, row, work in rows})
 
@@ -184,10 +193,12 @@ def _kernels(launches: pd.DataFrame, roofline: Roofline, needs: Needs) -> tuple[
     hottest = pd.concat([kernels[~shared.to_numpy()], rest])
     if "time" in hottest:
         hottest = hottest.sort_values("time", ascending=False, kind="stable")
-    time = pd.Series(column(kernels, "time"), index=kernels.index)
-    whole = time.groupby(kernels["impl"], sort=False).transform(lambda times: times.sum(skipna=False))
+    time = column(kernels, "time")
+    share = np.empty(len(time))
+    for rows in kernels.groupby("impl", sort=False).indices.values():
+        share[rows] = time[rows] / time[rows].sum()
     kernels = kernels.copy()
-    kernels.insert(2, "share", time / whole)
+    kernels.insert(2, "share", share)
     return _ranked(kernels), hottest.reset_index(drop=True)
 
 

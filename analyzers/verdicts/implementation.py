@@ -14,7 +14,7 @@ from analyzers.counts import as_counters
 from analyzers.lower_bound import LowerBound, Work, combine, gate, lower_bound_time
 from analyzers.pipes import LEVELS, TENSOR, keeps
 from analyzers.placement import place
-from analyzers.records import tables
+from analyzers.records import rows_of, tables
 from analyzers.verdicts import timing
 from analyzers.verdicts.speedup import SLACK
 from analyzers.verdicts.statistics import Ratio
@@ -201,7 +201,7 @@ def placed(parts: Sequence[Part], added: pd.DataFrame, roofline: Roofline) -> li
     for name in model:
         frame[name] = model[name].combine_first(frame[name]) if name in frame else model[name]
     frame["time"] = [one.row["time"] for one in parts]
-    rows = place(frame, roofline).to_dict("records")
+    rows = rows_of(place(frame, roofline))
     return [_place_row(one, row, source) for one, row, (_, source) in zip(parts, rows, filled, strict=True)]
 
 

@@ -6,14 +6,13 @@ A range is half open: start <= t < end, so a call on the border of two ranges be
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(msgspec.Struct, frozen=True, gc=False):
     """An NVTX range of one thread: ns on the tool's timeline; `end` None if never closed."""
 
     start: int

@@ -6,10 +6,11 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import groupby
 from pathlib import PurePath
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from analyzers.records import plain
 from analyzers.rules.rule import COLLECT, HINT, HOST, PROGRAM, RULES, SCHEMA, Finding, Proof
@@ -116,7 +117,7 @@ def worded(one: Finding, study: Study) -> tuple[str, str, str]:
     known = one.params
     if language() == "zh":
         known = {key: text if key in ("library", "found") else translated(named(text)) for key, text in known.items()}
-    title, then, expect = replace(one, params=known).words(language())
+    title, then, expect = structs.replace(one, params=known).words(language())
     if language() == "zh":
         title, then, expect = map(spaced, (title, then, expect))
     return title, runnable(then, study), expect
