@@ -121,7 +121,7 @@ def _settled(make: Make, ask: Callable[[list[Any]], Any], *, finite: bool) -> tu
         if finite and not _finite(answer):
             return nothing
         for by in (inputs.STIRRED, -inputs.STIRRED):
-            moved = ask(inputs.mapped(inputs.clone(arguments), functools.partial(inputs.stirred, units=by)))
+            moved = ask(inputs.numbered(arguments, functools.partial(inputs.stirred, by)))
             if not close(moved, answer, _JUMP, _CODES):
                 return nothing
     except Exception:

@@ -42,6 +42,7 @@ def test_where_a_little_noise_moves_the_answer_nothing_is_tried():
     assert "rows with a single one" not in tried(lambda x: torch.relu(x).sort(-1).indices, torch.randn(8, 16))
     assert "rows that are all the first" not in tried(lambda x: x[:, 0].argmin(0, keepdim=True), torch.randn(16, 8))
     assert "inputs times 1e3" in tried(torch.relu, torch.randn(8, 16))
+    assert "inputs times 10" in tried(lambda x: torch.relu(x @ x.t()), torch.randn(64, 64).bfloat16())
 
 
 @pytest.mark.parametrize("kind", [torch.int8, torch.float8_e4m3fn])
@@ -54,7 +55,7 @@ def test_complex_inputs_are_changed_by_their_parts():
     found = tried(lambda x: x @ x.mT, z)
     assert torch.equal(found["inputs with the other sign"].arguments[0], -z)
     assert torch.equal(found["rows that are all the first"].arguments[0], z[:1].expand_as(z))
-    stirred = inputs.stirred(z.clone())
+    stirred = inputs.stirred(inputs.STIRRED, 0, z.clone())
     assert (stirred.real != z.real).any()
     assert (stirred.imag != z.imag).any()
     assert torch.allclose(stirred, z, atol=1e-4)

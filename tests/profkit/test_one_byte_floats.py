@@ -30,7 +30,7 @@ def test_inputs_are_changed_as_others_are_and_never_by_units_in_the_last_place(d
     one, other = drawn(dtype, 24, 32), drawn(dtype, 24, 32)
     assert inputs.scalable([one, torch.randn(3)]) == [False, True]
     assert not inputs.repeated([one], [other])
-    assert equal(inputs.stirred(one.clone()), one)
+    assert equal(inputs.stirred(inputs.STIRRED, 0, one.clone()), one)
     assert alike.Common([one, one], [other, other]).kept([other, one]) is not None
     assert not alike.whole(torch.full((4,), 0.5).to(dtype))
 

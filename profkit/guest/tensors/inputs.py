@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from profkit.guest.tensors.compare import coded, equal, inexact, leaves, numbers
 
 _CHANCE = torch.default_generator
 STIRRED = 64.0
-"""Assumed rounding, in ulps, of values that are rounded to integers."""
+"""Assumed rounding of an answer, in ulps of float32; in a narrower type one of its own."""
 
 
 def seed_all(seed: int) -> None:
@@ -162,13 +163,15 @@ def memory(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.as_strided((span(tensor.shape, tensor.stride()),), (1,), tensor.storage_offset())
 
 
-def stirred(tensor: torch.Tensor, units: float = STIRRED) -> torch.Tensor:
-    """Perturb every element in place by up to so many ulps of the largest; not one-byte types."""
-    if inexact(tensor) and tensor.numel() and not coded(tensor):
+def stirred(units: float, seed: int, tensor: Any) -> Any:
+    """Perturb every element in place by up to so many ulps of the largest (STIRRED); not one-byte types."""
+    if isinstance(tensor, torch.Tensor) and inexact(tensor) and tensor.numel() and not coded(tensor):
         flat = memory(tensor)
         flat = torch.view_as_real(flat) if flat.is_complex() and not flat.is_conj() else flat
-        size = flat.nan_to_num(0.0, 0.0, 0.0).abs().max() * torch.finfo(flat.dtype).eps * units
-        chance = torch.Generator(flat.device).manual_seed(flat.numel())
+        step = torch.finfo(flat.dtype).eps
+        share = max(step, min(abs(units) * step, abs(units) * torch.finfo(torch.float32).eps))
+        size = flat.nan_to_num(0.0, 0.0, 0.0).abs().max() * math.copysign(share, units)
+        chance = torch.Generator(flat.device).manual_seed(flat.numel() + seed)
         noise = torch.rand(flat.shape, generator=chance, device=flat.device).sub_(0.5)
         flat.add_(noise.to(flat.dtype) * size)
     return tensor

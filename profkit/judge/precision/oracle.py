@@ -255,7 +255,8 @@ class Case:
         scale, room = rms(want), 2.0**-self._oracle.precision.required
         found = [scalars((error > size * room).sum(), error.max()) for error, size in errors(have, want, scale)]
         off, worst = sum(int(count) for count, _ in found), max(most for _, most in found)
-        return f"{off} of {want.numel()} elements differ, the worst by {worst:.3g} (rms {scale:.3g})"
+        differ = f"{off} of {want.numel()} elements differ, the worst" if off else "the worst element differs"
+        return f"{differ} by {worst:.3g} (rms {scale:.3g})"
 
     def _worst(self, n: int, have: torch.Tensor) -> torch.Tensor:
         """Indices of the elements with the largest relative error."""
