@@ -114,7 +114,9 @@ def _invoke(arguments: Sequence[str]) -> int:
         return error.exit_code
     except click.ClickException as error:
         path = getattr(getattr(error, "ctx", None), "command_path", "profkit")
-        complain(error.format_message(), f"see {path} --help", error.exit_code, for_program=_for_program(arguments))
+        named = next((word for word in arguments if word[:1] == "-" and Path(word).exists()), "")
+        fix = f"write ./{named}, as a word with a dash in front is an option" if named else f"see {path} --help"
+        complain(error.format_message(), fix, error.exit_code, for_program=_for_program(arguments))
         return error.exit_code
     except BrokenPipeError:
         # The reader of our output has gone (`| head`); silence the flush at exit as well.

@@ -44,6 +44,8 @@ def _text(file: Path) -> str:
         return file.read_text("utf-8")
     except OSError as error:
         raise ProfkitError(f"{file}: {error.strerror}", fix="check the path") from error
+    except UnicodeDecodeError as error:
+        raise ProfkitError(f"{file}: not UTF-8 text: {error.reason}", fix="the file is cut or damaged") from error
 
 
 def _parsed(text: str, where: str) -> Any:

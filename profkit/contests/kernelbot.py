@@ -122,7 +122,7 @@ def _yaml(file: Path) -> dict[str, Any]:
         raise ProfkitError(f"{file}: reading it needs PyYAML", fix="pip install pyyaml") from error
     try:
         task = yaml.safe_load(file.read_text("utf-8"))
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ProfkitError(f"{file}: {' '.join(str(error).split())}", fix="correct the file") from error
     if not isinstance(task, dict):
         raise ProfkitError(f"{file}: no fields in it", fix="give a task.yml with files, tests and benchmarks")
@@ -161,7 +161,7 @@ def _beside(task: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, str]]:
         if Path(name).name != name or name == REFERENCE:
             raise ProfkitError(f"{folder / TASK}: {name!r} is no plain file name", fix="correct the list of files")
         try:
-            yield name, (folder / source).read_text("utf-8")
+            yield name, (folder / source).read_text("utf-8", "replace")
         except OSError as error:
             raise ProfkitError(f"{folder / source}: {error.strerror}", fix="add it, or correct task.yml") from error
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 def compose(sample: Sample, run: Study | None = None) -> str:
     """Text of prompt.txt; with a run, also the bottlenecks in its profile."""
-    return prompt_for(sample.id, sample.reference.read_text("utf-8"), evidence(run) if run is not None else [])
+    return prompt_for(
+        sample.id, sample.reference.read_text("utf-8", "replace"), evidence(run) if run is not None else []
+    )
 
 
 def prompt_for(name: str, reference: str, facts: list[str]) -> str:

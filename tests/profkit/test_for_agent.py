@@ -174,6 +174,8 @@ def test_a_wrong_candidate_is_mended_first(tmp_path):
         "compare nowhere nothing --json",
         "timers nowhere --json",
         "list --top all --json",
+        "kernelbench wrapper docs/waterfall.png --json",
+        "kernelbench models docs/waterfall.png --json",
     ],
 )
 def test_failures_have_the_same_shape(line, capsys):
@@ -214,3 +216,10 @@ def test_docs_name_every_field():
     page = (ROOT / "docs/agent.md").read_text("utf-8")
     named = set(re.findall(r"`(\w+)`", page))
     assert set(SCHEMA["$defs"]["run"]["required"]) - named <= {"sample", "device", "findings_left_out"}
+
+
+def test_a_folder_with_a_dash_in_front_is_named_by_its_path(tmp_path, monkeypatch, capsys):
+    (tmp_path / "-MINI").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert invoke(["profile", "-MINI"]) == 2
+    assert "fix: write ./-MINI" in capsys.readouterr().err

@@ -84,7 +84,7 @@ def in_turn(progress: Progress = lambda _: None) -> Runner:
     def run(todo: Sequence[tuple[Generated, Problem]], request: Request) -> Iterator[tuple[Generated, Study]]:
         for number, (generated, problem) in enumerate(todo, 1):
             progress(f"[{number}/{len(todo)}] {generated.path.name}")
-            texts = problem.path.read_text("utf-8"), generated.path.read_text("utf-8", "replace")
+            texts = problem.path.read_text("utf-8", "replace"), generated.path.read_text("utf-8", "replace")
             yield generated, pair(generated.name, *texts).measure(request)
 
     return run
@@ -131,7 +131,7 @@ def baseline(
         if problem.name in done.get(level, {}) and (compiled is None or problem.name in fast.get(level, {})):
             continue
         progress(f"[{number}/{len(problems)}] {problem.name}")
-        source = problem.path.read_text("utf-8")
+        source = problem.path.read_text("utf-8", "replace")
         candidate = pairs.compiled(source) if compiled is not None else source + pairs.AS_IS
         name = f"level_{problem.level}_problem_{problem.id}_baseline"
         run = pair(name, source, candidate).measure(request)

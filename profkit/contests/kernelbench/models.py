@@ -144,7 +144,7 @@ def read_config(file: Path) -> Config:
         config = msgspec.toml.decode(file.read_bytes(), type=Config)
     except OSError as error:
         raise ProfkitError(f"{file}: {error.strerror}", fix=f"example:\n{EXAMPLE}") from error
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ProfkitError(f"{file}: {error}", fix=f"example:\n{EXAMPLE}") from error
     if not config.model:
         raise ProfkitError(f"{file}: no [[model]]", fix="name at least one model")
@@ -213,7 +213,7 @@ def ask_all(config: Config, asked: Sequence[Question], *, progress: Progress = l
 
     def put(question: Question) -> None:
         problem, model = question.problem, question.model
-        prompt = prompt_for(f"l{problem.level}p{problem.id}", problem.path.read_text("utf-8"), [])
+        prompt = prompt_for(f"l{problem.level}p{problem.id}", problem.path.read_text("utf-8", "replace"), [])
         question.folder.mkdir(parents=True, exist_ok=True)
         write_atomic(question.file("prompt.txt"), prompt.encode())
         answer = ask(client, model, prompt)
