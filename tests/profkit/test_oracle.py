@@ -183,6 +183,14 @@ def test_a_reference_that_double_breaks_is_asked_in_its_own_type():
     assert bits(model, lambda x, y: x[:, 16:] @ y[16:], A.bfloat16(), B.bfloat16(), type="bf16").status == "mismatch"
 
 
+def test_what_cannot_be_copied_of_a_reference_is_shared():
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+    model[1].library, model[1].chance = math, torch.Generator()
+    drawn = [torch.randn(4, 8)]
+    case = Oracle(model).case(drawn, model(*drawn))
+    assert case.judged(model(*drawn).bfloat16().float(), exact=True).precision == "bf16"
+
+
 def test_what_a_call_adds_to_its_inputs_is_judged_by_itself():
     def update(x, step):
         x.add_(step, alpha=1e-4)

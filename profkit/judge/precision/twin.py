@@ -123,7 +123,10 @@ def _copied(model: Any, wide: bool) -> tuple[Any, list[tuple[torch.Tensor, torch
     """A deep copy, and (its tensor, the model's) per tensor to perturb; functions are shared."""
     if not isinstance(model, torch.nn.Module):
         return model, []
-    own = copy.deepcopy(model)
+    try:
+        own = copy.deepcopy(model)
+    except Exception:
+        own = copy.deepcopy(model, _shared(model))
     if wide:
         own._apply(_widened)
         for module in own.modules():
@@ -132,6 +135,18 @@ def _copied(model: Any, wide: bool) -> tuple[Any, list[tuple[torch.Tensor, torch
                     object.__setattr__(module, name, inputs.mapped(item, _widened))
     mine, theirs = _held(own), _held(model)
     return own, list(zip(mine, theirs, strict=True))
+
+
+def _shared(model: torch.nn.Module) -> dict[int, Any]:
+    """Attributes that cannot be copied (a Python module, a generator), for a copy to share."""
+    found = {}
+    for module in model.modules():
+        for name, item in vars(module).items():
+            try:
+                copy.deepcopy(item if name != "_modules" else None)
+            except Exception:
+                found[id(item)] = item
+    return found
 
 
 def _widened(tensor: torch.Tensor) -> torch.Tensor:
