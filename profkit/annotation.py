@@ -14,7 +14,7 @@ Each line of the file is written at once, so that a crash loses nothing:
     "<pid>.<n>"                                                                              every completed range
 
 Autograd runs a CUDA backward in its own thread, where tools do not know this thread's ranges. While a range is open and
-a tool listens, backward therefore runs in the calling thread; PROFKIT_AUTOGRAD=threads prevents this.
+a tool listens, backward therefore runs in the calling thread.
 
 Inside a function that torch.compile traces a range is skipped, so that profiling changes no graph: launches of the
 compiled function belong to the range around its call.
@@ -145,9 +145,7 @@ def _compiling() -> bool:
 def _backward_here(leaving: ExitStack) -> None:
     """Make backward run in the calling thread until `leaving` is closed."""
     native: Any = getattr(sys.modules.get("torch"), "_C", None)
-    if not hasattr(native, "_set_multithreading_enabled") or os.environ.get("PROFKIT_AUTOGRAD") == "threads":
-        return
-    if native._is_multithreading_enabled():
+    if hasattr(native, "_set_multithreading_enabled") and native._is_multithreading_enabled():
         native._set_multithreading_enabled(False)
         leaving.callback(native._set_multithreading_enabled, True)
 

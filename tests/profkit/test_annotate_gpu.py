@@ -10,10 +10,8 @@ import sys
 import pytest
 
 from collectors import CollectError, read
-from profkit.api import profile
 from profkit.launch import gpu, tools
 from profkit.launch.alone import counting
-from profkit.targets.program import Program
 from profkit.vendor.nvidia import ncu, nsys
 
 pytestmark = pytest.mark.gpu
@@ -63,7 +61,7 @@ def recorder():
     return tool.path
 
 
-def under_ncu(tool, program, tmp_path, *options, **environment):
+def under_ncu(tool, program, tmp_path, *options):
     log = tmp_path / "bare.csv"
     argv = [
         tool,
@@ -83,7 +81,7 @@ def under_ncu(tool, program, tmp_path, *options, **environment):
         "--log-file",
         str(log),
     ]
-    env = {**os.environ, "LC_ALL": "C", **environment}
+    env = {**os.environ, "LC_ALL": "C"}
     with counting(gpu.identity()["uuid"]):
         done = subprocess.run([*argv, *program], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr + (log.read_text("utf-8") if log.is_file() else "no log")
@@ -107,22 +105,8 @@ def test_a_filter_of_a_bare_ncu_takes_backward(counter, program, tmp_path):
     assert len(frame) >= STEPS * LEAST
 
 
-def test_in_a_thread_of_its_own_backward_escapes_a_bare_ncu(counter, program, tmp_path):
-    log = under_ncu(counter, program, tmp_path, "--nvtx-include", "profkit@backward/", PROFKIT_AUTOGRAD="threads")
-    frame = read_or_refused(log, "No kernels were profiled")
-    # The gradient of the loss itself is made by the calling thread.
-    assert frame is None or len(frame) < STEPS * LEAST
-
-
-def test_backward_in_a_thread_of_its_own_is_a_caveat_under_ncu(counter, program, tmp_path, monkeypatch):
-    monkeypatch.setenv("PROFKIT_AUTOGRAD", "threads")
-    run = profile(Program.of(program), runs=tmp_path / "runs", counters="ncu")
-    assert any(caveat.what == "kernels outside every range" for caveat in run.analysis.caveats)
-
-
-def under_nsys(tool, program, tmp_path, **environment):
+def under_nsys(tool, program, tmp_path):
     base = tmp_path / "bare"
-    env = {**os.environ, **environment}
     sqlite = base.with_suffix(".sqlite")
     said = ""
     for argv in (
@@ -130,7 +114,7 @@ def under_nsys(tool, program, tmp_path, **environment):
         nsys.export(tool, base.with_suffix(".nsys-rep"), sqlite),
     ):
         # An nsys that could not import all it recorded says so here and leaves nothing in the export.
-        done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
         said += done.stdout + done.stderr
     return sqlite, said
 
@@ -150,12 +134,3 @@ def test_backward_has_its_range_under_a_bare_nsys_or_a_caveat_says_what_is_missi
         assert len(backward) >= STEPS * LEAST
     else:
         assert frame.attrs["caveats"] or nsys.caveats(said), said
-
-
-def test_backward_in_a_thread_of_its_own_is_a_caveat_under_nsys(recorder, program, tmp_path):
-    file, said = under_nsys(recorder, program, tmp_path, PROFKIT_AUTOGRAD="threads")
-    frame = read_or_refused(file, "no GPU work")
-    if frame is None:
-        return
-    what = " ".join(caveat.what for caveat in frame.attrs["caveats"])
-    assert "launches of threads without ranges" in what if whole(frame) else what or nsys.caveats(said)

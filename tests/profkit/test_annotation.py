@@ -169,7 +169,7 @@ def test_without_a_tool_nvtx_is_not_used():
     assert annotation.listen() is None
 
 
-def test_backward_runs_in_the_calling_thread_while_a_range_is_open(file, monkeypatch):
+def test_backward_runs_in_the_calling_thread_while_a_range_is_open(file):
     torch = pytest.importorskip("torch")
     enabled = torch._C._is_multithreading_enabled
     assert enabled()
@@ -178,9 +178,6 @@ def test_backward_runs_in_the_calling_thread_while_a_range_is_open(file, monkeyp
             assert not enabled()
         assert not enabled()
     assert enabled()
-    monkeypatch.setenv("PROFKIT_AUTOGRAD", "threads")
-    with annotate("backward"):
-        assert enabled()
 
 
 def compiled(function, **options):
