@@ -31,7 +31,6 @@ class Sample:
     path: Path
     reference: Path
     candidates: tuple[Part, ...]
-    entry: Path | None = None
     prompt: Path | None = None
     kind: str = "folder"
 
@@ -67,8 +66,7 @@ def resolve(path: Path) -> Sample:
         path=path,
         reference=reference,
         candidates=_unique(candidates),
-        entry=_existing(path / "run_code.py"),
-        prompt=_existing(path / "prompt.txt"),
+        prompt=prompt if (prompt := path / "prompt.txt").is_file() else None,
     )
 
 
@@ -131,10 +129,6 @@ def _unique(candidates: tuple[Part, ...]) -> tuple[Part, ...]:
     names = [candidate.name for candidate in candidates]
     clash = {name for name in names if names.count(name) > 1 or name == "reference"}
     return tuple(Part(c.path.stem, c.path, c.backend) if c.name in clash else c for c in candidates)
-
-
-def _existing(path: Path) -> Path | None:
-    return path if path.is_file() else None
 
 
 def _suggest(path: Path) -> str:
