@@ -33,14 +33,14 @@ class Common:
         self._leaves = {n: Leaf(a, b) for n, ((_, a), (_, b)) in enumerate(pairs) if _comparable(a, b)}
 
     def kept(self, changed: list[Any]) -> list[Any] | None:
-        """Changed inputs with these properties restored, or as drawn; None if all are as drawn."""
+        """Changed inputs, as drawn where they lost these properties; None if all are as drawn."""
         leaves = [leaf for _, leaf in tensors(self._drawn)]
 
-        def mended(number: int, leaf: Any) -> Any:
+        def kept(number: int, leaf: Any) -> Any:
             known = self._leaves.get(number)
-            return leaf if known is None or torch.equal(leaf, leaves[number]) else known.mended(leaf, leaves[number])
+            return leaf if known is None else known.kept(leaf, leaves[number])
 
-        found: list[Any] = inputs.numbered(changed, mended)
+        found: list[Any] = inputs.numbered(changed, kept)
         return None if inputs.alike(found, self._drawn) and same(found, self._drawn) else found
 
 
@@ -56,8 +56,6 @@ class Leaf:
     def __init__(self, one: torch.Tensor, other: torch.Tensor) -> None:
         both = whole(one) and whole(other)
         few = torch.cat([thin(one), thin(other)]).unique() if both else one.new_empty(0)
-        self._zeros: torch.Tensor | None = None
-        self._symmetrical = False
         self._has: list[Has] = [lambda leaf: _among(leaf, few)] if both else []
         # Rotary embeddings take each row of angles twice, the same rows in every draw.
         self._has += [_doubled] if _doubled(one) and _doubled(other) else []
@@ -67,15 +65,11 @@ class Leaf:
         # Among millions of normal numbers some are zero by chance.
         zeros = (one == 0) & (other == 0)
         if _CHANCE * int(zeros.sum()) >= int(((one == 0) | (other == 0)).sum()) > 0:
-            self._zeros = zeros
-        self._symmetrical = all(_symmetrical(leaf) for leaf in (one, other))
-        self._has += [has for has in (_ordered, *_sums(one.dim())) if has(one) and has(other)]
+            self._has.append(lambda leaf: not bool(leaf[zeros].any()))
+        self._has += [has for has in (_symmetrical, _ordered, *_sums(one.dim())) if has(one) and has(other)]
 
-    def mended(self, leaf: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
-        """A changed tensor with its properties restored; as drawn if that fails."""
-        if leaf.shape == drawn.shape and (self._zeros is not None or self._symmetrical):
-            leaf = leaf.clone() if self._zeros is None else leaf.masked_fill(self._zeros, 0.0)
-            leaf = (leaf + leaf.mT) / 2 if self._symmetrical else leaf
+    def kept(self, leaf: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
+        """A changed tensor if it has the properties, else as drawn."""
         return leaf if all(has(leaf) for has in self._has) else drawn.clone()
 
 
