@@ -1,8 +1,7 @@
 """Probe of a task: its precision, and the trivial answers that pass.
 
-Trivial answers are zeros, ones, the mean, a stale answer, half an answer, the input itself. Unusual inputs may still
-reject one, such as a copy in place of relu on positive inputs. If they do not, the task cannot tell right from
-wrong.
+Trivial answers are zeros, the mean, a stale answer, the input itself. Unusual inputs may still reject one, such as a
+copy in place of relu on positive inputs. If they do not, the task cannot tell right from wrong.
 """
 
 from __future__ import annotations
@@ -188,12 +187,9 @@ def trivial(
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """(name, thinned answer) of trivial answers. given: an input of the form of the only output."""
     yield "zeros", _each(answer, torch.zeros_like)
-    yield "ones", _each(answer, torch.ones_like)
     yield OTHERS, other
     if any(isinstance(leaf, torch.Tensor) and leaf.numel() > 1 for leaf in answer.values()):
         yield "the mean", _each(answer, _mean)
-        yield "the first half, zeros behind", _each(answer, lambda leaf: _cut(leaf, 2))
-        yield "all but the last block", _each(answer, lambda leaf: _cut(leaf, 16))
     if given is not None:
         yield AS_IT_CAME, dict.fromkeys(answer, given)
 
@@ -206,13 +202,6 @@ def _mean(leaf: torch.Tensor) -> torch.Tensor:
     if not leaf.is_floating_point() or coded(leaf):
         return torch.zeros_like(leaf)
     return torch.full_like(leaf, float(leaf.to(torch.float64).nanmean()))
-
-
-def _cut(leaf: torch.Tensor, parts: int) -> torch.Tensor:
-    """The leaf with the last 1/parts of its elements zeroed."""
-    cut = leaf.clone()
-    cut[cut.numel() - max(1, cut.numel() // parts) :] = 0
-    return cut
 
 
 def thinned(output: Any) -> dict[str, Any]:
