@@ -70,7 +70,7 @@ def test_every_sample_was_recorded():
 
 
 @pytest.mark.usefixtures("printed")
-@pytest.mark.parametrize("recorded", some_slow(RECORDED, 4), ids=lambda folder: folder.name)
+@pytest.mark.parametrize("recorded", some_slow(RECORDED, 2), ids=lambda folder: folder.name)
 def test_report_of_a_recorded_run(recorded, tmp_path):
     """From the collected files alone; what was measured stays as it is, all that is derived comes again."""
     run = tmp_path / recorded.name

@@ -1,13 +1,19 @@
+"""Intervals and verdicts of times; speed-ups in their two conventions, and their mean over shapes."""
+
 import math
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzers.errors import AnalyzeError
+from analyzers.verdicts.shapes import Shape, geometric, shape, to_dict
+from analyzers.verdicts.speedup import shown, speedup
 from analyzers.verdicts.statistics import (
+    Ratio,
     drift,
     median_interval,
     precision_caveat,
@@ -31,13 +37,6 @@ def test_summary_by_hand():
 def test_summary_is_ordered(values):
     s = summary(values)
     assert math.isnan(s.low) or min(values) <= s.low <= s.median <= s.high <= max(values)
-
-
-@given(times, st.floats(0.1, 10.0))
-def test_summary_scales(values, factor):
-    a, b = summary(values), summary(np.array(values) * factor)
-    assert b.median == pytest.approx(a.median * factor)
-    assert b.rel == pytest.approx(a.rel, abs=1e-9)
 
 
 def test_empty_and_bad_samples():
@@ -278,3 +277,45 @@ def test_two_processes_that_agree_are_given_three_and_a_half_times_their_rounds(
     noise = np.exp(0.02 * np.random.default_rng(3).standard_normal(36))
     twice = ratio(np.tile(noise, 2), np.ones(72), np.repeat(np.arange(24), 3), processes=np.repeat([0, 1], 36))
     assert math.log(twice.high / twice.low) / 2 == pytest.approx(3.5 * twice.within)
+
+
+@pytest.mark.parametrize(("name", "value", "text"), [("ratio", 2.5, "2.50x"), ("gain", 1.5, "150.0%")])
+def test_each_convention_by_hand(name, value, text):
+    assert speedup(5.0, 2.0, name) == pytest.approx(value)
+    assert shown(speedup(5.0, 2.0, name), name) == text
+    for old, new in ((0.0, 2.0), (5.0, 0.0), (math.nan, 2.0)):
+        assert math.isnan(speedup(old, new, name))
+    assert shown(math.nan, name) == "-"
+    assert shown(3212.0, "ratio") == "3210x"
+
+
+def of(value, width):
+    return Ratio(value, value / width, value * width, n=20)
+
+
+def test_the_mean_is_that_of_the_logarithms_and_known_better_than_each():
+    shapes = [Shape(("a",), {}, {"x": of(2.0, 1.1)}), Shape(("b",), {}, {"x": of(8.0, 1.1)})]
+    mean = geometric(shapes)["x"]
+    assert mean.value == pytest.approx(4.0)
+    assert math.log(mean.high / mean.value) == pytest.approx(math.log(1.1) / math.sqrt(2))
+    assert mean.low * mean.high == pytest.approx(mean.value**2)
+
+
+def test_who_is_missing_on_a_shape_has_no_mean_and_one_shape_has_none():
+    one = Shape(("a",), {}, {"x": of(2.0, 1.1), "y": of(1.0, 1.1)})
+    assert geometric([one, Shape(("b",), {}, {"x": of(2.0, 1.1)})]).keys() == {"x"}
+    assert geometric([one]) == {}
+    assert geometric([]) == {}
+
+
+def test_a_shape_is_read_from_samples():
+    rows = [
+        (name, n, seconds) for n in range(12) for name, seconds in (("reference", 2e-3), ("x", 1e-3)) for _ in "abc"
+    ]
+    frame = pd.DataFrame(rows, columns=["impl", "round", "seconds"]).assign(method="wall", l2="warm")
+    found = shape(["float32 [4]"], frame, "reference")
+    assert found.times == {"reference": pytest.approx(2e-3), "x": pytest.approx(1e-3)}
+    assert found.ratios["x"].value == pytest.approx(2.0)
+    said = to_dict([found, found])
+    assert said["rows"][0]["inputs"] == ["float32 [4]"]
+    assert said["geometric_mean"]["x"]["value"] == pytest.approx(2.0)

@@ -101,7 +101,7 @@ def test_every_rule_has_a_trigger_on_an_h200():
     from test_rules import PAIRS
 
     named = {rule for rule, *_ in PAIRS} | {rule for rule, *_ in SAMPLES} | {p.rule for p in kernels.PAIRS}
-    named |= {"operators"}  # On a CPU alone: test_operator_rules.py.
+    named |= {"operators"}  # On a CPU alone: test_program_rules.py.
     named |= {"busy-unit"}  # It reads sections that no recording of ours asks for: test_rules.py has it.
     # Whole programs are tried on recorded traces: test_program_rules.py.
     assert {one.name for one in RULES.values() if one.level != PROGRAM} == named

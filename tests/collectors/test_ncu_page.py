@@ -1,8 +1,13 @@
-"""ncu's text pages: what a terminal shows and course notes hold."""
+"""ncu's text pages and messages, and exports that profkit recorded."""
+
+from pathlib import Path
 
 import pytest
 
 from collectors import CollectError, read, sniffed
+from collectors.counters import counter_set
+from collectors.frame import uncollected
+from collectors.ncu.log import diagnose, profiled, reason
 
 NEW = """==PROF== Connected to process 4711 (/usr/bin/python3)
 ==PROF== Profiling "relu" - 0: 0%....50%....100% - 10 passes
@@ -96,3 +101,117 @@ def test_a_page_cut_in_a_table_is_refused(tmp_path, text):
         except CollectError:
             continue
         assert found["time"].tolist() == whole["time"].tolist()[: len(found)]
+
+
+MESSAGES = {
+    "permission": "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance "
+    "Counters on the target device 0.",
+    "busy": "==ERROR== Profiling failed because a driver resource was unavailable. Ensure that no other tool (like DCGM) "
+    "is concurrently collecting profiling data.",
+    "sandbox": "==ERROR== Failed to initialize the profiler: LibraryNotLoaded",
+    "lock": "==ERROR== Failed to open/create lock file /tmp/nsight-compute-lock",
+    "launch": "==ERROR== LaunchFailed",
+    "memory": "==ERROR== Failed to allocate 8589934592 bytes of memory for saving device state.",
+    "backup": "==WARNING== Backing up device memory in system memory. Kernel replay might be slow. Consider using "
+    '"--replay-mode application" to avoid memory save-and-restore.',
+    "no kernels": "==WARNING== No kernels were profiled.",
+    "target": "==ERROR== The application returned an error code (11).",
+    "metrics": "==WARNING== Unable to access the following 2 metrics: a__b.sum, c__d.sum.",
+    "metric": "==ERROR== Failed to find metric sm__throughput",
+}
+
+
+@pytest.mark.parametrize("kind", MESSAGES)
+def test_known_messages_have_a_kind_and_a_fix(kind):
+    (found,) = diagnose(f"noise\n{MESSAGES[kind]}\nmore noise\n{MESSAGES[kind]}")
+    assert found.kind == kind
+    assert found.fix
+    assert found.message in MESSAGES[kind]
+
+
+def test_unknown_tagged_lines_are_kept_and_prof_lines_are_not():
+    found = diagnose("==PROF== Connected to process 7 (x)\n==ERROR== Something new.\n==WARNING== Careful.")
+    assert [(one.kind, one.message, one.level) for one in found] == [
+        ("error", "Something new.", "error"),
+        ("warning", "Careful.", "warning"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line", ["Out of memory", "OutOfMemory: tried to allocate 2 GB", "Failed to allocate memory", "error: LaunchFailed"]
+)
+def test_what_the_program_says_itself_is_no_message_of_ncu(line):
+    assert diagnose(f"==PROF== Connected to process 7 (x)\n{line}\n") == []
+    assert len(diagnose(f"{line}\nloss 0.5==ERROR== {line}\n")) == 1
+
+
+CLOCKS = "==WARNING== Note: Running with unmodified GPU clocks. If not controlled otherwise, ..."
+
+
+@pytest.mark.parametrize(
+    ("log", "kind"),
+    [
+        (f"{MESSAGES['target']}\n{MESSAGES['no kernels']}\n{MESSAGES['permission']}", "permission"),
+        # The export breaks off: nothing later says why.
+        (f"==PROF== Profiling 1: 0%\n{MESSAGES['backup']}\n", "backup"),
+        (CLOCKS, None),
+    ],
+)
+def test_the_best_reason_is_the_one_to_fix_first(log, kind):
+    best = reason(diagnose(log))
+    assert (best.kind if best is not None else None) == kind
+
+
+def test_profiled_counts_launches_once():
+    line = '==PROF== Profiling "k" - {}: 0%....50%....100% - 1 pass'
+    assert profiled("\n".join([line.format(0), line.format(1), line.format(1)])) == 2
+    assert profiled("") == 0
+
+
+@pytest.mark.parametrize("kind", ["launch", "memory", "backup"])
+def test_what_replay_needs_names_the_ways_round_it(kind):
+    best = reason(diagnose(MESSAGES[kind]))
+    assert best is not None
+    assert all(way in best.fix for way in ("--replay-mode application", "fewer metrics", "input smaller"))
+
+
+DATA = Path(__file__).parents[1] / "data/ncu"
+
+
+def recorded(name: str) -> Path:
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"{name} is not recorded")
+    return path
+
+
+@pytest.mark.parametrize("name", ["h200_default.csv", "h200_suffixes.csv"])
+def test_the_default_set(name):
+    frame = read(recorded(name))
+    assert set(frame["impl"]) == {"reference", "candidate"}
+    assert frame["device"].unique().tolist() == ["NVIDIA H200"]
+    assert frame["cc"].unique().tolist() == ["9.0"]
+    assert frame["passes"].max() <= 8
+    missing = [one for one in uncollected(frame, counter_set("default")) if not one.startswith("peak_mma")]
+    assert missing == ["l2_write"]  # asked for since; these pages are older
+    assert frame.attrs["caveats"] == []
+
+
+def test_a_matrix_product_is_counted_exactly():
+    gemm = read(recorded("h200_default.csv")).iloc[0]
+    assert gemm["op_tensor_bf16"] == 2 * 4096**3
+    assert 0.7 < gemm["op_tensor_bf16"] / gemm["time"] / gemm["peak_tensor_bf16"] < 1.0
+    assert gemm["peak_mma_bf16"] == pytest.approx(gemm["peak_tensor_bf16"] * 2 / 3)
+    assert gemm["peak_dram_bw"] == pytest.approx(4812e9, rel=1e-3)
+
+
+@pytest.mark.parametrize(("name", "code"), [("h200_segv.csv", 11), ("h200_exit3.csv", 3)])
+def test_the_target_failed_after_its_kernels(name, code):
+    frame = read(recorded(name))
+    assert (frame["time"] > 0).all()
+    assert f"error code ({code})" in frame.attrs["caveats"][0].what
+
+
+def test_no_kernels():
+    with pytest.raises(CollectError, match="No kernels were profiled"):
+        read(recorded("h200_no_kernels.csv"))

@@ -193,6 +193,7 @@ def compiled(function, **options):
 
 
 @pytest.mark.parametrize("heard", [True, False])
+@pytest.mark.xdist_group("dynamo")
 @pytest.mark.slow
 def test_a_range_in_a_compiled_function_changes_no_graph(tmp_path, heard):
     if heard:
@@ -211,6 +212,7 @@ def test_a_range_in_a_compiled_function_changes_no_graph(tmp_path, heard):
     assert set(read_declared(tmp_path / "w")) == ({"outer"} if heard else set())
 
 
+@pytest.mark.xdist_group("dynamo")
 def test_a_decorated_function_compiles_whole(file):
     @annotate("decorated")
     def work(x):
@@ -221,6 +223,7 @@ def test_a_decorated_function_compiles_whole(file):
     assert len(graphs) == 1
 
 
+@pytest.mark.xdist_group("dynamo")
 def test_a_range_made_before_costs_a_graph_break_and_no_error(file):
     made = annotate("made", flops=2)
 

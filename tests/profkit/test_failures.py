@@ -125,12 +125,6 @@ def test_a_runner_that_cannot_write_blames_no_implementation(tmp_path):
     assert [event.data["status"] for event in outcome.of("check")] == ["ok"]
 
 
-def test_a_directory_in_the_place_of_a_file_is_no_matter_of_permissions(tmp_path):
-    with pytest.raises(ProfkitError, match="Is a directory") as caught:
-        files.write_atomic(tmp_path, b"{}")
-    assert caught.value.fix == "a directory stands there: name a file"
-
-
 def test_a_pipe_is_written_into_and_stays_one(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -331,7 +325,7 @@ def test_a_run_left_unfinished_shadows_no_finished_one(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("mode", "why"),
-    [("permission", "ERR_NVGPUCTRPERM"), ("dcgm", "resource"), ("truncated", "cut"), ("no_kernels", "No kernels")],
+    [("permission", "ERR_NVGPUCTRPERM"), ("no_kernels", "No kernels")],
 )
 @pytest.mark.slow
 def test_counters_that_fail_are_said_everywhere(on_gpu, fake_ncu, capsys, tmp_path, mode, why):

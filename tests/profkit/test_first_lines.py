@@ -92,16 +92,6 @@ def test_rules_that_could_not_look_are_no_rules_that_found_nothing(tmp_path, cap
     assert "no rule found a reason" not in page.read_text()
 
 
-def test_a_sum_of_times_is_not_called_launch_bound(tmp_path, capsys):
-    file = tmp_path / "kern.csv"
-    file.write_text(f"{KERNEL_HEADER}\n100.0,2000000,1000,2000.0,2000.0,2000,2000,0,add\n")
-    study = Study(import_files([file], tmp_path / "run").run)
-    (found,) = [one for one in study.findings() if one.rule == "launch-bound"]
-    assert found.severity == "hint"
-    assert invoke(["explain", str(study.path)]) == 0
-    assert "up to 100%" not in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -121,6 +121,7 @@ def test_nothing_to_do_is_said(place, tmp_path):
         command.main(["eval", str(root), str(tmp_path), *options, "--problem", "1,5-7"], standalone_mode=False)
 
 
+@pytest.mark.xdist_group("dynamo")
 def test_the_compiled_candidate_keeps_the_references_weights():
     source = pairs.compiled(PROBLEM.replace("self.scale = scale", "self.scale = nn.Parameter(torch.ones(3))"))
     namespace = {}

@@ -205,7 +205,13 @@ def test_a_number_of_6000_digits_is_refused(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("number", "word"), [(errno.ENOENT, "is gone"), (errno.ENOTDIR, "a file stands"), (errno.EACCES, "permissions")]
+    ("number", "word"),
+    [
+        (errno.ENOENT, "is gone"),
+        (errno.ENOTDIR, "a file stands"),
+        (errno.EISDIR, "a directory stands there: name a file"),
+        (errno.EACCES, "permissions"),
+    ],
 )
 def test_what_to_do_about_a_file_that_cannot_be_written(number, word):
     assert word in files.unwritable("x", OSError(number, os.strerror(number))).fix

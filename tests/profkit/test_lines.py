@@ -8,7 +8,6 @@ from synthetic_runs import PLANTED, kernel, make_run, planted_run
 
 from profkit.api import profile
 from profkit.cli.group import invoke
-from profkit.errors import ProfkitError
 from profkit.guest.build import loading
 from profkit.report import derived, explain
 from profkit.report.messages import in_each
@@ -103,8 +102,3 @@ def test_line_tables_are_part_of_what_a_build_is(tmp_path, monkeypatch):
     loading.with_line_tables()
     assert loading.os.environ["NVCC_APPEND_FLAGS"] == "-O3 -lineinfo"
     assert loading.build_key(file) != before
-
-
-def test_lines_need_counters(tmp_path):
-    with pytest.raises(ProfkitError, match="lines"):
-        profile(Program.of(OK), runs=tmp_path, nsys=True, lines=True)

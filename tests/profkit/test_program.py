@@ -368,7 +368,6 @@ def test_declared_work_meets_the_launches(with_ncu, runs, tmp_path):
 def test_both_a_sample_and_a_command_are_too_much(capsys):
     assert invoke(["profile", "S1/ICVXKH", "--", "true"]) == 2
     assert invoke(["profile"]) == 2
-    assert invoke(["profile", "S1/ICVXKH", "--hot", "3"]) == 2
     assert "--" in capsys.readouterr().err
 
 

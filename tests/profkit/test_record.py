@@ -125,6 +125,7 @@ def test_what_is_for_commands_is_refused_for_a_sample(words, capsys, tmp_path):
     [
         (["--events"], "use --nsys instead of --events"),
         (["--nsys", "--deep"], "--deep: only with hardware counters"),
+        (["--nsys", "--lines"], "--lines: only with hardware counters"),
         (["--hot", "2", "-k", "gemm"], "--kernel-name: --hot already selects"),
     ],
 )

@@ -1,4 +1,4 @@
-"""FLOP of the reference by operation: what how-numbers-are-made says an element of each costs."""
+"""FLOP and bytes of the reference by operation, as how-numbers-are-made says; operators that a call makes."""
 
 import math
 import subprocess
@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from profkit.torch_tools.work import FlopModel, declared, modelled
+from profkit.guest.operators import LARGE, recorded
+from profkit.torch_tools.work import FlopModel, _moved, declared, modelled
 
 X = torch.randn(3, 4, 5, 5)
 FLAT = torch.randn(6, 8)
@@ -169,3 +170,58 @@ def test_products_are_priced_at_what_the_task_allows():
     model = lambda x, y: (x.float() @ y.float()).bfloat16()  # noqa: E731
     assert modelled(model, given, "9.0", "bf16")["flops"]["tensor_bf16"] == 2 * 16 * 32 * 8
     assert "tensor_bf16" not in modelled(model, given, "", "bf16")["flops"]
+
+
+BASE = torch.empty(64, 1024)
+VIEWS = [
+    (BASE, 64 * 1024 * 4),
+    (BASE.t(), 64 * 1024 * 4),
+    (BASE[:, ::2], 64 * 1024 * 4 - 4),  # each sector holds four of its elements
+    (BASE[:, ::8], 64 * 1024 * 4 - 28),
+    (BASE[:, ::16], 64 * 64 * 32),  # every other sector
+    (BASE[:, :64:7], 64 * 256),  # gaps of 24 bytes, then a gap of many sectors
+    (BASE[:, 0], 64 * 32),
+    (BASE[::2], 32 * 1024 * 4),
+    (BASE[:, :8], 64 * 32),
+    (torch.empty(5, 1).expand(5, 7), 5 * 4),
+    (torch.empty(100).unfold(0, 10, 1), 100 * 4),
+    (torch.empty(()), 4),
+    (torch.empty(0, 3), 0),
+]
+
+
+@pytest.mark.parametrize(("view", "moved"), VIEWS, ids=[str(tuple(v.stride())) for v, _ in VIEWS])
+def test_bytes_of_a_view(view, moved):
+    assert _moved(view) == moved
+
+
+GIVEN = torch.ones(LARGE // 4)
+
+
+@pytest.fixture(autouse=True)
+def uncompiled(monkeypatch):
+    """Other tests of this process may have imported the compiler."""
+    monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)
+
+
+def test_calls_and_types():
+    found = recorded(lambda: [GIVEN[i].add(1) for i in range(10)])
+    assert found["calls"] == 20
+    assert found["fp64"] == found["allocated"] == 0.0
+    wide = recorded(lambda: GIVEN.double().exp().float())
+    assert 0 < wide["fp64"] == wide["seconds"]
+    plain = recorded(lambda: GIVEN + 1)
+    assert plain["fp64"] == plain["copies"] == 0.0
+    copied = recorded(lambda: GIVEN.view(2, -1).t().contiguous())
+    assert 0 < copied["copies"] <= copied["seconds"]
+
+
+def test_bytes_of_large_results_alone():
+    assert recorded(lambda: GIVEN.exp())["allocated"] == LARGE
+    assert recorded(lambda: GIVEN.clone().exp_().view(2, -1))["allocated"] == LARGE
+    assert recorded(lambda: GIVEN[: LARGE // 8] + 1)["allocated"] == 0.0
+
+
+def test_a_compiled_call_is_not_recorded(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch._dynamo", torch)
+    assert recorded(lambda: GIVEN + 1) == {}

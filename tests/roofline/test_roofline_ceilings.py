@@ -67,13 +67,6 @@ def test_both_roofs_meet_at_the_ridge(peak, bandwidth):
     assert roofline.attainable(roofline.ridge() * 2) == peak
 
 
-@given(peaks, peaks, intensities, intensities)
-def test_attainable_is_monotone_in_intensity(peak, bandwidth, one, other):
-    roofline = simple(peak, bandwidth)
-    low, high = sorted((one, other))
-    assert roofline.attainable(low) <= roofline.attainable(high)
-
-
 @given(rooflines)
 def test_json_and_back(roofline):
     text = json.dumps(msgspec.to_builtins(roofline), allow_nan=False)
