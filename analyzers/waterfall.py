@@ -23,7 +23,7 @@ SAME = 0.1
 """Relative difference of two tools about one launch, above which something else ran."""
 
 
-class Slice(msgspec.Struct, frozen=True):
+class Slice(msgspec.Struct, frozen=True, gc=False):
     """Slice of a call [s]; cause: a ceiling's name, one of CAUSES, "" unknown."""
 
     kind: str
@@ -32,7 +32,7 @@ class Slice(msgspec.Struct, frozen=True):
     cause: str = ""
 
 
-class Waterfall(msgspec.Struct, frozen=True):
+class Waterfall(msgspec.Struct, frozen=True, gc=False):
     """Call of an implementation: `slices` add up to `time` [s]; `kernels`: seconds of each.
 
     `lower_bound` [s] is the task's, or the lower one of the implementation's own precision; NaN unknown.

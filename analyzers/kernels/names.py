@@ -8,7 +8,7 @@ ampere_bf16_s16816gemm_bf16_..., nvjet_sm90_tst_... (h: fp16, t: bf16), GemmUniv
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import lru_cache
 
 from analyzers.pipes import keeps
@@ -57,7 +57,8 @@ _COMPILED = re.compile(r"(?<![a-z])(torch)?compiled?(?![a-z])", re.I)
 _INDUCTOR = re.compile(r"^triton_(poi|per|red|tem|for|mm)_")
 
 
-def compiled(impl: str, kernels: Iterable[str]) -> bool:
+@lru_cache(maxsize=1 << 14)
+def compiled(impl: str, kernels: Collection[str]) -> bool:
     """Whether torch.compile made a part: by its kernels' names, or by the part's name."""
     return bool(_COMPILED.search(impl)) or any(_INDUCTOR.match(name) for name in kernels)
 

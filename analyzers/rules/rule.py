@@ -173,7 +173,7 @@ def rule(name: str, *needs: tuple[str, ...], level: str = KERNEL) -> Callable[[T
     return keep
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Finding(msgspec.Struct, frozen=True, gc=False):
     """One reason for lost time.
 
     upper_bound: most seconds a call could save, at most its time minus the lower bound. ratio: that over the

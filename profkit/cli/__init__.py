@@ -22,6 +22,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     from profkit.cli.group import invoke
 
+    # Rows and findings by the ten thousand live to the end: to look for cycles among them often finds nothing.
+    gc.set_threshold(200_000)
     try:
         code = invoke(arguments)
     except Exception:

@@ -11,6 +11,7 @@ import contextlib
 import re
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, TextIO, TypeVar
 
 _UNSEEN = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f"
@@ -33,6 +34,7 @@ def lines(text: str) -> str:
     return _COMMAND.sub(r"\g<0> ", _IN_LINES.sub(_code, text))
 
 
+@lru_cache(maxsize=1 << 14)
 def line(text: str) -> str:
     """Escape single-line text: a name, a reason."""
     return _COMMAND.sub(r"\g<0> ", _IN_LINE.sub(_code, text))
