@@ -185,6 +185,7 @@ def _started(argv: Sequence[str], env: Mapping[str, str], **options: Any) -> Chi
     try:
         return start(argv, env=env, start_new_session=True, **options)
     except OSError as error:
+        fix = unwritable(argv[0], error).fix if error.errno == errno.EMFILE else fix
         raise ProfkitError(f"cannot start {argv[0]}: {error.strerror}", fix=fix) from error
 
 

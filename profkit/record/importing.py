@@ -25,7 +25,7 @@ from profkit.launch import tools
 from profkit.launch.protocol import Progress
 from profkit.record.ceilings import KINDS, device_facts
 from profkit.rundir.directory import RUNS, Run, create_run, now
-from profkit.rundir.files import sha256
+from profkit.rundir.files import sha256, unwritable
 from profkit.rundir.manifest import Capture, Command, Counters, FileRef, SampleInfo
 from profkit.vendor.nvidia.nsys import export, failure
 from roofline.device import find_spec
@@ -227,7 +227,7 @@ def _copy(path: Path, run: Run) -> str:
         shutil.copy2(path, run.path / file)
     except OSError as error:
         what = f"cannot copy {path} into {run.path}: {error.strerror or error}"
-        raise ProfkitError(what, fix="free some disk space") from error
+        raise ProfkitError(what, fix=unwritable(run.path, error).fix) from error
     files[file] = FileRef(file, sha256(run.path / file))
     return file
 

@@ -25,11 +25,12 @@ from profkit.errors import ProfkitError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers for a lack of space."""
-ROOM = "free some disk space; what was written before is untouched"
+ROOM = "free some disk space, or raise the limit on files (ulimit -f); what was written before is untouched"
 """Fix of every error about a full disk."""
 _FIXES = {
     errno.ENOENT: "the directory is gone, or never was: name one that is there, or run it again where nothing removes it",
     **dict.fromkeys((errno.ENOTDIR, errno.EEXIST), "a file stands where a directory would be: name another"),
+    errno.EMFILE: "raise the limit on open files: ulimit -n 4096",
     errno.EISDIR: "a directory stands there: name a file",
     errno.EBUSY: "a directory stands there: name a file",
 }

@@ -1,6 +1,7 @@
 """What a user meets when things go wrong: the words, the fix, the exit code, and what is left behind."""
 
 import csv
+import errno
 import json
 import os
 import resource
@@ -92,6 +93,11 @@ def limited(size):
     return apply
 
 
+@pytest.mark.parametrize(("number", "word"), [("EMFILE", "ulimit -n"), ("EFBIG", "ulimit -f"), ("EEXIST", "another")])
+def test_a_limit_of_the_shell_and_a_file_in_the_way_have_their_own_fix(number, word):
+    assert word in files.unwritable("x", OSError(getattr(errno, number), "")).fix
+
+
 @pytest.mark.slow(10)
 @pytest.mark.usefixtures("given_to_others", "printed")
 def test_a_full_disk_names_the_file_and_keeps_what_is_there(tmp_path):
@@ -100,6 +106,7 @@ def test_a_full_disk_names_the_file_and_keeps_what_is_there(tmp_path):
     done = subprocess.run(argv, capture_output=True, text=True, preexec_fn=limited(32 << 10), check=False)
     assert done.returncode == 2, done.stderr
     assert "roofline.png: File too large" in done.stderr
+    assert "ulimit -f" in done.stderr
     assert "Traceback" not in done.stderr
     run = open_study(tmp_path / "runs")
     assert run.manifest.status == "done"
