@@ -1,4 +1,4 @@
-"""Children: drained, timed out, killed with all they started."""
+"""Children: what they see, drained, timed out, excused for a reason, killed with all they started."""
 
 import os
 import pty
@@ -14,7 +14,9 @@ import pytest
 
 from profkit.errors import ProfkitError
 from profkit.launch import process, waiting
+from profkit.launch.environment import allowed, environment
 from profkit.launch.live import Live
+from profkit.launch.protocol import command
 
 
 def start(code: str, log: Path, **options: object) -> process.Exit:
@@ -159,3 +161,91 @@ def test_a_child_that_is_given_up_gets_none(tmp_path, monkeypatch):
     monkeypatch.setattr(waiting.Excuse, "more", lambda self: True)
     argv = [sys.executable, "-c", "import time; time.sleep(600)"]
     assert process.run(argv, log=tmp_path / "log", env=dict(os.environ), limit=lambda _: 0.0).hung
+
+
+SPIN = "print(flush=True)\nwhile True: pass"
+
+
+def test_a_process_that_sleeps_has_no_excuse():
+    code = "import time; print(flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        while waiting.state_of(child.pid) != "sleeping":
+            time.sleep(0.01)
+        excuse = waiting.Excuse(child.pid, 0.05, 10.0)
+        time.sleep(0.3)
+        assert excuse.left() == 0.0
+        assert not excuse.more()
+        child.kill()
+
+
+def test_a_compiler_of_it_excuses_up_to_the_limit_of_a_build():
+    with subprocess.Popen(["cc1plus", "-c", SPIN], executable=sys.executable, stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        excuse = waiting.Excuse(os.getpid(), 0.05, 10.0)
+        assert waiting.compiling(os.getpid())
+        assert excuse.more()
+        assert excuse.left() > 0
+        over = waiting.Excuse(os.getpid(), 0.01, 0.01)
+        time.sleep(0.05)
+        assert waiting.compiling(os.getpid())
+        assert not over.more() or over._starved(1.0)
+        child.kill()
+
+
+def test_a_process_that_spins_is_late_by_itself(monkeypatch):
+    monkeypatch.setattr(waiting, "state_of", lambda pid: "running")
+    burnt = iter([1.0, 1.9, 1.0, 1.1])
+    monkeypatch.setattr(waiting, "seconds_of", lambda pid: next(burnt))
+    assert not waiting.Excuse(1, 0.1, 1.0)._starved(1.0)
+    assert waiting.Excuse(1, 0.1, 1.0)._starved(1.0)
+
+
+def test_nobody_known_has_no_excuse():
+    assert not waiting.compiling(0)
+    assert not waiting.Excuse(0, 0.0, 10.0).more()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["OPENAI_API_KEY", "HF_TOKEN", "HF_HOME", "AWS_SECRET_ACCESS_KEY", "TORCH_API_KEY", "GITHUB_TOKEN", "MY_PASSWORD"],
+)
+def test_secrets_and_strangers_stay_here(name):
+    assert allowed({name: "x"}) == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["PATH", "HOME", "LC_ALL", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "TORCH_LOGS"]
+    + ["TRITON_INTERPRET", "OMP_NUM_THREADS", "PYTHONHASHSEED", "TMPDIR", "PROFKIT_CACHE", "CXX", "MAX_JOBS"],
+)
+def test_what_is_of_use_goes_on(name):
+    assert allowed({name: "x"}) == {name: "x"}
+
+
+def test_relative_places_to_import_from_are_left_out(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", ".", "relative", "/somewhere"]))
+    places = environment()["PYTHONPATH"].split(os.pathsep)
+    assert "/somewhere" in places
+    assert all(os.path.isabs(place) for place in places)
+
+
+@pytest.mark.slow
+def test_what_lies_in_the_working_directory_is_not_imported(tmp_path):
+    (tmp_path / "statistics.py").write_text("open('ran', 'w')\n")
+    argv = command(Path("no-job"), Path("no-events"))
+    done = subprocess.run(argv, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    assert "no-job" in done.stderr
+    argv[-2:] = []
+    code = "import profkit.judge.timing.engine, statistics; print(statistics.__file__)"
+    told = subprocess.run(
+        [*argv[: argv.index("-m")], "-c", code],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert str(tmp_path) not in told.stdout
+    assert argv[0] == sys.executable
+    assert not (tmp_path / "ran").exists()

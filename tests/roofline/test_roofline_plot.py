@@ -1,23 +1,32 @@
-"""The figure: nothing clipped, nothing overlapping, the same bytes each time, no warning whatever comes in."""
+"""The figures: nothing clipped, nothing overlapping, the same bytes each time, no warning whatever comes in."""
 
 import math
 import warnings
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
+from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scenes import ABOVE, CHINESE, COPIES, MEASURED, NAN, SCENES, SHEET, levels, many, operators
 
+from profkit.report.figures import order_of, scene_of, steps_of
+from profkit.report.page.data import shown_of
+from profkit.report.waterfall import blocks
+from profkit.study.study import open_study
 from roofline.errors import RooflineError
 from roofline.figure import below
+from roofline.figure.bars import NAME, NAMES, Step, draw_steps
 from roofline.figure.canvas import view
 from roofline.figure.captions import CAPTION
-from roofline.figure.labels import Box
+from roofline.figure.labels import Board, Box, first_free, place
 from roofline.figure.marks import MOST_NAMES, above, names, ranked
 from roofline.figure.plot import draw, save
-from roofline.figure.scene import Point, Scene, compute_names, level_names, share_of_roof
+from roofline.figure.scene import Point, Scene, compute_names, impls, level_names, share_of_roof
+from roofline.figure.sheet import WIDTH, measure
 from roofline.figure.style import THEMES, colours
 
 pytest.importorskip("matplotlib")
@@ -286,3 +295,122 @@ def test_marks_at_one_place_stay_in_sight_and_differ_in_outline():
     sizes = [marks[impl].get_sizes()[0] for impl in impls]
     assert sizes[0] > sizes[1] > sizes[2]
     assert len({str(marks[impl].get_paths()[0].vertices.round(2).tolist()) for impl in impls}) == 3
+
+
+FRAME = Box(500, 400, 1000, 800)
+spots = st.lists(st.tuples(st.floats(20, 980), st.floats(20, 780)), min_size=1, max_size=25)
+drawn_boxes = st.builds(
+    Box, st.floats(0, 100), st.floats(0, 100), st.floats(1, 60), st.floats(1, 60), st.floats(-90, 90)
+)
+
+
+@given(drawn_boxes, drawn_boxes)
+def test_overlap_is_symmetric_and_reflexive(one, other):
+    assert one.overlaps(one)
+    assert one.overlaps(other) == other.overlaps(one)
+
+
+@given(drawn_boxes, drawn_boxes)
+def test_a_box_that_holds_anothers_corner_overlaps_it(one, other):
+    local = np.abs(one.local(other.corners))
+    if np.any(np.all(local < [one.width / 2 - 1e-6, one.height / 2 - 1e-6], axis=1)):
+        assert one.overlaps(other)
+
+
+def test_boxes_that_touch_or_nearly_touch_across_a_corner():
+    one = Box(0, 0, 60, 80)
+    assert not one.overlaps(Box(60, 80, 60, 80))
+    assert one.overlaps(Box(59.9, 79.9, 60, 80))
+    assert not one.overlaps(Box(1000, 0, 60, 80))
+
+
+def test_turned_boxes_use_their_true_shape():
+    slope = Box(0, 0, 200, 10, 45)
+    assert not slope.overlaps(Box(60, -60, 40, 40))  # inside the upright hull, beside the line
+    assert slope.overlaps(Box(60, 60, 40, 40))
+
+
+@given(drawn_boxes, st.tuples(*[st.floats(-200, 200)] * 4))
+def test_crossing_agrees_with_sampling(box, ends):
+    start, end = np.array(ends[:2]), np.array(ends[2:])
+    steps = np.linspace(0, 1, 500)[:, None]
+    local = np.abs(box.local(start + (end - start) * steps))
+    if np.any(np.all(local < [box.width / 2, box.height / 2], axis=1)):
+        assert box.crosses(start, end, 1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(spots)
+def test_placed_labels_overlap_nothing_and_stay_inside(found):
+    board = Board(FRAME, boxes=[Box(500, 400, 200, 40)])
+    board.discs = np.array([(x, y, 8.0) for x, y in found])
+    for x, y in found:
+        place(board, np.array([x, y]), 8.0, (90.0, 20.0), 2.0)
+    for index, box in enumerate(board.boxes):
+        assert box.inside(FRAME)
+        assert not any(box.overlaps(other) for other in board.boxes[:index])
+
+
+def test_no_room_is_no_place():
+    board = Board(Box(50, 50, 100, 100))
+    assert place(board, np.array([50.0, 50.0]), 5.0, (200.0, 20.0), 2.0) is None
+    assert first_free(board, [Box(50, 50, 300, 10)]) is None
+
+
+def test_a_lone_label_goes_to_the_right():
+    board = Board(FRAME)
+    placed = place(board, np.array([300.0, 300.0]), 8.0, (90.0, 20.0), 2.0)
+    assert placed is not None
+    assert placed.box.x > 300
+    assert placed.leader is None
+
+
+LADDER = Path(__file__).parents[2] / "examples/transformer_ladder/runs/batch8"
+
+
+@pytest.fixture(scope="module")
+def study():
+    return open_study(LADDER)
+
+
+def test_the_bars_are_the_blocks_of_the_best(study):
+    steps, _, subtitle = steps_of(study)
+    mine = blocks(study, "compiled")
+    assert [one.label for one in steps[1:]] == [one.label() for one in mine]
+    (axes,) = draw_steps(*steps_of(study)).axes
+    bars = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches]
+    assert bars[0] == (0.0, study.waterfalls["compiled"].time)
+    for (start, _), (_, end) in pairwise(bars[1:]):
+        assert start == pytest.approx(end)  # each begins where the one above ends
+    assert bars[-1][0] == pytest.approx(0.0, abs=1e-12)
+    assert "204 us above it" in subtitle
+
+
+def test_long_names_are_cut_and_kinds_have_hatches():
+    long = Step("a_very_long_name_of_a_kernel_" * 4, "why " * 60, 0.0, 1.0, "1 us", "excess")
+    figure = draw_steps([Step("now", "", 0.0, 2.0, "2 us"), long], "title", "")
+    texts = [text.get_text() for text in figure.texts]
+    cut = next(text for text in texts if text.startswith("a_very"))
+    assert measure(cut, NAME)[0] <= NAMES < WIDTH
+    assert figure.axes[0].patches[1].get_hatch()
+
+
+def test_the_picture_is_the_same_each_time(study, tmp_path):
+    for name in ("a.png", "b.png", "a.svg", "b.svg"):
+        save(draw_steps(*steps_of(study)), tmp_path / name)
+    for form in ("png", "svg"):
+        assert (tmp_path / f"a.{form}").read_bytes() == (tmp_path / f"b.{form}").read_bytes()
+
+
+def test_a_run_without_a_time_has_none(study):
+    bare = open_study(LADDER)
+    bare.__dict__["waterfalls"] = {}
+    assert steps_of(bare) is None
+
+
+def test_one_map_of_colours_in_figure_and_page(study):
+    tint = colours(impls(scene_of(study)), THEMES["light"])
+    for part in shown_of(study):
+        of_page = THEMES["light"].reference if part.colour < 0 else THEMES["light"].series[part.colour]
+        assert tint[part.impl] == of_page, part.impl
+    assert order_of(study)[0] == "reference"
