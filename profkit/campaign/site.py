@@ -1,4 +1,4 @@
-"""Static site of many runs: leaderboard, rankings, and a page per run.
+"""Static site of many runs: leaderboard, rankings, and pages of the best runs.
 
 `index.html` and `index.zh.html` share one `data.js`. Pages of runs are in `runs/`, the best made first. Runs without
 a page are only rows.
