@@ -71,6 +71,15 @@ class Check(msgspec.Struct):
     mean_rel: float | None = None
     median_rel: float | None = None
 
+    @property
+    def error(self) -> str:
+        """Error by its bits, "2^-20.3"; "0" for an exact answer."""
+        return "0" if self.bits is None or self.bits >= EXACT else f"2^-{self.bits:.1f}"
+
+
+EXACT = 99.0
+"""Bits kept of an answer without any error."""
+
 
 class Sanitized(msgspec.Struct):
     """One candidate under one tool. `state`: clean, findings, or failed (and `why`)."""
@@ -123,7 +132,7 @@ class Impl(msgspec.Struct):
     def exactness(self) -> str:
         """Least precision of its answers, "fp32 (error 2^-20.3)"; "" if not measured."""
         one = self.least
-        return f"{one.precision} (error 2^-{one.bits:.1f})" if one is not None and one.precision else ""
+        return f"{one.precision} (error {one.error})" if one is not None and one.precision else ""
 
     @property
     def unsound(self) -> list[Finding]:

@@ -235,7 +235,7 @@ def _right_card(study: Study, impl: Impl | None, verdict: Verdict | None) -> Car
     told, one = {"passed": passed, "count": str(len(impl.checks))}, impl.least
     if one is not None and one.precision:
         task = str((study.manifest.probe.get("precision") or {}).get("type", one.precision))
-        note = say("p_right_within", **told, type=one.precision, bits=f"{one.bits:.1f}", task=task)
+        note = say("p_right_within", **told, type=one.precision, error=one.error, task=task)
     else:
         note = say("p_right_note", **told)
     limits = say("semicolon").join(map(translated, impl.fragile))
