@@ -298,13 +298,13 @@ def test_who_waits_for_a_compiler_stands_still_and_lets_others_time(monkeypatch,
         one.company, one.process, one.phase = Others(), counts.pid, phase
         for compiling in (False, True):
             monkeypatch.setattr(waiting, "compiling", lambda _, yes=compiling: yes)
-            threading.Timer(0.5, theirs.send, [b'.{"fine": true}']).start()
+            threading.Timer(0.5, theirs.send, [b'{"fine": true}']).start()
             assert one._received(30.0) == {"fine": True}
             assert bool(states) is compiling
         wait_for(lambda: waiting.state_of(counts.pid) == "running")
         # One that is not known for the candidate's own stands for nobody: 0 is this group.
         stood, one.process, one.phase = len(states), 0, "build"
-        threading.Timer(0.5, theirs.send, [b'.{"fine": true}']).start()
+        threading.Timer(0.5, theirs.send, [b'{"fine": true}']).start()
         assert one._received(30.0) == {"fine": True}
         assert len(states) == stood
     finally:
