@@ -3,6 +3,7 @@
 import csv
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -21,48 +22,48 @@ EXAMPLES = ROOT / "examples"
 RECORDED = sorted(file.parent for file in (EXAMPLES / "h200").glob("*/run.json"))
 
 
-def run_script(name: str, *arguments: str, cwd: Path) -> str:
-    """Standard output of an example that succeeded, run elsewhere with the repository importable."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), *arguments],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": path, "MPLBACKEND": "Agg"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.slow(40)
 @pytest.mark.xdist_group("icvxkh")
 @pytest.mark.usefixtures("fewer_headers", "lent_to_others")
 def test_profile_sample(tmp_path):
     options = ("--device", "cpu", "--budget", "0.05", "--trials", "1", "-o", "a.png")
-    out = run_script("profile_sample.py", str(ROOT / "S1" / "ICVXKH"), *options, cwd=tmp_path)
-    assert "cpp: ok" in out
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    argv = [sys.executable, str(EXAMPLES / "profile_sample.py"), str(ROOT / "S1" / "ICVXKH"), *options]
+    env = {**os.environ, "PYTHONPATH": path, "MPLBACKEND": "Agg"}
+    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert "cpp: ok" in done.stdout, done.stderr
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert profkit.open_run(tmp_path / "profkit-runs").metrics["impl"].tolist() == ["reference", "cpp"]
 
 
-def test_read_export(tmp_path):
-    out = run_script("read_export.py", cwd=tmp_path)
+@pytest.fixture
+def example(tmp_path, monkeypatch, capsys):
+    """example(name, *arguments): standard output of an example, run in this process and an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(name, *arguments):
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_read_export(example):
+    out = example("read_export.py")
     assert "3 launches on NVIDIA H200, by ncu" in out
     assert "nvjet" in out
 
 
-def test_reanalyse(tmp_path):
-    out = run_script("reanalyse.py", "-o", "a.svg", cwd=tmp_path)
+def test_reanalyse(example, tmp_path):
+    out = example("reanalyse.py", "-o", "a.svg")
     assert "ICNPLY on NVIDIA H200" in out
     assert "fp32" in out
     assert "<svg" in (tmp_path / "a.svg").read_text(encoding="utf-8")
 
 
-def test_annotate(tmp_path):
-    out = run_script("annotate.py", cwd=tmp_path)
-    assert "rows add up to 1.000" in out
+def test_annotate(example, tmp_path):
+    assert "rows add up to 1.000" in example("annotate.py")
     assert not list(tmp_path.iterdir()), "without a listener nothing is written"
 
 

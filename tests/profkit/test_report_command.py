@@ -44,7 +44,7 @@ def test_the_page_by_extension_and_no_overwriting(folder):
     assert report(folder / "r", "-o", page, "--force").return_value == 0
 
 
-@pytest.mark.parametrize("name", ["timings.csv", "ncu.csv"])
+@pytest.mark.parametrize("name", ["timings.csv", pytest.param("ncu.csv", marks=pytest.mark.slow)])
 def test_a_run_that_lost_its_files_keeps_what_its_metrics_say(tmp_path, name):
     run = tmp_path / "run"
     shutil.copytree(RECORDED, run)

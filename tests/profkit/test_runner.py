@@ -138,7 +138,9 @@ def test_a_context_that_cannot_be_made_for_the_reference_is_said(tmp_path, monke
     assert manifest.candidates[0].status == "skipped"
 
 
-@pytest.mark.parametrize("where", ["_trial", "_settled", "recheck"])
+@pytest.mark.parametrize(
+    "where", ["_trial", *(pytest.param(one, marks=pytest.mark.slow) for one in ("_settled", "recheck"))]
+)
 def test_a_context_that_the_reference_loses_is_no_candidates_fault(tmp_path, monkeypatch, where):
     manifest = beside_an_honest_one(tmp_path, monkeypatch, LOSES.replace("{where}", where))
     assert manifest.reference.status == "corrupt"
