@@ -129,7 +129,7 @@ def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:
 
 
 def _pieces(path: Path) -> Iterator[_Trace]:
-    """A trace in pieces of some MB, cut between events; raises DecodeError where that is impossible.
+    """A trace in pieces, cut between events; raises DecodeError where that is impossible.
 
     A cut inside an event or a text leaves a piece that is no list of events, so it is never taken for one.
     """
@@ -149,7 +149,7 @@ def _pieces(path: Path) -> Iterator[_Trace]:
 
 
 def _whole(path: Path) -> _Trace:
-    """A trace that strict JSON is not (NaN), or whose events differ from each other, in one piece."""
+    """A trace in one piece: one that is no strict JSON (NaN), or has odd events."""
     with _opened(path) as stream:
         found = json.loads(stream.read())
     if not isinstance(found, dict):
@@ -160,7 +160,7 @@ def _whole(path: Path) -> _Trace:
 
 
 def _columns(trace: Iterable[_Trace]) -> tuple[_Table, _Table, list[Any]]:
-    """Events of the host in the file's order, GPU work by start, and the devices; equal texts are one object."""
+    """Events of the host in the file's order, GPU work by start, and the devices."""
     devices, pieces, shared = list[Any](), list[_Table](), dict[Any, Any]()
     for piece in trace:
         devices += piece.devices
@@ -210,7 +210,7 @@ def _triple(value: bytes) -> str:
 
 @lru_cache(maxsize=65536)
 def _inputs(name: str, *fields: bytes) -> str:
-    """`op` of an operator's event by its Input Dims, Input type, Input Strides and Concrete Inputs."""
+    """`op` of an operator by Input Dims, Input type, Input Strides and Concrete Inputs."""
     return told(name, *(msgspec.json.decode(one) if one else () for one in fields))
 
 
@@ -262,7 +262,7 @@ def _rows(host: _Table, order: NDArray[Any]) -> _Table:
 def _operations(
     host: _Table, work: _Table, called: NDArray[Any], thread: NDArray[Any], time: NDArray[Any]
 ) -> tuple[list[str], list[int]]:
-    """`op` and `call` of each piece of work, by the external id of the operation that launched it."""
+    """`op` and `call` of each piece of work, by the external id of what launched it."""
     ops = np.flatnonzero(host["cat"] == "cpu_op").tolist()
     named = dict(zip(host["external"][ops], ops, strict=True))
     rounds = {one for one in set(host["name"][ops]) if _ROUND.match(str(one))}
@@ -370,7 +370,7 @@ def _launching(found: pd.DataFrame) -> NDArray[np.bool_]:
 
 
 def ranges_of(thread: NDArray[np.int64], time: NDArray[np.int64], ranges: Sequence[Range]) -> list[str]:
-    """Range path of each call by its thread and time [ns], else of the only thread with an open range."""
+    """Range path of each call (thread, time [ns]), else of the only thread with an open range."""
     return attributed(ranges, thread, time)[0] if ranges and len(time) else [""] * len(time)
 
 

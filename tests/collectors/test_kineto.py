@@ -4,6 +4,7 @@ import gzip
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import collectors
@@ -76,6 +77,13 @@ def test_a_trace_without_events_is_refused(tmp_path, events):
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
     with pytest.raises(CollectError):
         kineto.read(path)
+
+
+@pytest.mark.parametrize("size", [700, 40_000])
+def test_a_trace_read_in_pieces_is_the_same(monkeypatch, size):
+    known = kineto.read(TRACE)
+    monkeypatch.setattr(kineto, "_PIECE", size)
+    pd.testing.assert_frame_equal(kineto.read(TRACE), known)
 
 
 @pytest.mark.parametrize("at", [0.1, 0.5, 0.9])
