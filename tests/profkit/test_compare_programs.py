@@ -189,15 +189,8 @@ def test_a_pull_request_is_judged_by_the_step(runs, opened, tmp_path, capsys):
     assert "inconclusive: the limit lies inside the interval" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("names", "limit", "words"),
-    [
-        (("fast", "gpt"), 0.05, "Gate failed: slower than the first by more than 5.00%: gpt +"),
-        (("gpt", "fast"), 0.05, "Gate passed: no step is slower"),
-    ],
-)
-def test_the_page_says_what_became_of_the_gate(opened, names, limit, words):
-    assert words in page_of(of(opened, *names), limit)
+def test_the_page_says_what_became_of_the_gate(opened):
+    assert "Gate failed: slower than the first by more than 5.00%: gpt +" in page_of(of(opened, "fast", "gpt"), 0.05)
 
 
 @pytest.mark.slow
