@@ -12,7 +12,7 @@ import pandas as pd
 
 from analyzers.counts import as_counters
 from analyzers.lower_bound import LowerBound, Work, combine, gate, lower_bound_time
-from analyzers.pipes import LEVELS, TENSOR, keeps
+from analyzers.pipes import LEVELS, PIPES, TENSOR, keeps
 from analyzers.placement import place
 from analyzers.records import rows_of, tables
 from analyzers.verdicts import timing
@@ -263,7 +263,8 @@ def _on_pipe_seen(least: Work, one: Part) -> Work:
     if hardware is not None and hardware.total > 0:
         seen = max(hardware.flops, key=lambda name: hardware.flops[name])
     else:
-        seen = TENSOR + one.precision
+        # FP32 has no tensor pipe.
+        seen = TENSOR + one.precision if TENSOR + one.precision in PIPES else one.precision
         if not () < keeps(seen) < _bits(least):
             return least
     if seen in least.flops:

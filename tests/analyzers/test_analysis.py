@@ -346,3 +346,10 @@ def test_a_caller_who_waits_has_a_speedup_of_his_own(h200, host, said):
     )
     row = analyze(timings, None, {}, h200).impl("c")
     assert (row["speedup"], row["caller"]) == (pytest.approx(1.08), said)
+
+
+def test_an_fp32_answer_of_an_fp64_task_stands_on_fp32s_own_pipe(h200):
+    work = Work({"fp64": 1e12}, 1e9, "modelled", 5e8)
+    recording = Recording(precisions={"lower": "fp32"})
+    timings = samples({"reference": noisy(2700e-6), "lower": noisy(320e-6)})
+    assert analyze(timings, None, {"": (work,)}, h200, recording=recording).impl("lower")["roof"] != "tensor_fp32"
