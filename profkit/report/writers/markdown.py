@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from analyzers.rules.rule import TIME
 from analyzers.verdicts.verdict import brief
 from profkit.report.explain import MINOR, gain, lines_text, worded
-from profkit.report.layout import Column, Table, code, column, pipe_table, without_markup, words
-from profkit.report.messages import named, say, translated
+from profkit.report.layout import Table, code, pipe_table, without_markup, words
+from profkit.report.messages import say
 from profkit.report.names import short_name
 from profkit.report.sections import answer, caveats, method, tables
 from profkit.report.waterfall import shown, table
@@ -40,6 +39,7 @@ def _head(study: Study) -> Iterator[str]:
     yield _grid(tables.parts_table(study))
     yield _stopped(method.paired_line(study))
     yield method.uncounted_line(study)
+    yield _stopped(method.below_least(study))
     yield _stopped(method.right_line(study))
     yield method.noted_line(study)
 
@@ -76,7 +76,7 @@ def _findings(study: Study) -> Iterator[str]:
 
 
 def _evidence(study: Study) -> Iterator[Section]:
-    """Shapes, passes, source lines, kernels, lower bounds and timelines."""
+    """Shapes, passes, source lines, kernels and timelines."""
     yield say("by_shape"), say("shapes_note"), [_grid(tables.shapes_table(study))]
     by = ", ".join(study.passes[-1][1].inputs) if study.passes else ""
     yield say("by_pass"), say("passes_note", by=by), [_grid(tables.passes_table(study))]
@@ -87,27 +87,8 @@ def _evidence(study: Study) -> Iterator[Section]:
     more = say("md_names_more", count=str(hidden)) if hidden else say("md_names")
     if longest.rows:
         yield "Kernels", tables.kernel_note(study), [_grid(longest), more]
-    if (far := _lower_bounds(study)).rows:
-        yield say("md_far"), "", [_grid(far), _stopped(method.below_least(study))]
     yield say("md_timeline"), "", [_listed(tables.timeline_lines(study))]
     yield "compute-sanitizer", "", [_listed(line.replace("|", "\\|") for line in caveats.sanitizer_lines(study))]
-
-
-def _lower_bounds(study: Study) -> Table:
-    rows = [part.row for part in study.ranked if part.row is not None and math.isfinite(part.row["lower_bound_ratio"])]
-    return Table.of(
-        [
-            Column("", [str(row["impl"]) for row in rows]),
-            column(say("time"), rows, "time", "s"),
-            column(say("md_lower"), rows, "lower_bound_time", "s"),
-            column(say("md_times"), rows, "lower_bound_ratio", ""),
-            Column(say("md_set_by"), [named(str(row["lower_bound_bound_by"])) for row in rows]),
-            column(say("md_hard"), rows, "lower_bound_hard", "s"),
-            column("DRAM", rows, "bytes", "B"),
-            column(say("md_compulsory"), rows, "compulsory_ratio", ""),
-            Column(say("md_counted"), [translated(str(row["work_source"])) for row in rows]),
-        ]
-    )
 
 
 def _origin(study: Study) -> Iterator[Section]:
