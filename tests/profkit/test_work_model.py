@@ -152,6 +152,7 @@ def test_counting_loads_no_compiler():
     assert done.stdout.split() == ["576.0", "False"]
 
 
+@pytest.mark.xdist_group("dynamo")
 def test_what_is_compiled_is_counted_as_it_is():
     def layer(x):
         return torch.relu(x @ x + 1)
@@ -198,12 +199,13 @@ def test_bytes_of_a_view(view, moved):
 GIVEN = torch.ones(LARGE // 4)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def uncompiled(monkeypatch):
     """Other tests of this process may have imported the compiler."""
     monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_calls_and_types():
     found = recorded(lambda: [GIVEN[i].add(1) for i in range(10)])
     assert found["calls"] == 20
@@ -216,6 +218,7 @@ def test_calls_and_types():
     assert 0 < copied["copies"] <= copied["seconds"]
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_bytes_of_large_results_alone():
     assert recorded(lambda: GIVEN.exp())["allocated"] == LARGE
     assert recorded(lambda: GIVEN.clone().exp_().view(2, -1))["allocated"] == LARGE
