@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collectors import read
     from profkit import record
     from profkit.annotation import annotate
-    from profkit.api import Run, compare, draw, history, measure, open_run, profile, roofline, sweep
+    from profkit.api import Run, compare, draw, measure, open_run, profile, roofline, sweep
     from profkit.errors import CannotProfileError, ProfkitError
     from profkit.torch_tools.bench import compare_timings, do_bench
 
@@ -49,7 +49,6 @@ __all__ = [
     "compare_timings",
     "do_bench",
     "draw",
-    "history",
     "measure",
     "open_run",
     "profile",

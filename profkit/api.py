@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from profkit.campaign.history import histories
-from profkit.campaign.index import Index
 from profkit.contests.formats import measure as measure_folder
 from profkit.errors import ProfkitError
 from profkit.record.profile import profile as record_target
@@ -142,24 +140,6 @@ def roofline(*runs: Study | str | os.PathLike[str], **options: Any) -> Figure:
     """Kernels of runs on one roofline; options of `profkit roofline`: levels, top, theme."""
     figure: Figure = draw_scene(figures.kernels_scene([open_study(one) for one in runs], **options))
     return figure
-
-
-def history(sample: str = "", runs: str | os.PathLike[str] = "profkit-runs", device: str = "") -> pd.DataFrame:
-    """Times of a sample ("": all) below a folder of runs, one row per run and implementation.
-
-    Columns: sample, impl, device, created, path, time [s], lower bound, level [s] (the median of the runs between two
-    changes).
-    """
-    found = histories(Index(Path(runs)), sample=sample, device=device)
-    names = ("sample", "impl", "device", "created", "path", "time", "lower_bound")
-    rows = [
-        {**{name: getattr(row, name) for name in names}, "level": level.time}
-        for one in found
-        for level in one.levels
-        for row in one.rows[level.first : level.first + level.runs]
-    ]
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=[*names, "level"])
-    return frame
 
 
 def sweep(

@@ -82,12 +82,6 @@ def test_compare(run):
         run.compare(H200 / "ICVXKH").slower()
 
 
-def test_history():
-    found = profkit.history("ICJTRP", runs=H200)
-    assert set(found["impl"]) == {"ori", "cuda"}
-    assert (found["level"] == found["time"]).all()
-
-
 def test_measure_against_a_reference(tmp_path):
     def ours(x):
         return torch.clamp_min(x, 0)
