@@ -201,11 +201,6 @@ def _history(found: Sequence[Series], whole: bool) -> Iterator[str]:
     quiet = 0 if whole else sum(not one.changes for one in found)
     if quiet:
         yield f"{quiet} series without a change"
-    for impl in dict.fromkeys(one.impl for one in found) if whole else ():
-        own = [one for one in found if one.impl == impl]
-        if len(own) > 1:
-            said = ", ".join(f"{one.device} {units.digits(one.levels[-1].lower_bound)}x" for one in own)
-            yield f"{own[0].sample} {impl} over the lower bound of each device: {said}"
 
 
 def _series(one: Series) -> Iterator[str]:
