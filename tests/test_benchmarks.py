@@ -28,7 +28,7 @@ def test_a_script_can_be_imported_and_shows_its_command(name):
 
 
 def test_they_are_held_small():
-    assert sum(path.read_text("utf-8").count("\n") for path in BENCHMARKS.glob("*.py")) <= 3550
+    assert sum(path.read_text("utf-8").count("\n") for path in BENCHMARKS.glob("*.py")) <= 3600
 
 
 def test_what_the_evaluator_needs_of_pydantic():

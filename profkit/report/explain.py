@@ -109,7 +109,7 @@ def headline(study: Study, impl: str) -> str:
         told = say("range_of" + ending(study), time=units.text(time, "s")) if time > 0 else say("range_of_none")
         return f"{impl or say('no_range')}{say('colon')}{told}"
     told = f"{impl or say('no_range')}{say('colon')}{units.text(float(row['time']), 's')}"
-    return say("comma").join([told, *distance(row)])
+    return say("comma").join([told, *distance(row, both=True)])
 
 
 def worded(one: Finding, study: Study) -> tuple[str, str, str]:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 LEAST_HELD = 0.75
 """Share of the record's GPU time below which the steps' share is stated."""
-_LOWER = 0.98
-"""Ratio of an implementation's own lower bound to the task's below which it is told."""
+_OTHER = 0.98
+"""Ratio of two lower bounds below which they differ."""
 LEAST_SLOWED = 0.01
 """Share of a step below which recording overhead is not mentioned."""
 _ENDINGS = re.compile(r"(\.(trace|pt|json|gz|sqlite|nsys-rep|ncu-rep|csv|txt|log))+$")
@@ -127,13 +127,17 @@ def _sentence(study: Study, part: Part, verdict: Verdict | None) -> str:
     return head + say("comma").join([*said, judged(verdict), say("takes", time=time), *(far if sound else [])])
 
 
-def distance(row: Mapping[str, Any]) -> list[str]:
-    """Distance to the lower bound, of a lower precision to its own, and the bottleneck."""
-    ratio, own, roof = float(row["lower_bound_ratio"]), float(row["lower_bound_own_time"]), bound_why(row)
-    said = [say("times_lower_bound", ratio=units.digits(ratio))] if math.isfinite(ratio) else []
-    if own < _LOWER * float(row["lower_bound_time"]):
-        by, times = named(str(row["lower_bound_own_bound_by"])), units.digits(float(row["time"]) / own)
-        said = [say("times_own_lower_bound", ratio=times, roof=by)]
+def distance(row: Mapping[str, Any], *, both: bool = False) -> list[str]:
+    """Distance to the task's lower bound, or to a lower one of its own precision, and the bottleneck.
+
+    both: also to the higher bound of an own precision above the task's.
+    """
+    time, task, own = (float(row[key]) for key in ("time", "lower_bound_time", "lower_bound_own_time"))
+    said = [say("times_lower_bound", ratio=units.digits(time / task))] if task > 0 and not own < _OTHER * task else []
+    if own < _OTHER * task or (both and _OTHER * own > task):
+        by = named(str(row["lower_bound_own_bound_by"]))
+        said.append(say("times_own_lower_bound", ratio=units.digits(time / own), roof=by))
+    roof = bound_why(row)
     return said + ([say("is_bound_by", roof=roof)] if roof else [])
 
 
