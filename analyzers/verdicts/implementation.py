@@ -256,7 +256,7 @@ def _slower_when_counted(row: Mapping[str, Any]) -> list[Caveat]:
 
 
 def _on_pipe_seen(least: Work, one: Part) -> Work:
-    """The least work on the pipe that the hardware used, else on the one for its coarser answers."""
+    """The least work on the pipe that did it, by counters or by the answers' precision."""
     hardware = one.hardware
     if not least.total > 0:
         return least

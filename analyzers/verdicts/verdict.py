@@ -86,7 +86,7 @@ def brief(text: str) -> str:
 
 
 def weakness(notes: Sequence[str]) -> str:
-    """Weakness on unusual inputs: "crashes on 1 unusual weight, wrong for 2 unusual inputs"; "" without.
+    """Weakness on unusual inputs, "crashes on 1 unusual weight, wrong for 2"; "" without.
 
     notes: "the input: effect"; an exception is a refusal, unless it is a crash.
     """

@@ -121,7 +121,7 @@ def _free(out: Path) -> None:
 
 
 def _pages(runs: Path, out: Path, rows: Sequence[Row], best: dict[tuple[str, str], Row], most: int) -> dict[str, str]:
-    """Run -> address of its page, for the best runs whose files allow one; others are removed."""
+    """Run -> address of its page, for the best runs with the files for it; removes others."""
     from profkit.report.page.run import page
 
     for old in (out / "runs").rglob("*.html"):

@@ -164,7 +164,7 @@ def memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def stirred(units: float, seed: int, tensor: Any) -> Any:
-    """Perturb every element in place by up to so many ulps of the largest (STIRRED); not one-byte types."""
+    """Perturb elements in place by up to STIRRED ulps of the largest; not one-byte types."""
     if isinstance(tensor, torch.Tensor) and inexact(tensor) and tensor.numel() and not coded(tensor):
         flat = memory(tensor)
         flat = torch.view_as_real(flat) if flat.is_complex() and not flat.is_conj() else flat

@@ -128,7 +128,7 @@ def _sentence(study: Study, part: Part, verdict: Verdict | None) -> str:
 
 
 def distance(row: Mapping[str, Any], *, both: bool = False) -> list[str]:
-    """Distance to the task's lower bound, or to a lower one of its own precision, and the bottleneck.
+    """Distance to the lower bound, of the task or of a lower precision, and the bottleneck.
 
     both: also to the higher bound of an own precision above the task's.
     """
