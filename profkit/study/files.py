@@ -11,7 +11,6 @@ from typing import Any
 
 import pandas as pd
 
-from analyzers.timeline.summary import device_labels
 from collectors import format_of, read
 from collectors.caveat import TARGET_FAILED, Caveat
 from collectors.frame import distinct, host_of, renamed, set_host, spelt
@@ -179,7 +178,7 @@ def devices_of(
     """(name, launches, host calls) of each process and device with start times."""
     if "start" not in frame or not (frame["time"] > 0).any():
         return
-    labels = device_labels(frame)
+    labels = _device_labels(frame)
     alone = labels.nunique() == 1 and ("process" not in frame or frame["process"].nunique() == 1)
     owner = frame["process"].astype(str) if "process" in frame else ""
     keys = labels if alone else (owner + " " + labels.astype(str)).str.strip()
@@ -188,6 +187,21 @@ def devices_of(
     for key, part in frame.groupby(keys, sort=False) if several else [(keys.iloc[0], frame)]:
         calls = _calls_of(host, str(part["process"].iloc[0]) if "process" in part else "", several)
         yield str(key) if several else "", part, calls
+
+
+def _device_labels(frame: pd.DataFrame) -> pd.Series:
+    """Device of each row: its name, with its number if there are several."""
+    given = frame["device"]
+    labels: pd.Series = given if isinstance(given.dtype, (pd.StringDtype, pd.CategoricalDtype)) else given.astype(str)
+    if "stream" not in frame:
+        return labels
+    # Streams of several devices carry the number of theirs: "1:7".
+    if not any(":" in str(stream) for stream in frame["stream"].unique()):
+        return labels
+    number = frame["stream"].astype(str).str.extract(r"^(\d+):", expand=False)
+    labels = labels.astype(str)
+    several: pd.Series = labels.where(number.isna(), labels + " (" + number.fillna("") + ")")
+    return several
 
 
 def _calls_of(host: pd.DataFrame | None, process: str, several: bool) -> pd.DataFrame | None:

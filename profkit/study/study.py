@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,6 @@ from typing import Any
 import pandas as pd
 
 from analyzers.counts import at_least
-from analyzers.errors import AnalyzeError
 from analyzers.kernels.precision import Reduced, audit
 from analyzers.kernels.provenance import Provenance, provenance
 from analyzers.kernels.source_lines import Line, lines_of
@@ -26,7 +24,6 @@ from analyzers.timeline.budget import Budget, budget
 from analyzers.timeline.call import in_kernels
 from analyzers.timeline.compare import Steps, each_step
 from analyzers.timeline.of_step import in_step, of_ranges, of_step, of_whole
-from analyzers.timeline.summary import Timeline, timeline
 from analyzers.verdicts import shapes as by_shape
 from analyzers.verdicts.analysis import Analysis, Recording, analyze
 from analyzers.verdicts.statistics import Ratio
@@ -332,14 +329,6 @@ class Study:
             return math.nan
         alive = lived(self.host)
         return alive if alive == alive else float((frame["start"] + frame["time"]).max() - frame["start"].min())
-
-    @cached_property
-    def timeline(self) -> Timeline | None:
-        """Busy, idle, overlap and shares of a program."""
-        if self.captured.timeline is not None:
-            with contextlib.suppress(AnalyzeError):
-                return timeline(self.captured.timeline.reset_index(drop=True))
-        return None
 
     def devices(self) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame | None]]:
         """(name or "", launches, host calls) of each process and device of a program."""

@@ -174,7 +174,7 @@ def test_correctness_is_said_to_be_unknown_once_and_no_speedup(tmp_path, capsys)
 def test_a_sqlite_export_gives_shares_ranges_and_a_timeline(tmp_path, sqlite, capsys):
     assert invoke(["import", str(sqlite), "-q", "-o", str(tmp_path / "run")]) == 0
     shown = capsys.readouterr().out
-    assert "timeline of NVIDIA H200" in shown
+    assert "GPU idle" in shown
     assert "no hardware counters" in shown
     run = profkit.open_run(tmp_path / "run")
     assert set(run.metrics["impl"]) == {"first", "second"}

@@ -155,7 +155,6 @@ def test_a_command_under_nsys_gives_a_timeline(with_nsys, runs, tmp_path):
     assert {"--sample=none", "--cpuctxsw=none", "cuda,nvtx"} <= set(recorded)
     assert invoke(["report", str(run.path)]) == 0
     text = (run.path / "report.md").read_text()
-    assert "## Timeline" in text
     assert "idle" in text
     assert text.count("correctness: not checked (a program's results are not compared)") == 1
     assert "speedup" not in text
@@ -306,7 +305,7 @@ def test_without_a_gpu_the_operators_of_a_python_program_are_timed_as_torch_time
     ends = again["start"] + again["time"]
     assert (again["start"].to_numpy()[1:] > ends.to_numpy()[:-1] - 1e-9).all()
     assert "operators" in answer.first_lines(run)[0]
-    assert any(line.startswith("thread") for line in tables.timeline_lines(run))
+    assert any(line.startswith("thread") for line in tables.thread_lines(run))
     with pytest.raises(ProfkitError, match="no operators were captured") as none:
         profile_program([sys.executable, "-c", "print(1)"], runs=runs)
     assert "does it use torch?" in none.value.fix

@@ -102,7 +102,7 @@ def _values(study: Study, drawn: Sequence[Shown], data: Mapping[str, Any]) -> di
         "holes": tables.holes_tables(study),
         "has_timeline": bool(data["timelines"]),
         "on_gpu": not study.of_operators,
-        "timeline": tables.timeline_lines(study),
+        "timeline": list(tables.thread_lines(study)),
         "told": list(findings_of(study, found)),
         "has_roofline": has_roofline,
         # Without FLOP there is nothing to plot: the page has bars of bandwidth, and says so.

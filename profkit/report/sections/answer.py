@@ -155,10 +155,10 @@ def wall_time(study: Study, *, causes: bool = True) -> list[str]:
 
 def _held(study: Study) -> str:
     """The steps' share of the record's GPU time if below LEAST_HELD, else ""."""
-    whole, one = study.timeline, next(iter(study.budgets.values()), None)
+    whole, one = study.captured.timeline, next(iter(study.budgets.values()), None)
     if whole is None or one is None or len(study.budgets) > 1 or one.steady.found != "repeating":
         return ""
-    share = float(study.step["time"].sum()) * one.steady.steps / whole.total
+    share = float(study.step["time"].sum()) * one.steady.steps / float(whole["time"].sum())
     return say("wall_held", share=units.percent(share)) if share < LEAST_HELD else ""
 
 

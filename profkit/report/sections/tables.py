@@ -18,7 +18,6 @@ from roofline import units
 
 if TYPE_CHECKING:
     from analyzers.timeline.budget import Budget
-    from analyzers.timeline.summary import Timeline
     from analyzers.verdicts.statistics import Ratio
     from profkit.rundir.manifest import Impl
     from profkit.study.study import Part, Study
@@ -307,17 +306,10 @@ def _holes(study: Study, one: Budget) -> Table:
     )
 
 
-def timeline_lines(study: Study) -> list[str]:
-    """Busy, idle, overlap, copies and launch overhead; for operators by thread."""
-    if study.of_operators:
-        return list(_threads(study))
-    return [] if study.timeline is None else [*_timeline(study, study.timeline)]
-
-
-def _threads(study: Study) -> Iterator[str]:
+def thread_lines(study: Study) -> Iterator[str]:
     """Each thread's share of the time in operators, and waits for data."""
     frame, host = study.captured.timeline, study.host
-    if frame is None or host is None:
+    if frame is None or host is None or not study.of_operators:
         return
     span = float((frame["start"] + frame["time"]).max() - frame["start"].min())
     for thread, busy in frame.groupby("stream", observed=True)["time"].sum().nlargest(TOP_THREADS).items():
@@ -327,22 +319,3 @@ def _threads(study: Study) -> Iterator[str]:
     loading = float(ranges["time"][ranges["call"].astype(str).str.startswith("enumerate(DataLoader)")].sum())
     if loading:
         yield say("op_loading", time=units.text(loading, "s"), share=units.percent(loading / span))
-
-
-def _timeline(study: Study, found: Timeline) -> Iterator[str]:
-    for one in found.devices:
-        longest = {"time": units.text(one.largest, "s"), "kernel": short_name(one.after)}
-        longest["before"] = short_name(one.before)
-        yield say(
-            "line_tl",
-            name=one.device or say("the_gpu"),
-            span=units.text(one.span, "s"),
-            busy=units.percent(1 - one.idle),
-            idle=units.percent(one.idle),
-            gaps=str(one.gaps),
-            after=say("line_tl_after", **longest) if one.gaps else "",
-            beside=say("line_tl_beside", time=units.text(one.overlap, "s")) if one.overlap else "",
-        )
-    if found.copied and not study.stepwise:
-        time, share = units.text(found.copied, "s"), units.percent(found.copied / found.total)
-        yield say("line_tl_copies_all", time=time, share=share)
