@@ -15,13 +15,9 @@ from analyzers.pipes import TENSOR, in_order
 from analyzers.verdicts.speedup import SLACK
 from collectors.caveat import Caveat
 from roofline.ceilings import TRUST, Roofline
-from roofline.units import text as amount
 
 NAN = math.nan
 SOURCES = ("declared", "modelled", "counted")
-
-AGREE = 0.05
-"""Relative difference of two counts of the same work above which there is a caveat."""
 
 
 class Work(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -86,13 +82,11 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
 class LowerBound:
     """Least time [s] for a work, and what sets it (a ceiling's name, or "unknown").
 
-    `flop_time`: of the arithmetic only, NaN unknown. `hard`: no measurement can be shorter: by the highest ceiling of
-    any source, without bytes that may stay in L2.
+    `hard`: no measurement can be shorter: by the highest ceiling of any source, without bytes that may stay in L2.
     """
 
     time: float = NAN
     bound_by: str = "unknown"
-    flop_time: float = NAN
     hard: float = NAN
 
     def forbids(self, time: float) -> bool:
@@ -111,8 +105,7 @@ def lower_bound_time(work: Work, roofline: Roofline, *, l2_bytes: float = NAN, l
     sides = {**_combined(times), "dram": byte_time, "launch": roofline.peak("launch")}
     known = {name: value for name, value in sides.items() if not math.isnan(value)}
     best = max(known, key=lambda name: known[name], default="unknown")
-    flop_time = max((v for n, v in known.items() if n not in ("dram", "launch")), default=NAN if work.flops else 0.0)
-    return LowerBound(known.get(best, NAN), best, flop_time, _hard_time(work, roofline, l2_bytes, l2))
+    return LowerBound(known.get(best, NAN), best, _hard_time(work, roofline, l2_bytes, l2))
 
 
 def pipe_times(flops: Mapping[str, float], peak: Callable[[str], float]) -> dict[str, float]:
@@ -169,68 +162,13 @@ def gate(time: float, lower_bound: LowerBound, impl: str = "") -> Caveat | None:
     return Caveat(who + what, much, fix) if what else None
 
 
-def combine(
-    declared: Work | None = None,
-    modelled: Work | None = None,
-    counted: Work | None = None,
-    *,
-    impl: str = "",
-    flops_matter: bool = True,
-    l2_bytes: float = NAN,
-) -> tuple[Work | None, tuple[Caveat, ...]]:
-    """(the work that sets the lower bound, caveats about counts that disagree).
-
-    The declared work, its unknown numbers taken from the modelled work; None without both: counts are no lower bound. A
-    difference above AGREE in FLOP or bytes is a caveat with both numbers and the likely reason. `impl`: the
-    implementation with counted launches. `flops_matter`: False if memory traffic takes longer than every count of FLOP,
-    so that conventions for exp or division do not matter. `l2_bytes`: cache that may still hold written data, NaN
-    unknown.
-    """
-    least, caveats = declared or modelled, list[Caveat]()
-    if declared is not None and modelled is not None:
-        moved, written = declared.bytes, declared.written
-        if math.isnan(moved):
-            moved, written = modelled.bytes, modelled.written
-        elif math.isnan(written):
-            written = min(modelled.written, moved)
-        least = Work(declared.flops or modelled.flops, moved, "declared", written, declared.note)
-        caveats += disagreements(least, modelled, flops_matter=flops_matter)
-    if least is not None and counted is not None:
-        who = f"{impl}: " if impl else ""
-        found = disagreements(least, counted, flops_matter=flops_matter, l2_bytes=l2_bytes)
-        caveats += [msgspec.structs.replace(one, what=who + one.what) for one in found]
-    return least, tuple(caveats)
-
-
-def disagreements(
-    expected: Work, other: Work, *, flops_matter: bool = True, l2_bytes: float = NAN
-) -> tuple[Caveat, ...]:
-    """Caveats where counts of one work differ by more than AGREE."""
-    caveats = []
-    if flops_matter and (expected.flops or other.flops):
-        caveats.append(_difference("FLOP", expected, other, expected.total, other.total))
-    # Missing bytes may be writes still in L2: the cache writes back after the kernel.
-    short = expected.bytes - other.bytes
-    if not (other.source == "counted" and 0 < short <= min(expected.written, l2_bytes)):
-        caveats.append(_difference("bytes", expected, other, expected.bytes, other.bytes))
-    return tuple(caveat for caveat in caveats if caveat is not None)
-
-
-def _difference(unit: str, expected: Work, other: Work, a: float, b: float) -> Caveat | None:
-    ratio = f"{b / a:.3f} x" if a > 0 else "no ratio"
-    one, two = (amount(value, "B" if unit == "bytes" else unit) for value in (a, b))
-    what = f"{expected.source} and {other.source} {unit} disagree: {_reason(unit, other.source, b > a)}"
-    much = f"{expected.source} {one}, {other.source} {two} ({ratio})"
-    fix = "compare with the algorithm by hand; correct get_work() if the declaration is wrong"
-    return Caveat(what, much, fix, "work-differs") if abs(b - a) > AGREE * max(a, b) else None
-
-
-def _reason(unit: str, source: str, more: bool) -> str:
-    if source != "counted":
-        return "element-wise conventions differ, or the model does not know an operation"
-    return {
-        ("bytes", True): "data is read again, or whole sectors are moved for a part of them",
-        ("bytes", False): "writes still in L2 at the end are not counted, or the inputs were in L2",
-        ("FLOP", True): "exp, division and the like take several FLOP, tiles are padded, or results are computed twice",
-        ("FLOP", False): "min, max, conversions and special functions do not count as FLOP, or masked work is skipped",
-    }[unit, more]
+def combine(declared: Work | None, modelled: Work | None) -> Work | None:
+    """The work that sets the lower bound: the declared one, its gaps filled by the model; else the modelled one."""
+    if declared is None or modelled is None:
+        return declared or modelled
+    moved, written = declared.bytes, declared.written
+    if math.isnan(moved):
+        moved, written = modelled.bytes, modelled.written
+    elif math.isnan(written):
+        written = min(modelled.written, moved)
+    return Work(declared.flops or modelled.flops, moved, "declared", written, declared.note)

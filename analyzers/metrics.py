@@ -16,10 +16,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analyzers.counts import Array, beyond_l1, by_pipe, column, has_operations, known_by_pipe, lacks
-from analyzers.lower_bound import AGREE
 from analyzers.pipes import DRAM_TOLD, LEVELS, PIPES, TENSOR, peak_counter
 from analyzers.records import tables
 from roofline.ceilings import Roofline
+
+LITTLE = 0.05
+"""Share of the FLOP that may stand under an unknown ceiling; convention."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +90,10 @@ class View:
     def complete(self) -> NDArray[np.bool_]:
         """Mask of launches with FLOP and memory traffic collected and their ceilings known.
 
-        A pipe with less than AGREE of the FLOP may lack its ceiling. On chips without DRAM counters L2 is used.
+        A pipe with less than LITTLE of the FLOP may lack its ceiling. On chips without DRAM counters L2 is used.
         """
         times, flops = self.roof_times, self.flops
-        little = np.where(np.isnan(flops), 0.0, AGREE * flops)
+        little = np.where(np.isnan(flops), 0.0, LITTLE * flops)
         pipes_known = np.all([~np.isnan(times[pipe]) | (self.counts[pipe] <= little) for pipe in PIPES], axis=0)
         memory = ~np.isnan(times["dram"]) | (lacks(self.frame, LEVELS["dram"]) & ~np.isnan(times["l2"]))
         return np.asarray(pipes_known & memory & ~np.isnan(flops) & ~self._misses)

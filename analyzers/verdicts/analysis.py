@@ -298,7 +298,7 @@ class _Rows:
 
     def _part(self, name: str) -> Part:
         timed, counted = self.times.timed.get(name), self.counts.by_name.get(name, (None, None))
-        one = part(name, timed, counted, _own(self.needs, name), self.roofline, self.recording.l2_bytes)
+        one = part(name, timed, counted, _own(self.needs, name))
         one.precision = self.recording.precisions.get(name, "")
         if name in self.recording.calls:
             one.row["kernel_time"] = self.recording.calls[name].seconds(one.row["time"], one.row["kernels"])

@@ -25,8 +25,6 @@ NAN = math.nan
 
 IMPL_COLUMNS = tuple(tables("columns.toml")["impls"])
 """Columns of Analysis.impls, see columns.toml."""
-MATTERS = 0.1
-"""Share of the time from which arithmetic matters; below, counting conventions do not."""
 UNBOUND = LowerBound()
 
 
@@ -62,23 +60,13 @@ def part(
     timed: timing.Timed | None,
     counted: tuple[Mapping[Any, Any] | None, Work | None],
     works: Sequence[Work],
-    roofline: Roofline,
-    l2_bytes: float,
 ) -> Part:
     """Part with caveats about its counts. counted: row of counts.add_up, and counted work."""
     given = {work.source: work for work in works}
     added, hardware = counted
     row = _time_row(name, timed, added)
-    needed = [lower_bound_time(work, roofline).flop_time for work in (*works, hardware) if work is not None]
-    least, found = combine(
-        given.get("declared"),
-        given.get("modelled"),
-        hardware,
-        impl=name,
-        flops_matter=not all(seconds < MATTERS * row["time"] for seconds in needed),
-        l2_bytes=l2_bytes,
-    )
-    return Part(row, hardware, least, [*found, *_slower_when_counted(row)])
+    least = combine(given.get("declared"), given.get("modelled"))
+    return Part(row, hardware, least, _slower_when_counted(row))
 
 
 def bind(parts: Sequence[Part], roofline: Roofline, l2_bytes: float) -> None:

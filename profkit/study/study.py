@@ -375,7 +375,7 @@ class Study:
         """Bottleneck of each implementation, inferred from times (--perturb)."""
         works = [Work.from_dict(row) for row in self.manifest.work]
         declared = next((one for one in works if one.source == "declared"), None)
-        task, _ = combine(declared, next((one for one in works if one.source == "modelled"), None))
+        task = combine(declared, next((one for one in works if one.source == "modelled"), None))
         times = {str(row["impl"]): float(row["time"]) for row in self.metrics.to_dict("records")}
         found = {}
         for one in self.manifest.perturbed:

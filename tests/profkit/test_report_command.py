@@ -116,7 +116,7 @@ def test_the_terminal_speaks_the_language_that_was_asked_for(tmp_path):
     shutil.copytree(RECORDED, tmp_path / "run")
     shown = report(tmp_path / "run", "--lang", "zh")
     assert "cuda：正确，更快：2.86x" in shown.stdout
-    assert "存疑之处：" in shown.stdout
+    assert "冷缓存" in shown.stdout
     assert "下一步：profkit explain" in shown.stderr
 
 
@@ -144,7 +144,7 @@ def test_pr_has_both_pictures_and_the_convention(run):
 
 
 def test_a_pr_holds_the_findings_of_the_best_alone_and_caveats_that_matter(run):
-    caveats = (Caveat("noise", "1 %"), Caveat("declared and counted differ", "3e+08", code="work-differs"))
+    caveats = (Caveat("noise", "1 %"), Caveat("halves are not counted", "3e+08", code="fp16-vectors"))
     caveats += tuple(
         Caveat(f"{one}: not right", "inputs times 1e3: NaN", code="fragile", about=one) for one in ("slow", "slower")
     )
@@ -155,7 +155,7 @@ def test_a_pr_holds_the_findings_of_the_best_alone_and_caveats_that_matter(run):
         assert f"- caveat: {one}: not right: inputs times 1e3: NaN" in text
         assert f"{one}: not right: inputs times 1e3: NaN" in terminal.summary(run)
     assert "3e+08" not in text
-    assert "minor, without effect on the result: declared and counted differ" in text
+    assert "minor, without effect on the result: halves are not counted" in text
     assert not re.search(r"^- reference: ", text, re.M)
 
 

@@ -199,20 +199,20 @@ def study(tmp_path):
 
 def test_each_caveat_is_told_once_with_whom_it_concerns(study):
     found = (
-        Caveat("cuda: declared and counted bytes disagree", "2 x", "look"),
-        Caveat("reference: declared and counted bytes disagree", "3 x", "look"),
+        Caveat("cuda: the device was slowed", "2 x", "look"),
+        Caveat("reference: the device was slowed", "3 x", "look"),
         Caveat("too fast", "9 x", "check", about="cuda"),
         Caveat("noise", "1 %"),
     )
     object.__setattr__(study.analysis, "caveats", found)
     said = [(one.what, one.how_much) for one in caveats.all_caveats(study)]
     assert said == [
-        ("declared and counted bytes disagree", "cuda 2 x; reference 3 x"),
+        ("the device was slowed", "cuda 2 x; reference 3 x"),
         ("cuda: too fast", "9 x"),
         ("noise", "1 %"),
     ]
     for text in (markdown.report(study), terminal.summary(study)):
-        assert text.count("declared and counted bytes disagree") == 1
+        assert text.count("the device was slowed") == 1
 
 
 def test_colour_is_for_terminals_that_want_it(study, monkeypatch):

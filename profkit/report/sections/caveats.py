@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 ASIDE = (
-    "work-differs",
     "fp16-vectors",
     "lower-bound-without-launch",
     "no-counters",
