@@ -51,7 +51,7 @@ def left_alone(remotes: Sequence[Remote]) -> bool:
 
 
 def loaded(
-    remotes: Iterable[Remote], job: Job, events: Events, meanwhile: Callable[[], None]
+    remotes: Iterable[Remote], job: Job, events: Events, meanwhile: Callable[[], None] | None = None
 ) -> list[tuple[Remote, float]]:
     """Wait for candidates that load in parallel: (process, seconds it took) of each success.
 

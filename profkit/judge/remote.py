@@ -161,6 +161,7 @@ class Remote(Implementation):
                 return self.channel.receive(min(excuse.left(), _LOOK) if shares else excuse.left())
             except OverdueError as error:
                 if excuse.left():
+                    self._use_the_build(excuse)
                     self._let_others_time(excuse)
                     continue
                 if not excuse.more():
@@ -169,13 +170,16 @@ class Remote(Implementation):
             except EndedError as error:
                 raise self._lost() from error
 
-    def _let_others_time(self, excuse: waiting.Excuse) -> None:
-        """Pause a process that constructs or compiles (not its compilers) while another judge times."""
+    def _use_the_build(self, excuse: waiting.Excuse) -> None:
+        """Do what waits for a compiler to run, once, and announce the interrupted phase again."""
         if self.meanwhile is not None and self.phase == "build" and waiting.compiling(self.process):
             act, self.meanwhile = self.meanwhile, None
             act()
             self._said = ("", 0.0)
             self._announce(excuse.left())
+
+    def _let_others_time(self, excuse: waiting.Excuse) -> None:
+        """Pause a process that constructs or compiles (not its compilers) while another judge times."""
         # A process that is not known to be the candidate's own is never stopped.
         if self.company is None or not self.company.wanted or not self.process:
             return

@@ -117,10 +117,9 @@ class Session(WeightChecks):
 
     def _while_compiling(self) -> None:
         """A compiler leaves the GPU free for its ceilings."""
-        if self.device.type == "cuda" and self._ceilings_unknown:
-            self._ceilings_sent, before = True, settings.read()
+        if self._ceilings_unknown:
+            self._ceilings_sent = True
             ceilings.send(self.events, self.device)
-            settings.keep(before, "", lambda *_, **__: None)
 
     def _operators(self, implementations: list[Implementation]) -> None:
         """Record the operators of one call of each implementation, for advice only."""
@@ -137,7 +136,8 @@ class Session(WeightChecks):
             self.events.send("caveat", **lacks)
         subjects = [one for one in job.subjects if one.role != "reference"] if job.mode == "judge" else []
         self._remotes = [Remote(one, job, self.device, self.events, self._company) for one in subjects]
-        remotes = judge.loaded(self._remotes, job, self.events, self._while_compiling)
+        idle = self._while_compiling if self.device.type == "cuda" and self._ceilings_unknown else None
+        remotes = judge.loaded(self._remotes, job, self.events, idle)
         self._company.join()
         job.seeds = job.seeds or judge.draw(job.trials)
         seed = self.built_with = self._unlike(job.seeds[0] if job.seeds else 0)

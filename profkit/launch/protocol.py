@@ -41,8 +41,9 @@ class Job(msgspec.Struct):
     mode: "measure" (check and time), "judge" (the same, each candidate in its own process), "candidate" (that process),
     "counters" (one annotated call each, under ncu), "perturb" (time under changed conditions), "sanitize" (one call of
     each candidate, under compute-sanitizer) or "build" (only one candidate's extensions). device: "auto", "cuda" or
-    "cpu". seeds: one per correctness trial. limits: seconds per phase. budget: seconds of timing. target:
-    relative half-width of the median's interval to reach. clear: end timing on a CPU early if every round differs from the reference by this fraction; 0: never.
+    "cpu". seeds: one per correctness trial. limits: seconds per phase. budget: seconds of timing. target: relative
+    half-width of the median's interval to reach. clear: end timing on a CPU early if every round differs from the
+    reference by this fraction; 0: never.
     shapes: also time get_more_inputs(). backward: also compare and time gradients; a task may request it too.
     precision: cast floating inputs and weights to it, "" for no cast. model_mode: "train" (modules as constructed) or
     "eval"; "": the sample's, else eval. memory: host bytes of the process (with a judge: of each candidate's), 0 for no

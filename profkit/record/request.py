@@ -41,8 +41,9 @@ class Request:
     under changed conditions, to infer the bottleneck. sanitize: tools of compute-sanitizer to run. campaign: the
     campaign and this item of it. company: its other samples may use the GPU while this one is not timing.
 
-    For a program: nsys: record a timeline. range, after, steps: the part to record (rundir.manifest.Window). kernel: ncu's -k. hot: rank
-    kernels, count so many of the hottest, then end the program. limit: seconds until it counts as hung, or None.
+    For a program: nsys: record a timeline. range, after, steps: the part to record (rundir.manifest.Window). kernel:
+    ncu's -k. hot: rank kernels, count so many of the hottest, then end the program. limit: seconds until it counts as
+    hung, or None.
     """
 
     counters: str = "auto"

@@ -73,8 +73,10 @@ class Check(msgspec.Struct):
 
     @property
     def error(self) -> str:
-        """Error by its bits, "2^-20.3"; "0" for an exact answer."""
-        return "0" if self.bits is None or self.bits >= EXACT else f"2^-{self.bits:.1f}"
+        """Error by its bits, "2^-20.3"; "0" for an exact answer, "" if not measured."""
+        if self.bits is None:
+            return ""
+        return "0" if self.bits >= EXACT else f"2^-{self.bits:.1f}"
 
 
 EXACT = 99.0

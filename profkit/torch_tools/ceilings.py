@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import torch
 
-from profkit.guest import facts
+from profkit.guest import facts, settings
 from profkit.launch.protocol import Events
 from roofline import measure
 from roofline.errors import RooflineError
@@ -19,7 +19,9 @@ def send(events: Events, device: torch.device) -> None:
     """Measure this device's ceilings in this process; on a CPU with the current threads."""
     events.phase("ceilings")
     try:
-        found = measure.measure_cpu() if device.type == "cpu" else measure.measure_gpu(device.index or 0)[1]
+        # Measuring switches TF32 on, and cannot put torch's switches back as they were spelt.
+        with settings.kept("", lambda *_, **__: None):
+            found = measure.measure_cpu() if device.type == "cpu" else measure.measure_gpu(device.index or 0)[1]
         events.send("ceilings", ceilings=msgspec.to_builtins(found))
     except (RooflineError, RuntimeError, MemoryError) as error:
         missing(events, str(error))

@@ -68,7 +68,7 @@ def test_who_never_loads_is_overdue_by_the_limit_it_had(tmp_path):
     one, other = (Line(name, tmp_path, events, start=0.1, build=0.1) for name in ("silent", "quick"))
     other.say({"seconds": 0.5})
     one.remote.channel.wait_for_end = lambda limit: None  # there is no parent to kill it
-    assert judge.loaded([one.remote, other.remote], one.job, events, bool) == [(other.remote, 0.5)]
+    assert judge.loaded([one.remote, other.remote], one.job, events) == [(other.remote, 0.5)]
     assert events.of("overdue") == [("silent", {"phase": "build", "limit": pytest.approx(0.2, abs=0.05)})]
 
 
@@ -90,7 +90,7 @@ def test_an_answer_that_is_none_is_laid_at_its_own_door(tmp_path, answer):
     lines = [Line(name, tmp_path, events, start=1.0, build=1.0) for name in ("odd", "fine")]
     lines[0].say(answer)
     lines[1].say({"seconds": 2.0})
-    assert judge.loaded([one.remote for one in lines], lines[0].job, events, bool) == [(lines[1].remote, 2.0)]
+    assert judge.loaded([one.remote for one in lines], lines[0].job, events) == [(lines[1].remote, 2.0)]
     ((name, data),) = events.of("impl")
     assert (name, data["status"]) == ("odd", "load-error")
     assert "malformed answer" in data["reason"]

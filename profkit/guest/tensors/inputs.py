@@ -169,7 +169,7 @@ def stirred(units: float, seed: int, tensor: Any) -> Any:
         flat = memory(tensor)
         flat = torch.view_as_real(flat) if flat.is_complex() and not flat.is_conj() else flat
         step = torch.finfo(flat.dtype).eps
-        share = max(step, min(abs(units) * step, abs(units) * torch.finfo(torch.float32).eps))
+        share = max(step, abs(units) * min(step, torch.finfo(torch.float32).eps))
         size = flat.nan_to_num(0.0, 0.0, 0.0).abs().max() * math.copysign(share, units)
         chance = torch.Generator(flat.device).manual_seed(flat.numel() + seed)
         noise = torch.rand(flat.shape, generator=chance, device=flat.device).sub_(0.5)

@@ -261,8 +261,7 @@ def _faster_card(verdict: Verdict | None, row: Mapping[Any, Any]) -> Card:
 
 def _time_card(row: Mapping[Any, Any]) -> Card:
     """Time, and its distance to the lower bound."""
-    own = number(row, "lower_bound_own_time") < number(row, "lower_bound_time")
-    bound = "lower_bound_own" if own else "lower_bound"
+    bound = "lower_bound_own" if answer.by_own(row) else "lower_bound"
     ratio, note = number(row, "time") / number(row, f"{bound}_time"), say("p_no_lower_bound_note")
     time = units.text(number(row, "time"), "s")
     if math.isfinite(ratio):

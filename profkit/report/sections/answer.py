@@ -127,14 +127,20 @@ def _sentence(study: Study, part: Part, verdict: Verdict | None) -> str:
     return head + say("comma").join([*said, judged(verdict), say("takes", time=time), *(far if sound else [])])
 
 
+def by_own(row: Mapping[str, Any]) -> bool:
+    """Whether a lower precision gives the implementation a lower bound below the task's."""
+    return float(row["lower_bound_own_time"]) < _OTHER * float(row["lower_bound_time"])
+
+
 def distance(row: Mapping[str, Any], *, both: bool = False) -> list[str]:
     """Distance to the lower bound, of the task or of a lower precision, and the bottleneck.
 
     both: also to the higher bound of an own precision above the task's.
     """
     time, task, own = (float(row[key]) for key in ("time", "lower_bound_time", "lower_bound_own_time"))
-    said = [say("times_lower_bound", ratio=units.digits(time / task))] if task > 0 and not own < _OTHER * task else []
-    if own < _OTHER * task or (both and _OTHER * own > task):
+    lower = by_own(row)
+    said = [say("times_lower_bound", ratio=units.digits(time / task))] if task > 0 and not lower else []
+    if lower or (both and _OTHER * own > task):
         by = named(str(row["lower_bound_own_bound_by"]))
         said.append(say("times_own_lower_bound", ratio=units.digits(time / own), roof=by))
     roof = bound_why(row)
