@@ -119,7 +119,7 @@ class Guest:
     def asked(self, question: str, /, turns: Sequence[dict[str, Any]] = (), **arguments: Any) -> dict[str, Any] | None:
         """Answer a request after `turns` to other input sets; afresh: with restored state."""
         for change in turns:
-            self.expect([change])
+            self.expect(change)
             self._call.turn()
             if change.get("afresh"):
                 state.put(self._one.model, self._one.kept)
@@ -165,9 +165,8 @@ class Guest:
         self._given = deque[Change]()
         self._call = TimedCall(model, self._given.popleft, own=self._one.own)
 
-    def expect(self, changes: list[dict[str, Any]]) -> None:
-        for change in changes:
-            self._given.append(Change(int(change["at"]), self._take(str(change["given"]))))
+    def expect(self, change: dict[str, Any]) -> None:
+        self._given.append(Change(int(change["at"]), self._take(str(change["given"]))))
 
     def run(self, wanted: bool) -> None:
         self._call.wanted = wanted

@@ -83,8 +83,10 @@ class Session(WeightChecks):
         self._begin_afresh(False)
         # First of all the answer; what may amend it comes after.
         self.events.send("checked", sound=[one.subject.name for one in sound])
-        sound = self._time(sound)
-        if not again:
+        # A reference is timed for candidates to compare with it, or alone.
+        if sound or len(self._job.subjects) == 1:
+            sound = self._time(sound)
+        if sound and not again:
             self._amend(sound)
         judge.let_go(candidates)
         self._company.leave()

@@ -62,8 +62,8 @@ class Task:
         door = Door(*job.door) if job.door else Door.of(job.shared) if job.shared else None
         self._company = Company(door, self.device, events)
         self._hosted: set[int | None] = set()
-        self._room = {"given": 0, "answer": 0}
-        """Most device bytes transferred at once, by direction."""
+        self._sizes = {"given": 0, "answer": 0, "weights": 0}
+        """Most device bytes of the inputs, an answer and the model."""
 
     @contextlib.contextmanager
     def blame(self, subject: Subject, status: str) -> Iterator[list[str]]:
@@ -273,7 +273,7 @@ class Task:
             output = reference.call(arguments)
             facts.settle(self.device)
             inputs.refuse_layouts(arguments, output)
-            self._make_room(arguments, output)
+            self._measure_sizes(arguments, output)
             types: dict[str, Any] = {}
             for name, part in {"inputs": arguments, "weights": self._held_by_model(), "outputs": output}.items():
                 types[name] = sorted({str(leaf.dtype).removeprefix("torch.") for leaf in leaves(part)})
@@ -284,17 +284,21 @@ class Task:
                 if shape is not None:
                     events.phase("load", reference.subject.name, least=least)
                     arguments = self._fresh(seed, shape)
-                    self._make_room(arguments, reference.call(arguments))
+                    self._measure_sizes(arguments, reference.call(arguments))
                     facts.settle(self.device)
         return not failed
 
-    def _make_room(self, arguments: list[Any], output: Any) -> None:
-        """Reserve device memory for the largest transfer in each direction."""
+    def _measure_sizes(self, arguments: list[Any], output: Any) -> None:
         parts = (arguments, exchange.describe(output)["value"], self._held_by_model())
-        given, answer, weights_ = (exchange.size_of(part, self.device) for part in parts)
-        wanted = {"given": given + max(given + 2 * answer, weights_)}
-        wanted["answer"] = given + answer + weights_ * self.differentiated
-        self._room = {way: max(bytes_, wanted[way]) for way, bytes_ in self._room.items()}
+        for name, part in zip(self._sizes, parts, strict=True):
+            self._sizes[name] = max(self._sizes[name], exchange.size_of(part, self.device))
+
+    @property
+    def _room(self) -> dict[str, int]:
+        """Device bytes of the largest transfer in each direction."""
+        given, answer, held = self._sizes.values()
+        back = (given + held) * self.differentiated + given * self.probe.mutates
+        return {"given": given + max(answer * self.differentiated, held), "answer": answer + back}
 
     def _held_by_model(self) -> dict[str, torch.Tensor]:
         model = self.reference.model

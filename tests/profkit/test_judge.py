@@ -130,7 +130,7 @@ def timed(line):
 
 
 def test_a_guest_records_by_the_clock_of_that_name_with_the_turn_of_the_question(line, monkeypatch):
-    monkeypatch.setattr(Guest, "expect", lambda self, changes: said.append(len(changes)))
+    monkeypatch.setattr(Guest, "expect", lambda self, change: said.append(change["at"]))
     said, guest = [], Guest.__new__(Guest)
     guest._device = torch.device("cpu")
     guest._call = SimpleNamespace(turn=lambda: said.append("turn"))
@@ -142,7 +142,7 @@ def test_a_guest_records_by_the_clock_of_that_name_with_the_turn_of_the_question
     assert (seconds, host != host, sound) == (1e-6, True, True)
     asked = line.heard()
     assert guest.asked(asked.pop("ask"), **asked)["sound"]
-    assert said == [1, "turn"]
+    assert said == [0, "turn"]
 
 
 def test_an_answer_that_nobody_waited_for_is_no_answer_to_the_next_question(line):

@@ -92,7 +92,7 @@ def test_a_method_that_saw_nothing_claims_nothing(methods):
     nothing = [Sample("a", method, n, 0, math.nan) for method in methods for n in range(3)]
     claim = outside._claim(nothing, "a")
     assert math.isnan(claim[0])
-    assert outside._plan(SimpleNamespace(batch=lambda *_: 1.0), claim, torch.device("cpu"))[0] >= 1
+    assert outside._plan(SimpleNamespace(batch=lambda *_: 1.0), claim, torch.device("cpu"))[1] >= 1
     assert bounds(exam("reference", 1e-3, 1e-3), exam("candidate", math.nan, 1e-3)) == {}
 
 
@@ -100,7 +100,8 @@ def test_a_method_that_saw_nothing_claims_nothing(methods):
 def test_batches_are_bounded(seconds):
     for kind in ("cpu", "cuda"):
         call = SimpleNamespace(batch=lambda count, _: count * seconds)
-        count, hold = outside._plan(call, (seconds, 1.0), torch.device(kind))
+        few, count, hold = outside._plan(call, (seconds, min(seconds, 1.0)), torch.device(kind))
+        assert few == int(seconds < 1.0)
         assert 1 <= count <= outside._MOST_CALLS[kind]
         assert 0 < hold <= outside._MOST_HOLD
 
@@ -114,7 +115,7 @@ def test_more_rounds_are_for_those_of_whom_something_would_be_said(monkeypatch, 
             seen.append(count)
             return 1e-3 * count
 
-    monkeypatch.setattr(outside, "_plan", lambda *_: (10, 0.0))
+    monkeypatch.setattr(outside, "_plan", lambda *_: (1, 10, 0.0))
     samples = [Sample("candidate", "wall", n, 0, claimed) for n in range(3)]
     (exam,) = outside.examine({"candidate": Call()}, samples, CPU, lambda _: None)
     assert len(exam.samples) == len(seen) / 2 == rounds
@@ -149,8 +150,8 @@ def looked_at(call, claimed, host):
     cuda = torch.device("cuda")
     samples = [Sample("candidate", "event", n, 0, claimed, host=host) for n in range(3)]
     claim = outside._claim(samples, "candidate")
-    count, hold = outside._plan(call, claim, cuda)
-    rows = [(call.batch(1, hold), call.batch(count + 1, hold))] * 7
+    few, count, hold = outside._plan(call, claim, cuda)
+    rows = [(call.batch(few, hold), call.batch(few + count, hold))] * 7
     exam = outside._exam("candidate", claim, count, rows, outside.TICK["cuda"])
     below = bool(outside.bounds([exam], {"candidate": call}, outside.MARGIN["cuda"]))
     return below, below and outside.launching(exam, call, samples, cuda, lambda _: None)
@@ -158,9 +159,10 @@ def looked_at(call, claimed, host):
 
 @pytest.mark.parametrize("slower", [1.0, 3.0])
 def test_launching_that_no_queue_hides_is_no_lie(slower):
-    """768 kernels of 2.8 us: of two calls the queue does not hold all."""
+    """768 kernels of 2.8 us: of two calls the queue does not hold all, so one is timed; a busy machine may launch late."""
     call = Queue(768, slower * 16e-6, 2.8e-6)
-    assert looked_at(call, 768 * 2.8e-6, 768 * 16e-6) == (True, True)
+    late = slower > 1.5
+    assert looked_at(call, 768 * 2.8e-6, 768 * 16e-6) == (late, late)
     assert 0 in call.asked
 
 

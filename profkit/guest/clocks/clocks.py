@@ -44,7 +44,7 @@ class CudaClock(Clock):
         torch.cuda.synchronize(self._device)
         end = perf_counter() + _WARM_SECONDS["cuda"]
         count, hosts = 1, []
-        while count < 4 or (perf_counter() < end and count < 1000):
+        while count < 2 or (perf_counter() < end and count < 1000):
             began = perf_counter()
             call()
             hosts.append(perf_counter() - began)

@@ -30,8 +30,8 @@ from profkit.rundir.files import unwritable
 _SLACK = 1 << 20
 _ALIEN, _LIES = "__not_a_tensor__ ", "__lies_at__"
 _ALIGNED = 512
-_MOST, _PART, _BLOCK = 8 << 30, 4, 2 << 20
-"""Most bytes to share, divisor of the free memory, and granularity of sharing."""
+_PART, _BLOCK = 4, 2 << 20
+"""Divisor of the free memory that may be shared, and granularity of sharing."""
 # Checksums take half of the time of writing and protect nothing here (torch 2.6 on).
 getattr(torch.serialization, "set_crc32_options", lambda _: None)(False)
 
@@ -231,7 +231,8 @@ class NotSharedError(RuntimeError):
 def allocate(bytes_: int, device: torch.device) -> tuple[torch.Tensor, bytes]:
     """(device memory, its IPC handle). Raises NotSharedError, also for too little free memory."""
     driver, bytes_ = _driver(), -(-bytes_ // _BLOCK) * _BLOCK
-    if bytes_ > min(torch.cuda.mem_get_info(device)[0] // _PART, _MOST):
+    torch.cuda.empty_cache()
+    if bytes_ > torch.cuda.mem_get_info(device)[0] // _PART:
         raise NotSharedError(f"{bytes_} bytes are too many")
     pointer, handle = ctypes.c_uint64(), _Handle()
     _done("cuMemAlloc", driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(bytes_)))

@@ -89,10 +89,10 @@ class RemoteCall:
         Raises ChangedResultError if they are wrong.
         """
         self.remote.phase = "time"
-        changes = [self._change(), self._change()]
+        for _ in range(2):
+            self.remote.ask("expect", change=self._change())
         probes = self._probes() if count else []
         places = [[leaf, index] for leaf, index, _, _ in probes]
-        self.remote.ask("expect", changes=changes)
         began = time.perf_counter()
         reply = self.remote.ask("batch", count=count, hold=hold, probes=places)
         wall = time.perf_counter() - began

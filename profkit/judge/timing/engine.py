@@ -30,11 +30,11 @@ _LOADED = 2.0
 _PRESSED = 0.3
 _AGREEING, _AGREED = 0.3, 0.01
 """Share of the budget for event pairs, and their precision, if CUPTI decides."""
-_FEW: Mapping[str, Any] = {"least": 8, "trials": 2}
+_FEW: Mapping[str, Any] = {"least": 8, "trials": 2, "late": 3}
 _FEWER: Mapping[str, Any] = {"least": timing.DECIDING, "most": timing.DECIDING, "trials": 1}
 """Rounds of event pairs then; fewer in repeated jobs, which only need the launch time."""
 _COMPARING = 0.5
-"""Share of the time for comparisons after the first rounds."""
+"""Share of the time for comparisons."""
 MOST_RECORDINGS = 6
 """Most CUPTI recordings; each holds its records in memory, so long measurements need several."""
 
@@ -103,16 +103,16 @@ class _Timed:
         self._calls[name].turn()
         self._after.choose(name)
 
-    def _visitor(self, watch: company.Watch) -> Callable[[str], None]:
+    def _visitor(self, watch: company.Watch, before: Callable[[str], None]) -> Callable[[str], None]:
         def visit(name: str) -> None:
             watch.look()
-            self.before(name)
+            before(name)
 
         return visit
 
     def measure(self, plan: timing.Plan) -> None:
         """Take samples by the clock; all outputs are compared once at the end."""
-        self.result = timing.measure(self._calls, self.own, plan, self._visitor(self._watch), self._after)
+        self.result = timing.measure(self._calls, self.own, plan, self._visitor(self._watch, self.before), self._after)
         if self._watch.slower > _LOADED and self._watch.pressure > _PRESSED:
             said = self._watch.said()
             self._events.send("caveat", **company.unsure("the machine was busy while the calls were timed", said))
@@ -162,7 +162,7 @@ class _Timed:
         """Samples by the host's clock; none, and a caveat, on failure."""
         try:
             clock = HostClock(self._device)
-            plan = timing.Plan(1.0, 0.0, most=SIDE_ROUNDS, trials=1)
+            plan = timing.Plan(min(1.0, self._job.budget), 0.0, most=SIDE_ROUNDS, trials=1, late=timing.DECIDING)
             return timing.measure(self._calls, clock, plan, self.before).samples
         except RuntimeError as error:
             self._without(error, "the caller's view could not be timed", "")
@@ -191,7 +191,7 @@ class _Timed:
             watch = max(watch, other, key=lambda one: one.slower)
         for exam in exams:
             least = bounds.get(exam.impl, 0.0)
-            if not least or outside.launching(exam, self._calls[exam.impl], samples, self._device, self.before):
+            if not least or outside.launching(exam, self._calls[exam.impl], samples, self._device, self._turn):
                 continue
             load = watch.said() if watch.slower > 1.0 else ""
             self._events.send("caveat", exam.impl, **outside.caveat(exam, least, load))
@@ -204,7 +204,8 @@ class _Timed:
     def _look(self) -> tuple[dict[str, float], list[outside.Exam], company.Watch]:
         """(violated lower bounds, exams, load) of one outside measurement."""
         watch = company.Watch()
-        exams = outside.examine(self._calls, self.samples, self._device, self._visitor(watch))
+        # Batches change the data themselves.
+        exams = outside.examine(self._calls, self.samples, self._device, self._visitor(watch, self._turn))
         return outside.bounds(exams, claims.suspects(self._calls), outside.MARGIN[self._device.type]), exams, watch
 
     def write(self) -> None:
@@ -226,9 +227,9 @@ class _Comparing:
         if name not in self.compared:
             return
         self._turns[name] += 1
-        first = self._turns[name] <= _FIRST_TURNS
-        room = first or self._spent < _COMPARING * (time.monotonic() - self._began)
-        self.compared[name].wanted = room and self._chance.random() < (0.5 if first else RECHECKS)
+        often = 0.5 if self._turns[name] <= _FIRST_TURNS else RECHECKS
+        room = self._spent <= _COMPARING * (time.monotonic() - self._began)
+        self.compared[name].wanted = room and self._chance.random() < often
 
     def __call__(self, name: str, number: int) -> None:
         if name in self.compared and self.compared[name].wanted:

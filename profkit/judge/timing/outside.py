@@ -2,7 +2,7 @@
 
 A candidate's process may replace every timer in it. From outside, batches of N + 1 calls and of one call are timed,
 both behind the same spin kernel, which hides launches. The difference divided by N is one call; start, hold and answer
-cancel.
+cancel. Of a call as long as a batch only one is timed, against an empty batch.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ def examine(
         chance.shuffle(order)
         for name in order:
             before(name)
-            count, hold = plans[name]
-            one, many = (_once(calls[name], n, hold, device) for n in (1, count + 1))
+            few, count, hold = plans[name]
+            one, many = (_once(calls[name], n, hold, device) for n in (few, few + count))
             seen[name].append((one, many))
         if number < 2:
             continue
-        exams = [_exam(name, claims[name], plans[name][0], seen[name], TICK[device.type]) for name in calls]
+        exams = [_exam(name, claims[name], plans[name][1], seen[name], TICK[device.type]) for name in calls]
         suspects = {name: call for name, call in calls.items() if hasattr(call, "batch")}
         if time.monotonic() > end or not bounds(exams, suspects, MARGIN[device.type]):
             break
@@ -91,17 +91,18 @@ def _claim(samples: list[Sample], name: str) -> tuple[float, float]:
     return least, statistics.median(hosts) if hosts else 0.0
 
 
-def _plan(call: Any, claim: tuple[float, float], device: torch.device) -> tuple[int, float]:
-    """(more calls in the longer batch, seconds to hold the queue)."""
+def _plan(call: Any, claim: tuple[float, float], device: torch.device) -> tuple[int, int, float]:
+    """(calls in the shorter batch, more calls in the longer one, seconds to hold the queue)."""
     seconds, host = claim
+    few = int(not max(seconds, host) > _WORK[device.type])
     count = max(1, min(_MOST_CALLS[device.type], int(_WORK[device.type] / max(1e-6, seconds))))
-    hold = min(_MOST_HOLD, 1.5 * (count + 1) * max(host, 0.0) + 1e-4)
+    hold = min(_MOST_HOLD, 1.5 * (count + few) * max(host, 0.0) + 1e-4)
     if device.type == "cpu":
         # From below, because claims may be zero.
         count = min(count, _FEW)
-        while count < _MOST_CALLS["cpu"] and _once(call, count + 1, hold, device) < _WORK["cpu"] / 2:
+        while few and count < _MOST_CALLS["cpu"] and _once(call, count + 1, hold, device) < _WORK["cpu"] / 2:
             count = min(_MOST_CALLS["cpu"], 3 * count)
-    return count, hold
+    return few, count, hold
 
 
 def _once(call: Any, count: int, hold: float, device: torch.device) -> float:
