@@ -1,7 +1,8 @@
 """torch.profiler's Chrome trace (Kineto JSON, plain or gzipped) -> launches or operators.
 
 A launch has the path of the user's ranges (`record_function`, Optimizer.step#...) open on the calling thread, found by
-the call's correlation id. Copies of ranges on the GPU's track are skipped.
+the call's correlation id. Copies of ranges on the GPU's track are skipped. Ranks of one program, a trace each, are put
+on one clock.
 """
 
 from __future__ import annotations
@@ -24,10 +25,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from collectors import Format
-from collectors.caveat import Caveat
-from collectors.cupti import ONE_PROCESS, RAN_ALONG
+from collectors.caveat import SLOWED, Caveat
 from collectors.errors import CollectError
-from collectors.frame import build, role_of, set_host
+from collectors.frame import build, host_of, role_of, set_host
 from collectors.nsys.ranges import Range, attributed, by_thread, paths
 from collectors.operations import of_launches, told
 
@@ -44,6 +44,14 @@ _MARK, _BLOCK = b'"traceEvents"', 1 << 20
 _PIECE = 8 << 20
 _BEGIN = re.compile(_MARK + rb"\s*:\s*\[")
 _BETWEEN = re.compile(rb'\}\s*,(?=\s*\{\s*")')
+MARK = "profkit:"
+"""Prefix of annotate's ranges in torch's records."""
+RAN_ALONG = Caveat(
+    "torch's profiler slowed the host's launches",
+    "idle time before launches is overestimated; other shares are underestimated",
+    "time a step with the program's own clock, without the profiler, or record it with nsys",
+    SLOWED,
+)
 _ROUND = re.compile("CompiledFunction|Torch-Compiled|## Call Compiled|Optimizer|ProfilerStep|autograd::engine")
 """Events that enclose many operations and are none themselves."""
 
@@ -83,6 +91,7 @@ class _Event(msgspec.Struct, gc=False):
 class _Trace(msgspec.Struct):
     events: list[_Event] = msgspec.field(name="traceEvents", default_factory=list)
     devices: Any = msgspec.field(name="deviceProperties", default=())
+    base: int = msgspec.field(name="baseTimeNanoseconds", default=0)
 
 
 _AS_TRACE, _AS_LIST = msgspec.json.Decoder(_Trace), msgspec.json.Decoder(list[_Event])
@@ -106,20 +115,50 @@ def sniff(head: str, path: Path) -> bool:
         return False
 
 
-def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:
-    """Launches frame, or operators of a CPU trace; raises CollectError for a damaged file."""
-    file = Path(path)
+def read(path: str | os.PathLike[str], **ranks: str | os.PathLike[str]) -> pd.DataFrame:
+    """Launches frame, or operators of a CPU trace; raises CollectError for a damaged file.
+
+    ranks: traces of the program's other ranks.
+    """
+    frames = {key.replace("rank", "rank "): _read(Path(one)) for key, one in {"rank0": path, **ranks}.items()}
+    worked = {name: one for name, one in frames.items() if "origin" in one.attrs}
+    return _together(worked) if ranks and worked else frames["rank 0"]
+
+
+def _together(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Ranks of a program, by the names of their processes, as one frame by start."""
+    begin, work, hosts, count = min(one.attrs["origin"] for one in frames.values()), [], [], 0
+    for name, one in frames.items():
+        later, host = (one.attrs["origin"] - begin) * 1e-9, host_of(one)
+        work.append(one.assign(start=one["start"] + later, process=name))
+        if host is not None:
+            launch = host["launch"].where(host["launch"] < 0, host["launch"] + count)
+            hosts.append(host.assign(start=host["start"] + later, launch=launch, process=name))
+        count += len(one)
+    every = pd.concat(work, ignore_index=True).sort_values("start", kind="stable")
+    place, host = pd.Series(range(count), index=every.index), pd.concat(hosts, ignore_index=True)
+    host["launch"] = host["launch"].map(place).fillna(-1).astype(int)
+    found: pd.DataFrame = every.assign(launch=range(count)).reset_index(drop=True)
+    found.attrs = {"caveats": [RAN_ALONG]}
+    set_host(found, host)
+    return found
+
+
+def _read(file: Path) -> pd.DataFrame:
+    """One trace; attrs: `origin`, the zero of its clock [ns since 1970]."""
     try:
         try:
-            host, work, devices = _columns(_pieces(file))
+            host, work, devices, base = _columns(_pieces(file))
         except msgspec.DecodeError:
-            host, work, devices = _columns([_whole(file)])
+            host, work, devices, base = _columns([_whole(file)])
         if len(work["cat"]):
-            return _frame(host, work, devices)
+            frame = _frame(host, work, devices)
+            frame.attrs["origin"] = base + int(_ns(work["ts"][0]))
+            return frame
         if "cpu_op" in host["cat"]:
             return _operators(host)
     except (OSError, EOFError, zlib.error, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise CollectError(f"{path}: {error}", fix="the trace is cut or damaged: export it again") from error
+        raise CollectError(f"{file}: {error}", fix="the trace is cut or damaged: export it again") from error
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise CollectError(f"{file}: an event without {error}", fix="export the trace again") from error
     raise CollectError(
@@ -159,11 +198,11 @@ def _whole(path: Path) -> _Trace:
     return _AS_TRACE.decode(msgspec.json.encode({**found, "traceEvents": events}))
 
 
-def _columns(trace: Iterable[_Trace]) -> tuple[_Table, _Table, list[Any]]:
-    """Events of the host in the file's order, GPU work by start, and the devices."""
-    devices, pieces, shared = list[Any](), list[_Table](), dict[Any, Any]()
+def _columns(trace: Iterable[_Trace]) -> tuple[_Table, _Table, list[Any], int]:
+    """Events of the host in the file's order, GPU work by start, devices, and base of the clock [ns]."""
+    devices, pieces, shared, base = list[Any](), list[_Table](), dict[Any, Any](), 0
     for piece in trace:
-        devices += piece.devices
+        devices, base = [*devices, *piece.devices], base or piece.base
         pieces.append(_table([one for one in piece.events if one.ph == "X" and one.cat in _NOW], shared))
     every = {key: np.concatenate([one[key] for one in pieces]) for key in pieces[0]}
     right = np.isfinite(every["ts"]) & (every["dur"] >= 0) & (every["dur"] < math.inf)
@@ -177,7 +216,7 @@ def _columns(trace: Iterable[_Trace]) -> tuple[_Table, _Table, list[Any]]:
     for key, of in (("name", every), ("pid", every), ("tid", host), ("args", work)):
         if None in of[key]:
             raise KeyError(key)
-    return host | {"tid": host["tid"].astype(np.int64)}, work, devices
+    return host | {"tid": host["tid"].astype(np.int64)}, work, devices, base
 
 
 def _table(events: Sequence[_Event], shared: dict[Any, Any]) -> _Table:
@@ -186,6 +225,11 @@ def _table(events: Sequence[_Event], shared: dict[Any, Any]) -> _Table:
     columns |= {key: [getattr(one, key) for one in args] for key in ("correlation", "external", "device", "stream")}
     columns |= {key: [_triple(bytes(getattr(one, key))) for one in args] for key in ("grid", "block")}
     columns["cat"] = [_NOW[one.cat] for one in events]
+    # A name with a slash is one range, not two.
+    columns["name"] = [
+        str(name).removeprefix(MARK).replace("/", "|") if cat == "user_annotation" else name
+        for name, cat in zip(columns["name"], columns["cat"], strict=True)
+    ]
     columns["args"] = [None if one.args is None else True for one in events]
     columns["bytes"] = [one.bytes for one in args]
     columns["op"] = [
@@ -307,11 +351,8 @@ def _operators(host: _Table) -> pd.DataFrame:
             works[at] = False
     before = np.cumsum(np.where(works, own, 0)) - np.where(works, own, 0)
     origin, starts = begins.min(), begins[top] + before - before[top]
-    marked = order[cats == "user_annotation"]
-    # Ranges by profkit.annotate are marked as such.
-    ranges = _ranges(host, marked, [str(name).removeprefix("profkit:") for name in host["name"][marked]])
     columns = {
-        "range": ranges_of(threads[works], begins[works], ranges),
+        "range": ranges_of(threads[works], begins[works], _ranges(host, order[cats == "user_annotation"])),
         "kernel": [str(one) for one in names[works]],
         "start": (starts[works] - origin) * 1e-9,
         "time": own[works] * 1e-9,
@@ -334,13 +375,12 @@ def _processes(host: _Table, work: _Table, made: NDArray[Any]) -> list[str]:
     return [process or owners.get(lane) or only or str(lane[0]) for lane, process in zip(lanes, asked, strict=True)]
 
 
-def host_frame(
-    events: Sequence[tuple[str, str, int, int, int, Any]] | Mapping[str, Any], launched: Sequence[Any], origin: int
-) -> pd.DataFrame:
+def host_frame(events: Mapping[str, Any], launched: Sequence[Any], origin: int) -> pd.DataFrame:
     """Host events: call, start and time [s], thread, launch (row, -1 for none), kind.
 
-    events: rows or columns: kind, name, begin [ns], length [ns], thread, and correlation of a call. kind: "call" (CUDA), "range" (the
-    user's), "op" (an operator, from LONG on), "short" (below LONG, if it launched or the program has no launches).
+    events: columns kind, call (name), start and time [ns], thread, and launch (correlation of a call). kind: "call" (CUDA),
+    "range" (the user's), "op" (an operator, from LONG on), "short" (below LONG, if it launched or the program has no
+    launches).
     launched: the correlation of each row; origin [ns]: zero of the clock.
     """
     row_of: dict[Any, int] = {}
@@ -389,7 +429,7 @@ def _caveats(host: _Table) -> list[Caveat]:
     if len(set(host["pid"][host["cat"] == "cpu_op"].tolist())) > 1:
         return [RAN_ALONG]
     fix = "record each process, or use Nsight Systems for a whole picture"
-    return [RAN_ALONG, Caveat(ONE_PROCESS, "", fix, "one-process")]
+    return [RAN_ALONG, Caveat("torch's profiler times the Python process itself, without its children", "", fix)]
 
 
 FORMAT = Format("kineto", sniff, read, role_of)

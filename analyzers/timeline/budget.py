@@ -288,10 +288,9 @@ def _counted(window: _Window) -> dict[str, Any]:
 
 
 def _known(host: pd.DataFrame) -> pd.DataFrame:
-    """Host calls and spans without the process's own row; rows and threads numbered."""
-    kept = host[host["call"] != "process"].reset_index(drop=True)
-    kind = kept.get("kind", "call")
-    known: pd.DataFrame = kept.assign(kind=kind, thread=pd.factorize(kept["thread"])[0])
+    """Host calls and spans; rows and threads numbered."""
+    kept = host.reset_index(drop=True)
+    known: pd.DataFrame = kept.assign(kind=kept.get("kind", "call"), thread=pd.factorize(kept["thread"])[0])
     return known
 
 

@@ -228,7 +228,7 @@ def recorders(target: Target, wanted: Request, device: str, counters: Counters) 
         return (InProcess(),)
     if isinstance(target, Program):
         if device == "cpu":
-            return (Traced(device),)
+            return (Traced(),)
         return (*_traced(target, wanted, counters), *counted)
     if wanted.sanitize:
         sanitizer.check(device)
@@ -249,7 +249,7 @@ def _traced(program: Program, wanted: Request, counters: Counters) -> tuple[Reco
         raise CannotProfileError(
             f"{tools.NSYS.missing}, and this is not a Python program to trace without it", fix=tools.NSYS.fix
         )
-    second = Traced("cuda") if isinstance(tracer, Nsys) and program.python else None
+    second = Traced() if isinstance(tracer, Nsys) and program.python else None
     return (Ranking(tracer, second) if wanted.hot else tracer,)
 
 

@@ -212,7 +212,7 @@ class Session:
         return ended
 
     def _failed(self, ended: process.Exit, tool: str) -> ProgramFailedError | None:
-        tool = {"cupti": "torch's profiler"}.get(tool, tool)
+        tool = {"kineto": "torch's profiler"}.get(tool, tool)
         seen = isinstance(self.target, Program) and self.target.streams is not None
         tail = "" if seen else f"\n{ended.tail}"
         if ended.hung:

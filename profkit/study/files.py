@@ -46,12 +46,10 @@ def read_captures(run: Run, known: Mapping[str, pd.DataFrame]) -> Captured:
     best = min((ORDER.index(one.role) for one, _ in found), default=len(ORDER))
     used = [(one, frame) for one, frame in found if ORDER.index(one.role) == best and one.role != "timeline"]
     # What CUPTI saw of one call of a sample has begin and end, but is no timeline.
-    traced = ("nsys", "cupti", "kineto", "nvprof")
+    traced = ("nsys", "kineto", "nvprof")
     timed = [frame for one, frame in found if not several and "start" in frame and one.tool in traced]
     launches = together(used, run.captures, ranged=not several) if used else None
-    calls = [
-        frame for one, frame in found if several and one.tool == "cupti" and one.role == "times" and "start" in frame
-    ]
+    calls = [frame for one, frame in found if one.tool == "cupti" and one.role == "times" and "start" in frame]
     return Captured(launches, max(timed, key=len, default=None), calls[0] if calls else None)
 
 
@@ -79,7 +77,7 @@ def read_capture(run: Run, capture: Capture) -> pd.DataFrame:
     """The launches frame of one file of a run."""
     options: dict[str, Any] = {name: run.path / file for name, file in capture.companions.items()}
     options |= format_of(capture.tool).options
-    if capture.tool == "cupti" and run.manifest.impls:
+    if capture.tool == "cupti":
         options |= {name: str(run.manifest.device.get(key, "")) for name, key in (("device", "name"), ("cc", "cc"))}
     options |= {"partial": True} if capture.partial else {}
     frame: pd.DataFrame = read(run.path / capture.file, capture.tool, **options)
@@ -209,9 +207,3 @@ def _calls_of(host: pd.DataFrame | None, process: str, several: bool) -> pd.Data
     if host is None or not several:
         return host
     return host[host["process"] == process] if "process" in host else None
-
-
-def lived(host: pd.DataFrame | None) -> float:
-    """Lifetime of the process [s]; NaN if unknown."""
-    own = host[host["call"] == "process"] if host is not None else None
-    return math.nan if own is None or own.empty else float(own["time"].iloc[0])

@@ -39,7 +39,7 @@ from profkit.rundir.directory import Run, open_run
 from profkit.rundir.manifest import Impl, Manifest
 from profkit.study.caveats import caveats_of
 from profkit.study.declared import declared_works
-from profkit.study.files import Captured, devices_of, lived, read_captures, read_csv, roofline_of
+from profkit.study.files import Captured, devices_of, read_captures, read_csv, roofline_of
 from profkit.study.verdicts import verdicts_of
 from roofline.ceilings import Roofline
 
@@ -101,7 +101,7 @@ class Study:
         """Declared work by range, from the tool that recorded the shown launches."""
         launches = self.launches
         tool = str(launches["tool"].iloc[0]) if launches is not None and len(launches) else ""
-        return read_declared(self.run.annotations("cupti" if self.of_operators else tool))
+        return read_declared(self.run.annotations(tool))
 
     @cached_property
     def analysis(self) -> Analysis:
@@ -323,12 +323,11 @@ class Study:
 
     @cached_property
     def wall(self) -> float:
-        """Seconds of a program: its process's lifetime, else its GPU work; NaN without a timeline."""
+        """Seconds of a program from the first to the last recorded work; NaN without a timeline."""
         frame = self.captured.timeline
         if frame is None or "start" not in frame:
             return math.nan
-        alive = lived(self.host)
-        return alive if alive == alive else float((frame["start"] + frame["time"]).max() - frame["start"].min())
+        return float((frame["start"] + frame["time"]).max() - frame["start"].min())
 
     def devices(self) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame | None]]:
         """(name or "", launches, host calls) of each process and device of a program."""

@@ -116,13 +116,6 @@ def test_a_wait_is_named_with_the_operator_it_is_in():
     assert one.seconds == pytest.approx(found.waiting)
 
 
-def test_the_process_itself_is_no_call_that_covers_every_hole():
-    """Said before, of what profkit had recorded itself: never away, as the row of the process counted as a call."""
-    work, calls = loop(hole=10_000.0)
-    process = host([("process", -5.0, 100.0, -1)])
-    assert budget(work, host=pd.concat([process, calls])).away == budget(work, host=calls).away > 0
-
-
 def test_what_a_graph_runs_was_asked_for_by_its_launch():
     """Said before: idle without a known cause, between kernels of one graph."""
     rows = [(name, start, 1e-5) for step in range(8) for name, start in (("a", step * 1e-3), ("b", step * 1e-3 + 5e-5))]

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 from candidates import write_sample
 
-from collectors import cupti
-from collectors.frame import host_of
-from collectors.operations import parsed
+from collectors import read
 from profkit.errors import ProfkitError
 from profkit.launch import tools
 from profkit.record.profile import profile
@@ -54,104 +52,13 @@ def test_why_there_is_no_report(tmp_path):
     assert "qdstrm" in nsys.failure("", tmp_path / "r")[0]
 
 
-class Event:
-    """As kineto's events answer."""
-
-    def __init__(self, text, start, time, *, gpu=True, correlation=0, thread=1, asker=0):
-        told = {"name": text, "start_ns": start, "duration_ns": time, "device_type": "gpu" if gpu else "cpu"}
-        told |= {"correlation_id": correlation, "linked_correlation_id": asker, "start_thread_id": thread}
-        told |= {"device_index": 0, "device_resource_id": 7, "structured_input_strides": []}
-        told |= {"structured_input_shapes": [[[2, 3], [2, 3]], []]}
-        told |= {"dtypes": ["TensorList", "Scalar"], "concrete_inputs": [None, 1]}
-        for name, value in told.items():
-            setattr(self, name, lambda value=value: value)
-
-
-def launched(text, start, correlation, at, thread=1):
-    return [
-        Event("cudaLaunchKernel", at, 5, gpu=False, correlation=correlation, thread=thread),
-        Event(text, start, 100, correlation=correlation),
-    ]
-
-
-def test_kernels_get_the_range_of_the_launching_call(tmp_path):
-    events = [
-        Event("profkit:outer", 1000, 1000, gpu=False),
-        Event("profkit:inner", 1400, 200, gpu=False),
-        Event("profkit:outer", 1100, 900),
-        *launched("gemm", 5000, 1, at=1200),
-        *launched("relu", 5200, 2, at=1500),
-        *launched("Memcpy HtoD", 4900, 3, at=900),
-        Event("gpu_user_annotation", 0, 9000),
-        # Operators count from some length on: shorter ones explain no hole.
-        Event("aten::item", 5000, 30_000, gpu=False),
-        Event("aten::add", 5000, 3_000, gpu=False),
-    ]
-    found = trace.gathered(events, "gpu")
-    trace.write(trace.rows(found, {0: ("NVIDIA H200", "9.0")}), cupti.TRACE, tmp_path / "trace.csv")
-    trace.write(trace.host_rows(found, 0, 9000), cupti.HOST, cupti.host_file(tmp_path / "trace.csv"))
-    frame = cupti.read(tmp_path / "trace.csv")
-    assert frame["kernel"].tolist() == ["Memcpy HtoD", "gemm", "relu"]
-    assert frame["range"].tolist() == ["", "outer", "outer/inner"]
-    assert frame["kind"].tolist() == ["memcpy", "kernel", "kernel"]
-    assert frame["time"].tolist() == pytest.approx([1e-7] * 3)
-    assert frame["start"].tolist() == pytest.approx([0, 1e-7, 3e-7])
-    assert set(frame["tool"]) == {"cupti"}
-    assert frame.attrs["caveats"]
-    host = host_of(frame)
-    assert host["call"].tolist() == ["process", *["cudaLaunchKernel"] * 3, "outer", "inner", "aten::item"]
-    assert host["kind"].tolist() == ["call"] * 4 + ["range"] * 2 + ["op"]
-    assert host["launch"].tolist() == [-1, 0, 1, 2, -1, -1, -1]
-    assert host["start"].tolist() == pytest.approx([-4.9e-6, -4.0e-6, -3.7e-6, -3.4e-6, -3.9e-6, -3.5e-6, 1e-7])
-
-
-def test_the_operation_that_launched_a_kernel_is_recorded_with_its_shapes(tmp_path):
-    events = [
-        Event("aten::cat", 1000, 100, gpu=False, correlation=12),
-        *launched("gemm", 5000, 1, at=1200),
-        Event("cudaLaunchKernel", 1300, 5, gpu=False, correlation=2),
-        Event("CatArrayBatchedCopy", 5300, 100, correlation=2, asker=12),
-    ]
-    file = tmp_path / "trace.csv"
-    trace.write(trace.rows(trace.gathered(events, "gpu"), {}), cupti.TRACE, file)
-    frame = cupti.read(file)
-    assert frame["call"].tolist() == [-1, 12]
-    assert parsed(frame["op"].iloc[1]).shapes() == "[2, 3] [2, 3]"
-    file.write_text("".join(line.rsplit(",", 2)[0] + "\n" for line in file.read_text().splitlines()[:2]))
-    assert cupti.sniff(file.read_text(), file)
-    assert "op" not in cupti.read(file)
-
-
-def test_ranges_of_torch_count_and_their_echo_on_the_gpu_is_no_work():
-    class Said(Event):
-        def is_user_annotation(self):
-            return self.name() == "a/b"
-
-    events = [
-        Said("a/b", 1000, 1000, gpu=False),
-        Said("cudaLaunchKernel", 1500, 5, gpu=False, correlation=1),
-        Said("gemm", 5000, 100, correlation=1),
-        Said("a/b", 5000, 100),
-    ]
-    assert [(row["kernel"], row["range"]) for row in trace.rows(trace.gathered(events, "gpu"), {})] == [("gemm", "a|b")]
-
-
-def test_launches_of_autograds_thread_get_the_only_range_that_is_open():
-    events = [
-        Event("profkit:backward", 1000, 1000, gpu=False, thread=1),
-        *launched("grad", 5000, 1, at=1500, thread=9),
-        *launched("later", 6000, 2, at=3000, thread=9),
-    ]
-    assert [row["range"] for row in trace.rows(trace.gathered(events, "gpu"), {})] == ["backward", ""]
-
-
 def test_a_sample_has_no_timeline(tmp_path):
     with pytest.raises(ProfkitError, match="nsys: not for a sample"):
         profile(write_sample(tmp_path, "honest"), nsys=True, runs=tmp_path / "runs")
 
 
 def traced(tmp_path, *target):
-    out = tmp_path / "trace.csv"
+    out = tmp_path / "trace.json"
     done = subprocess.run(
         [sys.executable, "-m", trace.__name__, str(out), *target],
         capture_output=True,
@@ -172,7 +79,8 @@ def test_the_traced_program_is_itself(tmp_path):
     )
     done, out = traced(tmp_path, str(script), "--x", "1")
     assert (done.returncode, done.stdout) == (6, "__main__ ['--x', '1'] beside\n")
-    assert out.read_text().startswith("range,kernel,launch")
+    frame = read(out)
+    assert ("a", "aten::sum") in set(zip(frame["range"], frame["kernel"], strict=True))
 
 
 @pytest.mark.slow
@@ -229,11 +137,3 @@ def test_the_example_runs_without_a_gpu():
     )
     assert done.returncode == 0, done.stderr
     assert "2 steps" in done.stdout
-
-
-def test_lists_and_strides_are_found_where_events_leave_them_out():
-    torch = pytest.importorskip("torch")
-    with torch.profiler.profile(record_shapes=True) as recorded:
-        torch.cat([torch.ones(4, 5), torch.ones(5, 2).t()])
-    found = trace.inputs_of(recorded.profiler.kineto_results)
-    assert ([[[4, 5], [2, 5]], []], [[[5, 1], [1, 2]], []]) in found.values()

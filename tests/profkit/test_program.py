@@ -233,7 +233,7 @@ def test_where_nsys_lost_the_end_kernels_are_ranked_by_torch(with_nsys, with_ncu
         with pytest.raises(ProfkitError, match="no kernels were captured"):
             profile_program(OK, runs=runs, hot=2)
     steps = [one.step for one in open_study(runs).manifest.commands]
-    assert steps[:3] == ["nsys", "nsys-export", "cupti"]
+    assert steps[:3] == ["nsys", "nsys-export", "kineto"]
     assert ("ncu" in steps) == (ops is None)
 
 
@@ -254,7 +254,7 @@ def test_without_nsys_a_python_program_is_traced_by_torch_which_is_said(runs):
     with pytest.raises(ProfkitError, match="no kernels were captured"):
         profile_program(argv, runs=runs, nsys=True)
     log = open_study(runs).manifest.commands[0]
-    assert log.step == "cupti"
+    assert log.step == "kineto"
     assert "CUPTI" in log.note
 
 
@@ -343,7 +343,7 @@ def test_a_programs_output_and_exit_code_are_profkits(with_nsys, runs, capfd):
 def test_a_program_is_counted_only_where_that_is_asked_for_or_nothing_else_can_tell_of_it(with_ncu, with_nsys, runs):
     with_ncu("ok")
     script, binary = Program.of(OK), Program.of(["true"])
-    assert [step.name for step in recorders(script, "", runs)] == ["cupti"]
+    assert [step.name for step in recorders(script, "", runs)] == ["kineto"]
     assert [step.name for step in recorders(binary, "", runs)] == ["ncu"]
     with_nsys()
     assert [step.name for step in recorders(binary, "", runs)] == ["nsys"]

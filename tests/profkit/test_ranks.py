@@ -1,22 +1,19 @@
 """torchrun: every rank traced, on one clock and attributed; NCCL named and measured, and never counted."""
 
-import csv
+import gzip
 import json
 import os
 import re
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from analyzers.timeline.hot import hottest
-from collectors.cupti import CLOCK, HOST, TRACE, host_file, rank_file
 from collectors.frame import build, host_of
 from profkit.api import profile
 from profkit.record.profile import prepare
 from profkit.record.request import Request
-from profkit.record.tools.timeline import FILE, _ranks_together
 from profkit.report.sections import answer
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import Capture, SampleInfo
@@ -37,47 +34,49 @@ NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>
     ],
 )
 def test_the_launcher_stays_and_its_ranks_are_traced(words, options, rest):
-    found = bootstrapped(words, Path("o.csv"))
+    found = bootstrapped(words, Path("o.json"))
     begin = 1 if words[0] == "torchrun" else 4
-    assert found == [*words[:begin], *options, "-m", "profkit.torch_tools.trace", "o.csv", *rest]
+    assert found == [*words[:begin], *options, "-m", "profkit.torch_tools.trace", "o.json", *rest]
     assert name_of(words) == Path(rest[-2] if rest[-1] in ("a", "--x") else rest[-1]).name.removesuffix(".py")
 
 
 def test_what_is_no_python_is_not_traced():
-    assert bootstrapped(["torchrun", "--no-python", "./bench"], Path("o.csv")) is None
-    assert bootstrapped(["torchrun", "--nproc-per-node", "2"], Path("o.csv")) is None
+    assert bootstrapped(["torchrun", "--no-python", "./bench"], Path("o.json")) is None
+    assert bootstrapped(["torchrun", "--nproc-per-node", "2"], Path("o.json")) is None
 
 
 def rank(folder, number, begin, rows, calls):
-    """The two tables that one rank writes; begin [s] on the common clock."""
-    file = rank_file(folder / FILE, str(number))
-    rest = (f"{number}:7", f"rank {number}", "kernel", "NVIDIA H200", "9.0", "", -1)
-    work = [("step", name, n, begin + start, time, *rest) for n, (name, start, time) in enumerate(rows)]
-    asked = [(call, begin + start, time, 11, launch, "call") for call, start, time, launch in calls]
-    for path, columns, found in ((file, TRACE, work), (host_file(file), HOST, asked)):
-        with path.open("w", newline="") as stream:
-            csv.writer(stream).writerows([columns, *found])
+    """The trace that one rank writes; begin [s] on the common clock."""
+
+    def event(cat, name, start, time, tid, **args):
+        times = {"ts": (begin + start) * 1e6, "dur": time * 1e6}
+        return {"ph": "X", "cat": cat, "name": name, "pid": 40 + number, "tid": tid, **times, "args": args}
+
+    events = [event("cuda_runtime", *call, 11, correlation=n) for n, call in enumerate(calls, 1)]
+    for n, row in enumerate(rows, 1):
+        events.append(event("kernel", *row, 7, correlation=n, device=number, stream=7))
+    gpus = [{"id": n, "name": "NVIDIA H200", "computeMajor": 9, "computeMinor": 0} for n in range(2)]
+    document = {"deviceProperties": gpus, "baseTimeNanoseconds": 1_759_000_000_000_000_000, "traceEvents": events}
+    (folder / f"trace.rank{number}.json.gz").write_bytes(gzip.compress(json.dumps(document).encode()))
 
 
 @pytest.fixture
 def two(tmp_path):
     """Rank 0: 4 s of computing, NCCL from 2 to 6. Rank 1, a second later: NCCL alone for 1 of 4 s."""
     run = create_run(SampleInfo(id="train", path="", kind="program"), tmp_path)
-    process = ("process", -50.0, 100.0, -1)
     for number, rows, second in (
         (0, [("gemm", 0.0, 4.0), (NCCL, 2.0, 4.0)], 1.0),
         (1, [("gemm", 0.0, 3.0), (NCCL, 3.0, 1.0)], 0.2),
     ):
-        calls = [process, ("cudaLaunchKernel", -0.5, 0.1, 0), ("cudaLaunchKernel", second, 0.1, 1)]
+        calls = [("cudaLaunchKernel", -0.5, 0.1), ("cudaLaunchKernel", second, 0.1)]
         rank(run.path, number, 100.0 + number, rows, calls)
-    _ranks_together(run.path / FILE)
-    run.manifest.captures.append(Capture(FILE, "cupti", "times"))
+    other = {"rank1": "trace.rank1.json.gz"}
+    run.manifest.captures.append(Capture("trace.rank0.json.gz", "kineto", "times", companions=other))
     run.save()
     return open_study(run.path)
 
 
 def test_ranks_come_together_on_one_clock(two):
-    assert sorted(file.name for file in two.path.glob("*.csv")) == ["trace.csv", "trace.host.csv"]
     frame = two.captured.timeline
     assert frame["start"].tolist() == [0.0, 1.0, 2.0, 4.0]
     assert frame["process"].tolist() == ["rank 0", "rank 1", "rank 0", "rank 1"]
@@ -97,25 +96,12 @@ def test_each_rank_has_its_budget_with_what_nccl_takes_and_hides(two):
     assert "communication only" in said
 
 
-def test_a_rank_writes_a_file_of_its_own_and_counts_from_the_common_moment(monkeypatch, tmp_path):
+def test_a_rank_is_one_of_several(monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     monkeypatch.setenv("RANK", "3")
     assert trace.rank() == ""
     monkeypatch.setenv("WORLD_SIZE", "4")
-    assert rank_file(tmp_path / FILE, trace.rank()).name == "trace.rank3.csv"
-    one = SimpleNamespace(
-        name=lambda: NCCL,
-        start_ns=lambda: 5_000,
-        duration_ns=lambda: 1_000,
-        correlation_id=lambda: 9,
-        linked_correlation_id=lambda: 0,
-        device_type=lambda: "gpu",
-        device_index=lambda: 1,
-        device_resource_id=lambda: 7,
-        activity_type=lambda: "kernel",
-    )
-    (row,) = trace.rows(trace.gathered([one], "gpu", 2_000), {1: ("NVIDIA H200", "9.0")})
-    assert (row["process"], row["stream"], row["start"]) == ("rank 3", "1:7", "0.000003000")
+    assert trace.rank() == "3"
 
 
 def test_nccl_is_never_counted(fake_ncu, tmp_path, monkeypatch):
@@ -133,8 +119,7 @@ def test_nccl_is_never_counted(fake_ncu, tmp_path, monkeypatch):
     assert [re.search(pattern, name) is not None for name in names] == [False, True, True, True, True]
     assert [one.code for one in study.manifest.caveats if one.code == "nccl"] == ["nccl"]
     # Nothing asked for by name: times, not counters.
-    assert [step.name for step in prepare(program, Request(runs=tmp_path)).recorders] == ["cupti"]
-    assert trace.CLOCK == CLOCK
+    assert [step.name for step in prepare(program, Request(runs=tmp_path)).recorders] == ["kineto"]
 
 
 def test_the_hottest_kernel_is_none_of_nccls():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,20 +13,21 @@ from collectors.caveat import TRACE_CUT, Caveat
 from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
 from profkit.launch import tools
 from profkit.record.session import Ended, Recorder, Session, Step
-from profkit.rundir.files import temporary, write_atomic
+from profkit.rundir.files import temporary
 from profkit.rundir.manifest import Capture
 from profkit.targets.program import Program, bootstrapped
 from profkit.vendor.nvidia import nsys
 
 NSYS_FILE = "nsys.sqlite"
-FILE, TRACER = "trace.csv", "cupti"
+TRACER = "kineto"
 
 
 def _keep(session: Session, capture: Capture, ended: Ended, fix: str) -> None:
     """List a record of kernels or operators. Raises the error of `nothing` without any."""
-    kind = "operator" if capture.tool == "kineto" else "kernel"
+    kind, folder = "kernel" if session.device == "cuda" else "operator", session.run.path
     try:
-        frame = read(session.run.path / capture.file, capture.tool)
+        ranks = {name: folder / file for name, file in capture.companions.items()}
+        frame = read(folder / capture.file, capture.tool, **ranks)
     except CollectError as error:
         why = f"no {kind}s were captured: {error}"
         raise session.nothing(ended, why, error.fix if capture.tool == "nsys" and error.fix else fix) from error
@@ -84,75 +84,42 @@ class Traced:
     Only nsys sees other child processes.
     """
 
-    def __init__(self, device: str) -> None:
-        self.name = TRACER if device == "cuda" else "kineto"
+    name = TRACER
 
     def record(self, session: Session) -> None:
         """Record. Raises ProfkitError, or the program's own error, if nothing was seen."""
-        kernels, folder = self.name == TRACER, session.run.path
+        kernels, folder = session.device == "cuda", session.run.path
         what = "kernels (CUPTI, by torch's profiler)" if kernels else "operators, there is no GPU (torch's profiler)"
         session.progress(f"recording {what}")
         ended = session.start(_traced_step(session))
         session.settle(ended)
+        fix = "does it use torch? Without a GPU no other program is timed: cProfile tells what Python does"
         if kernels:
-            _ranks_together(folder / FILE)
             fix = "does it use CUDA? children are seen by nsys and --ncu, not by torch's profiler"
-        else:
-            for written in folder.glob("trace*.json"):
-                written.with_suffix(".json.gz").write_bytes(gzip.compress(written.read_bytes(), 3))
-                written.unlink()
-            fix = "does it use torch? Without a GPU no other program is timed: cProfile tells what Python does"
-        files = sorted(folder.glob(FILE if kernels else "trace*.json.gz"))
+        files = {}
+        for written in sorted(folder.glob("trace*.json"), key=lambda one: (len(one.name), one.name)):
+            packed = written.with_suffix(".json.gz")
+            packed.write_bytes(gzip.compress(written.read_bytes(), 3))
+            written.unlink()
+            files[written.stem.partition(".")[2]] = packed.name
         if not files:
             why = f"torch's profiler wrote no record; see {session.run.logs / f'{TRACER}.log'}"
             how = "a program that ends by os._exit cannot be traced from inside: install nsys, or count it with --ncu"
             raise session.nothing(ended, why, how)
-        for file in files:
-            _keep(session, Capture(file.name, self.name, "times"), ended, fix)
+        first, *rest = files.values()
+        ranks = dict(zip([*files][1:], rest, strict=True))
+        _keep(session, Capture(first, TRACER, "times", companions=ranks), ended, fix)
 
 
 def _traced_step(session: Session) -> Step:
-    from collectors.cupti import CLOCK  # pandas
-
-    program, on_gpu = session.target, session.device == "cuda"
-    out = session.run.path / (FILE if on_gpu else "trace.json")
+    program, out = session.target, session.run.path / "trace.json"
     argv = bootstrapped(program.argv, out, session.request.window.words()) if isinstance(program, Program) else None
     if argv is None:
         raise CannotProfileError(tools.NSYS.missing, fix=tools.NSYS.fix)
     # 99: what torch's profiler says of itself is none of the program's words.
-    quiet = {"KINETO_LOG_LEVEL": os.environ.get("KINETO_LOG_LEVEL", "99")}
-    env = {"PYTHONUNBUFFERED": "1", CLOCK: str(time.time_ns()), **quiet}
-    note = "torch's profiler (CUPTI) in the place of nsys" if on_gpu else "torch's profiler"
+    env = {"PYTHONUNBUFFERED": "1", "KINETO_LOG_LEVEL": os.environ.get("KINETO_LOG_LEVEL", "99")}
+    note = "torch's profiler (CUPTI) in the place of nsys" if session.device == "cuda" else "torch's profiler"
     return Step(TRACER, (), env, argv=argv, note=note)
-
-
-def _ranks_together(file: Path) -> None:
-    """Merge the tables of all ranks, if any, on one clock; delete the single ones."""
-    import pandas as pd
-
-    from collectors.cupti import HOST, TRACE, host_file, rank_files
-
-    work, calls, count = [], [], 0
-    for one in rank_files(file):
-        mine = pd.read_csv(one, dtype=str, keep_default_na=False)
-        asked = pd.read_csv(host_file(one), dtype=str, keep_default_na=False)
-        launch = asked["launch"].astype(int)
-        calls.append(asked.assign(launch=launch.where(launch < 0, launch + count), process=mine["process"].min()))
-        work.append(mine)
-        count += len(mine)
-        one.unlink()
-        host_file(one).unlink()
-    if not count:
-        return
-    launches, host = pd.concat(work, ignore_index=True), pd.concat(calls, ignore_index=True)
-    order = launches["start"].astype(float).sort_values(kind="stable").index
-    begin = float(launches["start"][order[0]])
-    place = pd.Series(range(count), index=order)
-    launches = launches.assign(launch=place).loc[order]
-    host["launch"] = host["launch"].map(place).fillna(-1).astype(int)
-    for table, path, columns in ((launches, file, TRACE), (host, host_file(file), (*HOST, "process"))):
-        table["start"] = [f"{start - begin:.9f}" for start in table["start"].astype(float)]
-        write_atomic(path, table.to_csv(columns=list(columns), index=False, lineterminator="\n").encode())
 
 
 @dataclass(frozen=True)
@@ -194,4 +161,4 @@ def tracer_of(program: Program) -> Recorder | None:
     """nsys, else torch's profiler for a Python program, else nothing."""
     if tools.find(tools.NSYS) is not None:
         return Nsys()
-    return Traced("cuda") if program.python else None
+    return Traced() if program.python else None

@@ -34,8 +34,6 @@ def timeline_of(study: Study, part: int = 1) -> dict[str, Any] | None:
     frame, host = study.captured.timeline, study.host
     if frame is None or study.manifest.impls or "start" not in frame or not (frame["time"] > 0).any():
         return None
-    if host is not None:
-        host = host[host["call"] != "process"]
     row = np.flatnonzero(frame["start"].notna() & (frame["time"] > 0) & (not study.of_operators))
     whole, row = len(row), row[np.argsort(frame["start"].to_numpy()[row], kind="stable")][: MOST_LAUNCHES // part]
     if not len(row) and (host is None or host.empty):

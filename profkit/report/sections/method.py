@@ -187,9 +187,10 @@ def again(study: Study) -> str:
         return f"profkit import {shlex.join(dict.fromkeys(chain.from_iterable(files)))} -o NEW"
     if manifest.program:
         tools = {one.tool for one in manifest.captures}
-        flags = [flag for tool, flag in (("ncu", "--ncu"), ("nsys", "--nsys"), ("cupti", "--nsys")) if tool in tools]
+        flags = ["--ncu"] if "ncu" in tools else []
+        flags += ["--nsys"] if tools & {"nsys", "kineto"} and not study.of_operators else []
         # The ranking of --hot records a timeline as well.
-        flags = ["--hot", str(manifest.hot)] if manifest.hot else list(dict.fromkeys(flags))
+        flags = ["--hot", str(manifest.hot)] if manifest.hot else flags
         flags += ["--deep"] if study.deep else []
         return shlex.join(["profkit", "profile", *flags, *manifest.window.words()[:-1], "--", *manifest.program])
     flags = {"collected": ["--ncu"], "off": ["--events"]}.get(manifest.counters.state, [])
