@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analyzers.causes import CAUSES
 from analyzers.counts import column, has_counts
 from analyzers.metrics import View
 from analyzers.pipes import LEVELS, PIPES, TENSOR
@@ -99,9 +98,8 @@ def place(frame: pd.DataFrame, roofline: Roofline) -> pd.DataFrame:
     """Add all metrics and the placement of each launch under the ceilings.
 
     `compute`: the pipe with the longest time at its peak, "" without operations. `bound_by`: a ceiling's name,
-    "latency" or "unknown"; `evidence`: for it; `cause`: of latency, see `causes`. `roof`: the nearest ceiling;
-    `roof_share`: time at it over the time. `flops_lower`: the FLOP are a lower bound. Accepts launches and rows of
-    counts.add_up.
+    "latency" or "unknown"; `cause`: of latency, see `causes`. `roof`: the nearest ceiling; `roof_share`: time at it over
+    the time. `flops_lower`: the FLOP are a lower bound. Accepts launches and rows of counts.add_up.
     """
     view = View(frame, roofline)
     result = view.derive()
@@ -109,16 +107,13 @@ def place(frame: pd.DataFrame, roofline: Roofline) -> pd.DataFrame:
     result["compute"] = _compute(frame, shares, result)
     decided = view.complete
     nearest, top = _largest(shares), shares.max(axis=1).to_numpy(dtype="float64")
-    columns = (column(result, name) for name in ("waves", "occupancy", "flops"))
     rows = []
-    facts = zip(*columns, strict=True)
-    for name, share, sure, why, known in zip(nearest, top, decided.tolist(), causes(result), facts, strict=True):
+    for name, share, sure, why in zip(nearest, top, decided.tolist(), causes(result), strict=True):
         bound = name if name and share >= NEAR else "latency" if sure and share >= 0 and why else "unknown"
-        cause = why if bound == "latency" else ""
         # Where not every ceiling is known the nearest is known only if something binds.
         roof = (name, share) if name and (sure or share >= NEAR) else ("", np.nan)
-        rows.append((bound, _evidence(bound, name, share, known, cause, decided=sure), cause, *roof))
-    for at, name in enumerate(("bound_by", "evidence", "cause", "roof", "roof_share")):
+        rows.append((bound, why if bound == "latency" else "", *roof))
+    for at, name in enumerate(("bound_by", "cause", "roof", "roof_share")):
         result[name] = [row[at] for row in rows]
     result["flops_lower"] = view.flops_lower
     return result
@@ -140,25 +135,6 @@ def _largest(table: pd.DataFrame) -> list[str]:
         return []
     names = [str(name) for name in table.columns]
     return [names[i] if values[row, i] > 0 else "" for row, i in enumerate(values.argmax(axis=1))]
-
-
-def _evidence(
-    bound: str, name: str, share: float, facts: tuple[float, float, float], cause: str, *, decided: bool
-) -> str:
-    """facts: waves, occupancy, FLOP."""
-    waves, occupancy, flops = facts
-    if bound not in ("latency", "unknown"):
-        return f"{name} at {share:.0%} of its ceiling" + ("" if flops != 0 else "; no FLOP")
-    parts = [f"nearest ceiling {name} at {share:.0%}"] if name else ["no ceiling to compare with"]
-    if waves < 1:
-        parts.append(f"{waves:.2g} waves: {CAUSES['small-grid'][0]}")
-    elif cause:
-        parts.append(CAUSES[cause][0])
-    if occupancy < LOW:
-        parts.append(f"occupancy {occupancy:.0%}")
-    if bound == "unknown" and name:
-        parts.append("nothing that was collected shows why" if decided else "what else it does was not collected")
-    return "; ".join(parts)
 
 
 def over_roofs(frame: pd.DataFrame, roofline: Roofline) -> tuple[Caveat, ...]:
@@ -190,17 +166,11 @@ def _cure(name: str, roofline: Roofline) -> str:
     return f"check {source}, its clock{sparse} and how the operations are counted"
 
 
-def launch_bound(span: float, busy: float, kernels: float) -> str:
-    """Evidence that launches dominate the time of a call; "" without.
+def launch_bound(span: float, busy: float, kernels: float) -> bool:
+    """Whether launches dominate a call: gaps of half its time, or many kernels near the least a launch takes.
 
-    span: time of the call on the device [s]; busy: sum of its kernels' times [s]; kernels: their number. Evidence: gaps
-    of more than half the span, or many kernels that start about as fast as possible.
+    span: time of the call on the device [s]; busy: sum of its kernels' times [s]; kernels: their number.
     """
     if not (span > 0 and kernels >= 1):
-        return ""
-    if busy < MOSTLY_IDLE * span:
-        return f"kernels run for {busy / span:.0%} of the {span * 1e6:.3g} us"
-    if kernels >= MANY and span / kernels < 2 * LAUNCH_LOWER_BOUND:
-        each = f"{span / kernels * 1e6:.2g} us each, near the least a launch takes"
-        return f"{kernels:g} kernels in {span * 1e6:.3g} us: {each}"
-    return ""
+        return False
+    return busy < MOSTLY_IDLE * span or (kernels >= MANY and span / kernels < 2 * LAUNCH_LOWER_BOUND)

@@ -118,26 +118,24 @@ def splits(kernels: pd.DataFrame, times: Mapping[str, tuple[float, float]]) -> d
 
 
 def held(row: Mapping[str, Any], shares: Mapping[str, float], why: str = "") -> dict[str, Any]:
-    """Columns bound_by, bound_split, evidence, cause, roof and roof_share of a call.
+    """Columns bound_by, bound_split, cause, roof and roof_share of a call.
 
-    The call's own ceiling if it is near, launches by evidence, else the majority of its time; latency only if counters
+    The call's own ceiling if it is near, launches if they dominate, else the majority of its time; latency only if counters
     exclude the rest. why: the cause of its kernels' latency.
     """
-    bound, evidence = str(row["bound_by"]), str(row["evidence"])
+    bound = str(row["bound_by"])
     busy = in_call(row["time"], row["counted_time"], row["kernel_time"])
-    late = launch_bound(row["time"], busy, row["kernels"]) if "n" in row else ""
-    if late and bound in ("latency", "unknown"):
-        bound, evidence = "launch", f"{late}; {evidence}"
+    if "n" in row and bound in ("latency", "unknown") and launch_bound(row["time"], busy, row["kernels"]):
+        bound = "launch"
     elif bound == "latency" and row["work_source"] != "counted":
-        bound, evidence = "unknown", f"{evidence}; without counters, what it really moves is not known"
+        bound = "unknown"
     told = {name: share for name, share in shares.items() if share >= SHOWN}
     split = ", ".join(f"{share:.0%} {name}" for name, share in told.items())
     if bound in WAITING and told:
         first = next(iter(told))
         word = "launch" if first == GAPS else first
         bound = word if told[first] > MOST else "mixed" if set(told) - {"unknown", GAPS} else bound
-        evidence += f"; {split}" if len(told) > 1 else ""
-    told_ = {"bound_by": bound, "bound_split": split, "evidence": evidence, "cause": why if bound == "latency" else ""}
+    told_ = {"bound_by": bound, "bound_split": split, "cause": why if bound == "latency" else ""}
     known = row.get("shares", {}).get(bound, math.nan)
     # What holds most of its kernels' time need not be the ceiling that the whole is nearest to.
     return told_ if math.isnan(known) else {**told_, "roof": bound, "roof_share": known}

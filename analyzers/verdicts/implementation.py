@@ -158,7 +158,6 @@ def _time_row(name: str, timed: timing.Timed | None, added: Mapping[Any, Any] | 
         "kernels": float(counts.get("launches", NAN)),
         "counted_time": busy,
         "kernel_time": NAN,
-        "ncu_time": busy if tool == "ncu" else NAN,
         "time": busy,
         "method": tool,
         "l2": "",
@@ -169,7 +168,6 @@ def _time_row(name: str, timed: timing.Timed | None, added: Mapping[Any, Any] | 
             "time": s.median,
             "time_low": s.low,
             "time_high": s.high,
-            "rel_spread": s.rel,
             "n": s.n,
             "method": timed.method,
             "l2": timed.l2,
@@ -199,7 +197,6 @@ def _place_row(one: Part, values: Mapping[Any, Any], source: str) -> dict[str, A
     found = {name: values[name] for name in IMPL_COLUMNS if name in values and name not in row}
     found |= {
         "counted_flops": found.get("flops", NAN) if one.hardware is not None else NAN,
-        "flops_source": source.rpartition(", ")[2],
         "bytes": values.get(LEVELS["dram"], NAN),
         "intensity": values.get("intensity_dram", NAN),
         "work_source": source,
@@ -212,7 +209,6 @@ def _place_row(one: Part, values: Mapping[Any, Any], source: str) -> dict[str, A
         found |= {
             "flops": flops,
             "flops_lower": False,
-            "flops_source": least.source,
             "achieved_flops": achieved,
             "intensity": flops / moved if moved > 0 else NAN,
             "attainable": achieved / found["attainable_fraction"] if found.get("attainable_fraction", 0) > 0 else NAN,

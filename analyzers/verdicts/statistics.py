@@ -44,7 +44,6 @@ MIN_ROUNDS = 6
 
 _MATTERS = 0.005
 """Relative drift from which there is a caveat: half of a verdict's threshold."""
-_NORMAL_SD = 1.4826
 _CHUNK = 4_000_000
 _ENOUGH = 1000
 """Resamples for a variance; an interval's ends take more."""
@@ -56,14 +55,13 @@ _TWO = 3.5
 class Spread:
     """Robust figures of a sample, in its unit.
 
-    `rel`: 1.4826 MAD / median, the relative spread of one value. `low`, `high`: distribution-free 95 % interval of the
-    median, over medians of rounds if given, Student's over several `processes`; NaN below six values. `within`:
-    relative half-width from one process's values, or from the rounds of several.
+    `low`, `high`: distribution-free 95 % interval of the median, over medians of rounds if given, Student's over
+    several `processes`; NaN below six values. `within`: relative half-width from one process's values, or from the
+    rounds of several.
     """
 
     n: int = 0
     median: float = NAN
-    rel: float = NAN
     low: float = NAN
     high: float = NAN
     drift: float = 0.0
@@ -91,7 +89,6 @@ def summary(samples: ArrayLike, rounds: ArrayLike | None = None, processes: Arra
     if x.size == 0:
         return Spread()
     median = float(np.median(x))
-    mad = float(np.median(np.abs(x - median)))
     names, blocks = (np.arange(x.size), x) if rounds is None else _round_medians(x, _same_length(rounds, x))
     low, high = median_interval(blocks if blocks.size >= MIN_ROUNDS else x)
     count, within = 1, (high - low) / 2 / median if median else NAN
@@ -99,8 +96,7 @@ def summary(samples: ArrayLike, rounds: ArrayLike | None = None, processes: Arra
         over = _over_processes(np.log(blocks), _processes_of(names, rounds, processes))
         if over is not None:
             count, _, low, high, within = over
-    rel = _NORMAL_SD * mad / median if median else NAN
-    return Spread(x.size, median, rel, min(low, median), max(high, median), drift(x), count, within)
+    return Spread(x.size, median, min(low, median), max(high, median), drift(x), count, within)
 
 
 def median_interval(samples: ArrayLike) -> tuple[float, float]:

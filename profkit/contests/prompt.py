@@ -7,6 +7,7 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+from analyzers.causes import CAUSES
 from analyzers.records import number
 from profkit.targets.sample import Sample
 from roofline.units import seconds
@@ -70,8 +71,8 @@ def _of_kernel(kernel: dict[str, Any], share: float) -> str:
     words = f"Kernel `{str(kernel.get('kernel'))[:120]}`: {share:.0%} of the reference's time"
     if kernel.get("bound_by"):
         words += f", bound by {kernel['bound_by']}"
-    if kernel.get("evidence"):
-        words += f" ({kernel['evidence']})"
+    if why := CAUSES.get(str(kernel.get("cause"))):
+        words += f" ({why[0]})"
     return words + "."
 
 

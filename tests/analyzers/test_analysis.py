@@ -47,13 +47,13 @@ def test_the_whole_story_by_hand(timings, counters, h200):
     assert row["speedup_low"] <= row["speedup"] <= row["speedup_high"]
     assert row["verdict"] == "faster"
     assert (row["work_source"], row["counted_flops"], row["bytes"]) == ("counted", 67_108_864.0, 2 * ICVXKH_BYTES)
-    assert (row["flops"], row["flops_source"], row["flops_lower"]) == (ICVXKH_FLOP, "modelled", False)
+    assert (row["flops"], row["flops_lower"]) == (ICVXKH_FLOP, False)
     assert row["achieved_flops"] == pytest.approx(ICVXKH_FLOP / row["time"])
     assert row["intensity"] == pytest.approx(ICVXKH_FLOP / (2 * ICVXKH_BYTES))
     assert row["compulsory_ratio"] == pytest.approx(2.0)
     assert row["lower_bound_time"] == pytest.approx(ICVXKH_BYTES / 4.8e12)
     assert row["lower_bound_ratio"] == pytest.approx(row["time"] / row["lower_bound_time"])
-    assert (row["kernels"], row["ncu_time"]) == (1, 25e-6)
+    assert (row["kernels"], row["counted_time"]) == (1, 25e-6)
     assert (row["bound_by"], row["impossible"]) == ("unknown", False)
     reference = result.impl("reference")
     assert (reference["verdict"], reference["speedup"], reference["kernels"]) == ("reference", 1.0, 2)
@@ -79,7 +79,6 @@ def test_launches_without_times_of_a_call_are_not_called_launch_bound(h200):
     frame = build({"kernel": ["k"], "time": [1.8e-6], "instances": [1000], "cc": ["9.0"]}, tool="nsys")
     row = analyze(None, frame, {}, h200).impls.iloc[0]
     assert (row["kernels"], row["bound_by"], row["method"]) == (1000, "unknown", "nsys")
-    assert math.isnan(row["ncu_time"])
 
 
 def test_kernels_slower_under_the_tool_are_caveats(timings, h200):
@@ -197,7 +196,6 @@ def test_a_whole_that_is_near_no_roof_says_what_most_of_it_is_bound_by(h200):
     idle = {"impl": "reference", "kernel": "wait", "time": 50e-6, "dram_bytes": 1e4}
     row = analyze(samples({"reference": noisy(110e-6)}), launches(stream, idle), {}, h200).impl("reference")
     assert (row["bound_by"], row["bound_split"]) == ("dram", "55% dram, 45% unknown")
-    assert row["evidence"].endswith("; 55% dram, 45% unknown")
     later = analyze(samples({"reference": noisy(200e-6)}), launches(stream, idle), {}, h200).impl("reference")
     assert (later["bound_by"], later["bound_split"]) == ("mixed", "45% gaps, 30% dram, 25% unknown")
     alone = analyze(samples({"reference": noisy(50e-6)}), launches(idle), {}, h200).impl("reference")
