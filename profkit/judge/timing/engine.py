@@ -33,7 +33,7 @@ _AGREEING, _AGREED = 0.3, 0.01
 _FEW: Mapping[str, Any] = {"least": 8, "trials": 2, "late": 3}
 _FEWER: Mapping[str, Any] = {"least": timing.DECIDING, "most": timing.DECIDING, "trials": 1}
 """Rounds of event pairs then; fewer in repeated jobs, which only need the launch time."""
-_COMPARING = 0.5
+_COMPARING = 0.25
 """Share of the time for comparisons."""
 MOST_RECORDINGS = 6
 """Most CUPTI recordings; each holds its records in memory, so long measurements need several."""
