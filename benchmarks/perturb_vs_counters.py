@@ -82,7 +82,7 @@ def main() -> int:
         best = recorded.best.name if recorded.best is not None else ""
         with timed(sample.name):
             how = "off" if options.recorded else "ncu"
-            quick = {"trials": 1, "budget": 0.4, "processes": 1, "trust": True}
+            quick = {"trials": 1, "budget": 0.4, "processes": 1}
             study = profile(sample, only=(best,), counters=how, perturb=True, runs=options.runs, **quick)
         one = study.inferred.get(best)
         if one is None:

@@ -24,7 +24,7 @@ def main() -> int:
     """Profile, print a line a kernel, and return 1 when one of the two promises is broken."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, default=Path("profkit-runs"))
-    study = profile(SAMPLE, lines=True, trials=1, budget=2.0, trust=True, processes=1, runs=parser.parse_args().runs)
+    study = profile(SAMPLE, lines=True, trials=1, budget=2.0, processes=1, runs=parser.parse_args().runs)
     print(f"{study.manifest.device.get('name')}, {study.path}")
     broken = 0
     for kind in ("cuda", "triton"):

@@ -191,7 +191,7 @@ def _build(task: Task, device: str) -> Answer:
             file, folder = Path(name), Path(place)
             if task.item.candidate:
                 file = Path(shutil.copy(file, folder / "candidate.py"))
-            elif not task.request.trust:
+            else:
                 file = runner.stage(Subject("candidate", "candidate", name), Path("reference"), folder / "code")
             subjects = [Subject("candidate", "candidate", str(file))]
             if task.item.reference:

@@ -138,7 +138,7 @@ def timers_(target: str, part: str, output: Path | None, as_json: bool, force: b
     profkit timers kernels.py:softmax --json       softmax(*get_inputs())
 
     Each method's difference from CUPTI (on a CPU, from profkit's method) is split by changing one cause at a time. The code
-    runs in one process without isolation, as with --trust. A CPU has two of the methods; the others need an NVIDIA GPU.
+    runs in one process without walls. A CPU has two of the methods; the others need an NVIDIA GPU.
     """
     from profkit.record import timers  # pandas and matplotlib stay out of start-up
     from profkit.report.timers import clocks, figure

@@ -150,7 +150,7 @@ FIELDS = {
     "backward": Field(RIGHT, "Compare the gradients too, and time backward separately."),
     "trust": Field(
         RIGHT,
-        "Run reference and candidates in one process (for your own code), or each in its own.",
+        "Put no walls around candidates (for your own code): they may write anywhere and use the network.",
         names=("--trust/--isolate",),
     ),
     "allow": Field(

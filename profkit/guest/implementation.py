@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ import torch
 
 from profkit.guest import backward, facts, operators
 from profkit.guest.build import extensions, loading
-from profkit.guest.subject import ChangedResultError, plain, spoil
+from profkit.guest.subject import ChangedResultError, plain
 from profkit.guest.tensors import inputs, state, weights
 from profkit.launch.protocol import Subject
 
@@ -24,10 +23,8 @@ CPU = torch.device("cpu")
 class Implementation:
     """A loaded implementation, ready to be called with fresh inputs.
 
-    `match`: its tensors that correspond to the reference's. `alive`: weights with drawn values on both sides in
-    comparisons. `kept`: state before every compared call. `own`: names of the reference's tensors. `fixed`: see
-    weights. `was`: the model before `rebuild`. `bits`: precision of its answers in the trials. `gone`: its process has
-    ended.
+    `match`: its tensors that correspond to the reference's. `kept`: state before every compared call. `own`: names of
+    the reference's tensors. `fixed`: see weights. `was`: the model before `rebuild`.
     """
 
     subject: Subject
@@ -35,7 +32,6 @@ class Implementation:
     lock: loading.BuildLock
     model: Any
     match: weights.Match = field(default_factory=weights.Match)
-    alive: frozenset[str] = frozenset()
     precision: str = ""
     device: torch.device = CPU
     fixed: frozenset[str] = frozenset()
@@ -43,14 +39,6 @@ class Implementation:
     own: Sequence[str] = ()
     mode: str = loading.EVAL
     was: Any = None
-    bits: float = math.inf
-    gone: bool = False
-
-    def forgive(self, yes: bool) -> None:
-        """Set whether the process may end or fall silent from now on without failing."""
-
-    def let_go(self) -> None:
-        """Release its process."""
 
     def call(self, arguments: list[Any]) -> Any:
         loading.use(self.lock)
@@ -61,13 +49,6 @@ class Implementation:
         inputs.seed_all(seed)
         state.put(self.model, self.kept)
         return plain(self.call(arguments))
-
-    def plain(self, arguments: list[Any], seed: int) -> Any:
-        """A copy of its answer at this generator seed; in-place mutation of inputs is carried over."""
-        output = self.afresh(arguments, seed)
-        answer = inputs.clone(output)
-        spoil(output, self.model, self.own, but=arguments)
-        return answer
 
     def keep(self, values: Mapping[str, torch.Tensor]) -> None:
         """Start every compared call with these values of the reference's state."""

@@ -87,16 +87,15 @@ def narrowed(device: torch.device) -> frozenset[str]:
 
 @contextlib.contextmanager
 def kept(name: str, send: Send, *, called: bool = False) -> Iterator[None]:
-    """Undo and report the block's changes of torch's settings; see `keep`."""
+    """Undo and report the block's changes of torch's settings; called: whether a call makes them."""
     before = read()
     try:
         yield
     finally:
-        keep(before, name, send, called=called)
+        _keep(before, name, send, called)
 
 
-def keep(before: Mapping[str, Any], name: str, send: Send, *, called: bool = False) -> None:
-    """Undo and report a candidate's changes since `read`; called: whether a call made them."""
+def _keep(before: Mapping[str, Any], name: str, send: Send, called: bool) -> None:
     now = read()
     changed = {key: f"{key}: {was} -> {now[key]}" for key, was in before.items() if now.get(key, was) != was}
     if not changed:

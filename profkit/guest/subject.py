@@ -80,27 +80,14 @@ class Data:
 
 
 class TimedCall:
-    """A call on the current input set; the output is kept for `recheck`.
+    """A call on the current input set; the output is kept for comparison.
 
-    A turn brings other data and overwrites the last output's memory, so stale or unwritten outputs are wrong. alone:
-    calls depend on earlier calls, so only a separate call after `afresh` is compared. own: names of the reference's
-    tensors; None: this is the reference, and its outputs are kept.
+    A turn brings other data and overwrites the last output's memory, so stale or unwritten outputs are wrong. own:
+    names of the reference's tensors; None: this is the reference, and its outputs are kept.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        turn: Callable[[], Change],
-        check: Callable[[Any], None] = lambda _: None,
-        *,
-        alone: bool = False,
-        afresh: Callable[[], None] = lambda: None,
-        own: Collection[str] | None = (),
-    ) -> None:
-        self._model = model
-        self._turn, self._check = turn, check
-        self._alone, self._afresh = alone, afresh
-        self._own = own
+    def __init__(self, model: Any, turn: Callable[[], Change], own: Collection[str] | None = ()) -> None:
+        self._model, self._turn, self._own = model, turn, own
         self._sets: dict[int, list[Any]] = {}
         self._arguments: list[Any] = []
         self._pending: Change | None = None
@@ -145,15 +132,6 @@ class TimedCall:
         """Copy the output, if wanted, as soon as its time is taken."""
         if self.wanted:
             self._copy = inputs.clone(self.output)
-
-    def recheck(self) -> None:
-        """Compare the last timed output with the reference's. Raises ChangedResultError."""
-        if self._alone:
-            self.turn()
-            self._afresh()
-            self()
-        if self.last is not None:
-            self._check(self.last)
 
 
 def batch(call: TimedCall, count: int, hold: float, device: torch.device) -> None:

@@ -76,7 +76,8 @@ def _walled(job: Job) -> None:
     Path(job.cache).mkdir(parents=True, exist_ok=True)
     # A process that a candidate starts cannot start CUDA behind the walls, and torch's compiler needs no more than that there is one.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
-    walls.put_up([job.cache, job.exchange, tempfile.gettempdir()])
+    if not job.trust:
+        walls.put_up([job.cache, job.exchange, tempfile.gettempdir()])
 
 
 def _end() -> None:

@@ -35,9 +35,9 @@ def draw(count: int) -> list[int]:
     return [secrets.randbits(31) for _ in range(count)]
 
 
-def let_go(implementations: Iterable[Implementation]) -> None:
-    """End the processes of finished implementations; they hold device memory."""
-    for one in implementations:
+def let_go(remotes: Iterable[Remote]) -> None:
+    """End the processes of finished candidates; they hold device memory."""
+    for one in remotes:
         one.let_go()
 
 

@@ -19,8 +19,7 @@ import psutil
 import torch
 
 from profkit.guest.channel import Channel, EndedError, OverdueError
-from profkit.guest.implementation import Implementation
-from profkit.guest.tensors import exchange
+from profkit.guest.tensors import exchange, weights
 from profkit.guest.tensors.compare import tensors
 from profkit.judge.timing.company import Company
 from profkit.launch import waiting
@@ -56,16 +55,22 @@ class RemoteError(RuntimeError):
         events.send("impl", subject.name, status=self.status or status, reason=str(self), tail=self.tail)
 
 
-class Remote(Implementation):
+class Remote:
     """A candidate in its own process; its Guest answers requests of the same names.
 
     `turns`: changes of data that are sent with the next request. `meanwhile`: done once while its compilers run.
+    `match`: its tensors that correspond to the reference's. `alive`: weights with drawn values on both sides in
+    comparisons. `bits`: precision of its answers in the trials. `gone`: its process has ended. `forgiven`: it may end
+    or fall silent without failing.
     """
 
     def __init__(
         self, subject: Subject, job: Job, device: torch.device, events: Events, company: Company | None = None
     ) -> None:
         self.subject = subject
+        self.match = weights.Match()
+        self.alive: frozenset[str] = frozenset()
+        self.bits, self.gone = math.inf, False
         self.channel = Channel(job.channels[subject.name])
         self.device = device
         self.phase = "build"
@@ -247,9 +252,6 @@ class Remote(Implementation):
             with contextlib.suppress(OSError):
                 os.kill(pid, number)
         self._halted = family if yes else []
-
-    def forgive(self, yes: bool) -> None:
-        self.forgiven = yes
 
     def rest(self) -> None:
         """Pause the process until the next request."""

@@ -22,7 +22,7 @@ from profkit.judge import cases
 from profkit.judge import guests as judge
 from profkit.judge.precision import probe as tried
 from profkit.judge.precision import twin
-from profkit.judge.remote import LostCandidateError, Remote, RemoteError
+from profkit.judge.remote import Remote
 from profkit.judge.timed import annotated
 from profkit.judge.weight_checks import UPDATED, WeightChecks
 from profkit.launch import cache, walls
@@ -43,7 +43,7 @@ def run(job: Job, events: Events) -> None:
 
 
 class Session(WeightChecks):
-    """One job: the reference in this process, candidates here or in their own processes."""
+    """One job: the reference in this process, candidates judged in their own."""
 
     _ceilings_sent = False
 
@@ -70,7 +70,7 @@ class Session(WeightChecks):
         elif self._answers():
             self._measure(candidates)
 
-    def _measure(self, candidates: list[Implementation]) -> None:
+    def _measure(self, candidates: list[Remote]) -> None:
         self._vary()
         self._enliven()
         self._remember()
@@ -96,7 +96,7 @@ class Session(WeightChecks):
             else:
                 ceilings.missing(self.events, "a candidate's process does not end")
 
-    def _amend(self, sound: list[Implementation]) -> None:
+    def _amend(self, sound: list[Remote]) -> None:
         """Time shapes and gradients; then try what may bring a process down."""
         if self._served() or self._job.shapes:
             sound = self._more_shapes(sound)
@@ -106,7 +106,7 @@ class Session(WeightChecks):
         sound = [one for one in self._ask(sound) if not one.gone]
         self._begin_afresh(False)
         if self.device.type == "cpu":
-            self._operators([self.reference, *sound])
+            self._operators(sound)
         self._hold(sound, cases.quietly(self._weight_trials()))
 
     @property
@@ -123,18 +123,23 @@ class Session(WeightChecks):
             self._ceilings_sent = True
             ceilings.send(self.events, self.device)
 
-    def _operators(self, implementations: list[Implementation]) -> None:
+    def _operators(self, sound: list[Remote]) -> None:
         """Record the operators of one call of each implementation, for advice only."""
         arguments, seed = self.unseen(), judge.draw(1)[0]
-        for one in implementations:
-            one.forgive(True)
+        for candidate in sound:
+            candidate.forgiven = True
+        every: list[Any] = [self.reference, *sound]
+        for one in every:
             with self.finding(f"the operators of {one.subject.name} were not recorded"):
                 self.events.send("operators", one.subject.name, **one.operators(inputs.clone(arguments), seed))
 
-    def _load(self) -> list[Implementation] | None:
-        """Build all candidates; return the successful ones, None if the reference failed."""
+    def _load(self) -> list[Any] | None:
+        """Build all candidates; return the successful ones, None if the reference failed.
+
+        Each is a Remote for the judge, else an Implementation in this process.
+        """
         job = self._job
-        if job.mode == "judge" and (lacks := walls.caveat()):
+        if job.mode == "judge" and not job.trust and (lacks := walls.caveat()):
             self.events.send("caveat", **lacks)
         subjects = [one for one in job.subjects if one.role != "reference"] if job.mode == "judge" else []
         self._remotes = [Remote(one, job, self.device, self.events, self._company) for one in subjects]
@@ -172,11 +177,10 @@ class Session(WeightChecks):
             self.events.send("impl", subject.name, status="loaded", build_seconds=time.perf_counter() - began)
         return built
 
-    def _check(self, candidate: Implementation) -> bool:
+    def _check(self, candidate: Remote) -> bool:
         """Compare on every seed until the first failure. True if the candidate may be timed."""
         with self.blame(candidate.subject, "error") as failed:
-            if isinstance(candidate, Remote):
-                candidate.share(self._room)
+            candidate.share(self._room)
             self._give(candidate)
             if self._state.tells:
                 candidate.keep(self._state.values)
@@ -188,7 +192,7 @@ class Session(WeightChecks):
             self.events.send("impl", candidate.subject.name, status=verdict.status, reason=verdict.what)
         return not failed and verdict.status == "ok"
 
-    def _leaves(self, candidate: Implementation, verdict: Verdict) -> Verdict:
+    def _leaves(self, candidate: Remote, verdict: Verdict) -> Verdict:
         """Compare state left for the next call; missing names are a caveat."""
         name, arguments, seed = candidate.subject.name, self.unseen(), judge.draw(1)[0]
         values = {one: value for one, value in self._state.values.items() if one in self._state.binding}
@@ -217,7 +221,7 @@ class Session(WeightChecks):
             "mismatch", f"leaves other values than the reference does: {found.what.replace('output', 'state', 1)}"
         )
 
-    def compared(self, candidate: Implementation) -> Verdict:
+    def compared(self, candidate: Remote) -> Verdict:
         """The verdict of the trials, or the first failure."""
         name = candidate.subject.name
         least, verdict, worst = 0.0, Verdict("ok"), math.inf
@@ -238,14 +242,10 @@ class Session(WeightChecks):
         candidate.bits = worst
         return verdict
 
-    def _trial(
-        self, candidate: Implementation, arguments: list[Any], seed: int, *, exact: bool, drawn: bool
-    ) -> Verdict:
+    def _trial(self, candidate: Remote, arguments: list[Any], seed: int, *, exact: bool, drawn: bool) -> Verdict:
         """Compare on these arguments (consumed); the candidate runs first. exact: measure bits."""
         probe, mine = self.probe, inputs.clone(arguments)
-        with settings.kept(candidate.subject.name, self.events.send, called=True):
-            got = candidate.plain(mine, seed)
-            facts.settle(self.device)
+        got = candidate.plain(mine, seed)
         if not probe.mutates and not same(mine, arguments):
             return Verdict("mutates-inputs", f"changes its inputs: {_changes(mine, arguments)}")
         inputs.seed_all(seed)
@@ -312,14 +312,14 @@ class Session(WeightChecks):
 
     # Unusual inputs
 
-    def _ask(self, sound: list[Implementation]) -> list[Implementation]:
+    def _ask(self, sound: list[Remote]) -> list[Remote]:
         """Check unusual inputs while time lasts; report those skipped."""
         missed: list[str] = []
         left = self._hold(sound, self._unusual(missed))
         self.no_time(missed, cases.PATIENCE)
         return left
 
-    def _hold(self, sound: list[Implementation], trials: Iterable[cases.Trial]) -> list[Implementation]:
+    def _hold(self, sound: list[Remote], trials: Iterable[cases.Trial]) -> list[Remote]:
         """Check unusual inputs or weights; end and drop rejected candidates."""
         left = list(sound)
         if sound and not self.probe.random:
@@ -330,15 +330,13 @@ class Session(WeightChecks):
         self.forget([one for one in sound if one not in left])
         return left
 
-    def _bears(self, candidate: Implementation, trial: cases.Trial) -> bool:
+    def _bears(self, candidate: Remote, trial: cases.Trial) -> bool:
         """Whether a candidate passes one trial of unusual inputs or weights."""
         name = candidate.subject.name
-        # Other constants may bring a process down, which must not be the judge's.
-        here = trial.kind == cases.CONSTANT and not isinstance(candidate, Remote)
-        if here or (trial.values and name in self._folded):
+        if trial.values and name in self._folded:
             return True
         self.events.phase("check", name)
-        candidate.forgive(not trial.binding)
+        candidate.forgiven = not trial.binding
         try:
             got, verdict = self._tried(candidate, trial)
         except ProfkitError:
@@ -346,7 +344,7 @@ class Session(WeightChecks):
         except Exception as error:
             return self._refuses(candidate, trial, error)
         finally:
-            candidate.forgive(False)
+            candidate.forgiven = False
         if trial.kind == UPDATED:
             self._updated(candidate, verdict.status != "ok")
         if verdict.status == "ok" or trial.kind == UPDATED:
@@ -376,7 +374,7 @@ class Session(WeightChecks):
             self.events.send("impl", name, status=verdict.status, reason=what)
         return not what
 
-    def _tried(self, candidate: Implementation, trial: cases.Trial) -> tuple[Any, Verdict]:
+    def _tried(self, candidate: Remote, trial: cases.Trial) -> tuple[Any, Verdict]:
         if trial.values:
             candidate.take({**self._held, **trial.values})
         got = candidate.plain(inputs.clone(trial.arguments), 0)
@@ -385,15 +383,13 @@ class Session(WeightChecks):
                 return got, self.oracle.case(trial.arguments, trial.answer).judged(got)
         return got, self.verdict(got, trial.arguments, candidate.alive, drawn=False)
 
-    def _refuses(self, candidate: Implementation, trial: cases.Trial, error: Exception) -> bool:
+    def _refuses(self, candidate: Remote, trial: cases.Trial, error: Exception) -> bool:
         """Handle an exception or lost process on unusual inputs; False if it rejects the candidate."""
         name = candidate.subject.name
         if trial.binding or facts.context_lost(error):
             self._accuse(candidate.subject, error, "error")
             return False
         line = str(error).partition("\n")[0]
-        there = isinstance(error, (RemoteError, LostCandidateError))
-        line = line if there else f"{type(error).__name__}: {line}"
         if trial.kind == UPDATED:
             self._folded.add(name)
             self.note(name, f"weights: an in-place update is refused: {line}")

@@ -25,7 +25,7 @@ from profkit.judge import guests as judge
 from profkit.judge.precision.oracle import Oracle
 from profkit.judge.precision.probe import Probe, known, task_type, told_apart
 from profkit.judge.precision.probe import probe as probed
-from profkit.judge.remote import LostCandidateError, RemoteError
+from profkit.judge.remote import LostCandidateError, Remote, RemoteError
 from profkit.judge.timing.company import Company
 from profkit.launch.alone import Door
 from profkit.launch.protocol import PATIENT, Events, Job, Subject
@@ -214,7 +214,7 @@ class Task:
             "mismatch", f"output differs from the reference's from the same seed, the worst by {shown['max_abs']:.3g}"
         )
 
-    def usual(self, candidate: Implementation) -> Verdict:
+    def usual(self, candidate: Remote) -> Verdict:
         """Compare a candidate on drawn inputs again, as unusual inputs may leave stale state."""
         last = Verdict("ok")
         for _ in range(_CONTROLS):
@@ -228,7 +228,7 @@ class Task:
         """Send a condition: silently wrong on inputs that the task does not exclude."""
         self.events.send("fragile", name, input=where, what=what[:300])
 
-    def unmatched(self, candidate: Implementation, why: str) -> None:
+    def unmatched(self, candidate: Remote, why: str) -> None:
         """Send a caveat: some weights were compared as constructed."""
         self.events.send(
             "caveat",
@@ -253,7 +253,7 @@ class Task:
         """Send a note that does not count against the candidate."""
         self.events.send("note", name, what=what[:300])
 
-    def forget(self, wrong: list[Implementation]) -> None:
+    def forget(self, wrong: list[Remote]) -> None:
         """Drop candidates found wrong after timing, and remove their samples."""
         main = Path(self._job.timings)
         for one in wrong:

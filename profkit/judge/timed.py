@@ -13,9 +13,7 @@ from typing import Any
 import msgspec
 import torch
 
-from profkit.guest import backward, facts, settings
-from profkit.guest.build import loading
-from profkit.guest.implementation import Implementation
+from profkit.guest import backward, facts
 from profkit.guest.subject import MEMORY, MOST_SETS, Data, TimedCall
 from profkit.guest.tensors import inputs, state
 from profkit.guest.tensors.compare import Verdict, leaves, tensors
@@ -26,7 +24,7 @@ from profkit.judge.remote import Remote
 from profkit.judge.task import Task
 from profkit.judge.timing import engine
 from profkit.judge.timing.claims import RemoteCall
-from profkit.launch.protocol import Job, Subject
+from profkit.launch.protocol import Job
 
 DOMAIN = "profkit"
 SHAPES = "shapes"
@@ -133,7 +131,7 @@ class Timed(Task):
             self.events.send("caveat", what="SHARES does not fit the shapes", how_much=how, fix=fix, code="no-shares")
         return fits
 
-    def _more_shapes(self, sound: list[Implementation]) -> list[Implementation]:
+    def _more_shapes(self, sound: list[Remote]) -> list[Remote]:
         """Time every shape of get_more_inputs() into its own file; drop wrong candidates."""
         for shape in [one for _, one in self._rounds() if one is not None]:
             if not sound:
@@ -142,7 +140,7 @@ class Timed(Task):
             self.events.send("shape", inputs=inputs.described(self.unseen(shape)), file=file)
         return sound
 
-    def _time_apart(self, sound: list[Implementation], where: str, plan: Plan) -> tuple[list[Implementation], str]:
+    def _time_apart(self, sound: list[Remote], where: str, plan: Plan) -> tuple[list[Remote], str]:
         """Time into a folder beside timings.csv; return (correct candidates, the file)."""
         main = Path(self._job.timings)
         file = f"{where}/{main.name}"
@@ -153,7 +151,7 @@ class Timed(Task):
         self._apart.append(file)
         return left, file
 
-    def _backward(self, sound: list[Implementation]) -> list[Implementation]:
+    def _backward(self, sound: list[Remote]) -> list[Remote]:
         """Compare the gradients and time them; drop candidates with wrong gradients."""
         slopes = self._slopes()
         if slopes is None or not sound:
@@ -197,7 +195,7 @@ class Timed(Task):
             self.events.send("caveat", what=what, how_much=less, fix=fix)
         return found
 
-    def _wanted(self, candidate: Implementation, slopes: Slopes) -> tuple[str, ...]:
+    def _wanted(self, candidate: Remote, slopes: Slopes) -> tuple[str, ...]:
         """Gradients to compare; parameters with other names are left out, with a caveat."""
         own: dict[str, list[int]] = {}
         with self.blame(candidate.subject, "error"):
@@ -208,7 +206,7 @@ class Timed(Task):
             self.unmatched(candidate, f"its gradients by {', '.join(missing)} were not compared: none of that name")
         return wanted
 
-    def _slopes_right(self, candidate: Implementation, slopes: Slopes, wanted: tuple[str, ...]) -> bool:
+    def _slopes_right(self, candidate: Remote, slopes: Slopes, wanted: tuple[str, ...]) -> bool:
         name, what = candidate.subject.name, ""
         with self.blame(candidate.subject, _WRONG_GRADIENT) as failed:
             for _ in range(_SLOPES if wanted else 0):
@@ -222,28 +220,22 @@ class Timed(Task):
             self.events.send("impl", name, status=_WRONG_GRADIENT, reason=what)
         return not (failed or what)
 
-    def _time(
-        self, candidates: list[Implementation], job: Job | None = None, plan: Plan | None = None
-    ) -> list[Implementation]:
+    def _time(self, candidates: list[Remote], job: Job | None = None, plan: Plan | None = None) -> list[Remote]:
         """Time the reference and these candidates in interleaved rounds; return the candidates left.
 
         After a failure the others are timed again.
         """
-        current: list[Subject] = []
-        sound = [self.reference, *candidates]
-        switches = settings.read()
+        current: list[str] = []
+        sides: list[Any] = [self.reference, *candidates]
 
         def turn(name: str) -> None:
-            # What one of this process switches in its timed calls is not to be on in another's.
-            if current and not any(isinstance(one, Remote) for one in sound):
-                settings.keep(switches, current[0].name, self.events.send, called=True)
-            current[:] = [next(i.subject for i in sound if i.subject.name == name)]
+            current[:] = [name]
             self.events.phase("time", name)
 
-        while sound:
+        while sides:
             current.clear()
             try:
-                calls = self._calls(sound, turn, plan or self._plan())
+                calls = self._calls(sides, turn, plan or self._plan())
                 with self._company.alone(), annotated(self._job.sample, "time"):
                     timed = engine.time_all(job or self._job, calls, self.device, self.events, turn)
                 if job is None:
@@ -253,12 +245,12 @@ class Timed(Task):
                 if not current:
                     raise
                 # A process that fails says whose it is; it may be asked out of its turn.
-                told = getattr(error, "impl", current[0].name)
-                culprit = next((i.subject for i in sound if i.subject.name == told), current[0])
-                self._accuse(culprit, error, "error")
-                judge.let_go(i for i in sound if i.subject is culprit)
-                sound = [i for i in sound if i.subject is not culprit]
-        return [one for one in sound if one is not self.reference]
+                names = getattr(error, "impl", current[0]), current[0]
+                culprit = next(one for name in names for one in sides if one.subject.name == name)
+                self._accuse(culprit.subject, error, "error")
+                judge.let_go(one for one in candidates if one is culprit)
+                sides = [one for one in sides if one is not culprit]
+        return [one for one in sides if one is not self.reference]
 
     def _plan(self, shape: int | None = None) -> Plan:
         def judged(given: list[Any], want: Any, got: Any) -> Verdict:
@@ -266,29 +258,24 @@ class Timed(Task):
 
         return Plan(lambda: self.unseen(shape), self._judged, judged)
 
-    def _calls(self, sound: list[Implementation], turn: Callable[[str], None], plan: Plan) -> dict[str, Any]:
-        """Timed calls of every implementation, each with its own input sets."""
+    def _calls(self, sides: list[Any], turn: Callable[[str], None], plan: Plan) -> dict[str, Any]:
+        """Timed calls of the reference and of candidates, each with its own input sets."""
         probe = self.probe
-        size = len(sound) * sum(one.untyped_storage().nbytes() for one in leaves(plan.draw()))
+        size = len(sides) * sum(one.untyped_storage().nbytes() for one in leaves(plan.draw()))
         count = int(max(1, min(MOST_SETS, MEMORY // max(1, size))))
         self.put(frozenset(self.live.live))
         calls: dict[str, Any] = {}
-        for one in sound:
+        for one in sides:
             turn(one.subject.name)
-            compared = not probe.random and one is not self.reference
-            alone = compared and not probe.repeatable
-            bits = min(math.inf if plan.of else one.bits, probe.precision.required)
-            judged = functools.partial(_as_exact, plan.judged, bits)
-            answer = lambda given, alive=one.alive: plan.answer(given, alive)  # noqa: E731
-            data = Data(plan.draw, count, answer, judged) if compared else Data(plan.draw, count)
-            if isinstance(one, Remote):
-                call: Any = RemoteCall(one, data, plan.of, plan.wanted, alone)
+            data = Data(plan.draw, count)
+            if one is self.reference:
+                call: Any = TimedCall(backward.timed(one.model, plan.of, plan.wanted), data.turn, None)
             else:
-                loading.use(one.lock)
-                afresh = functools.partial(state.put, one.model, one.kept)
-                own = None if one is self.reference else one.own
-                model = backward.timed(one.model, plan.of, plan.wanted)
-                call = TimedCall(model, data.turn, data.check, alone=alone, afresh=afresh, own=own)
+                bits = min(math.inf if plan.of else one.bits, probe.precision.required)
+                judged = functools.partial(_as_exact, plan.judged, bits)
+                answer = lambda given, alive=one.alive: plan.answer(given, alive)  # noqa: E731
+                data = data if probe.random else Data(plan.draw, count, answer, judged)
+                call = RemoteCall(one, data, plan.of, plan.wanted, not (probe.random or probe.repeatable))
             calls[one.subject.name] = call
         return calls
 

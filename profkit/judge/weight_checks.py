@@ -10,14 +10,12 @@ from typing import Any
 
 import torch
 
-from profkit.guest import settings
-from profkit.guest.implementation import Implementation
 from profkit.guest.tensors import inputs, weights
 from profkit.guest.tensors.compare import Verdict, close, coded, leaves
 from profkit.judge import guests as judge
 from profkit.judge.cases import Trial
 from profkit.judge.precision import memory_stress
-from profkit.judge.remote import LostCandidateError
+from profkit.judge.remote import LostCandidateError, Remote
 from profkit.judge.timed import Timed
 from profkit.launch.protocol import Events, Job
 
@@ -41,13 +39,13 @@ class WeightChecks(Timed):
         self._folded: set[str] = set()
         """Candidates that ignore an in-place update."""
 
-    def _give(self, candidate: Implementation) -> None:
+    def _give(self, candidate: Remote) -> None:
         """Set the drawn weights in the candidate's counterparts."""
         candidate.alive = frozenset(self.live.live)
         if candidate.alive:
             candidate.take(self.live.live)
 
-    def _explained(self, candidate: Implementation, verdict: Verdict) -> Verdict | None:
+    def _explained(self, candidate: Remote, verdict: Verdict) -> Verdict | None:
         """Verdict on the weights it ignores; None: compare again, as it folds or renames them."""
         match, every, model = candidate.match, candidate.alive, self.reference.model
         if not weights.changeable(model, self.live.live):
@@ -70,14 +68,14 @@ class WeightChecks(Timed):
             return verdict
         return Verdict("mismatch", f"ignores {weights.by_layer(model, ignored)}: right only for the initial values")
 
-    def _right(self, candidate: Implementation, alive: frozenset[str]) -> bool:
+    def _right(self, candidate: Remote, alive: frozenset[str]) -> bool:
         """Whether one call is correct with these weights drawn, the others as constructed."""
         candidate.take(self.live.mixed(alive))
         arguments, seed = self.unseen(), judge.draw(1)[0]
         got = candidate.plain(inputs.clone(arguments), seed)
         return self.verdict(got, arguments, alive, seed).status == "ok"
 
-    def _born(self, candidate: Implementation) -> bool:
+    def _born(self, candidate: Remote) -> bool:
         """Whether it is correct if its constructor sees the drawn weights; else restore it.
 
         Once with the reference's weights loaded, once as its constructor makes them at the reference's seed.
@@ -87,8 +85,7 @@ class WeightChecks(Timed):
             try:
                 self.put(frozenset(self.live.live))
                 spec = judge.spec(self.reference, self.built_with, self.live, loaded=loaded)
-                with settings.kept(candidate.subject.name, self.events.send):
-                    candidate.rebuild(spec, self.built_with)
+                candidate.rebuild(spec, self.built_with)
                 if self._right(candidate, candidate.alive):
                     return True
             except LostCandidateError:
@@ -151,7 +148,7 @@ class WeightChecks(Timed):
             self.refuse_lost(error)
             return None
 
-    def _updated(self, candidate: Implementation, wrong: bool) -> None:
+    def _updated(self, candidate: Remote, wrong: bool) -> None:
         """Record the result of an in-place update; if part of it was missed, skip other weights."""
         name, missing = candidate.subject.name, [one for one in candidate.match.unnamed if one in self._held]
         if wrong and missing:

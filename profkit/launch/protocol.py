@@ -47,7 +47,7 @@ class Job(msgspec.Struct):
     shapes: also time get_more_inputs(). backward: also compare and time gradients; a task may request it too.
     precision: cast floating inputs and weights to it, "" for no cast. model_mode: "train" (modules as constructed) or
     "eval"; "": the sample's, else eval. memory: host bytes of the process (with a judge: of each candidate's), 0 for no
-    limit; the parent enforces it. again: these passed in another process, which reported `probe`: compare once, time.
+    limit; the parent enforces it. trust: put no walls up. again: these passed in another process, which reported `probe`: compare once, time.
     lines: build with line tables. campaign: do not rebuild sources that failed to compile in this campaign; "": none.
 
     With separate processes: channels: socket descriptor of each candidate (in its own job: to the judge). marks: FAMILY
@@ -77,6 +77,7 @@ class Job(msgspec.Struct):
     exchange: str = ""
     trials: int = 0
     memory: int = 0
+    trust: bool = False
     shapes: bool = False
     backward: bool = False
     again: bool = False

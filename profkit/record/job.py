@@ -22,7 +22,7 @@ from profkit.rundir.directory import Run
 from profkit.rundir.manifest import Check, Command, Impl, PassInfo, Served, ShapeInfo, Timing
 from profkit.targets.target import Part
 
-_SAME = ("budget", "target", "l2", "precision", "memory", "backward", "lines")
+_SAME = ("budget", "target", "l2", "precision", "memory", "trust", "backward", "lines")
 """Fields common to a request and a job."""
 _OWN = ("first", "check", "time", "count", "build", "sanitize")
 """Phases that --time-limit may also shorten: those that run a candidate."""

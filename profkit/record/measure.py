@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 CUPTI = "cupti.csv"
 """File with the activities of a median call of each implementation."""
 _TRUSTED = Caveat(
-    "the candidates ran in their judge's own process (--trust)",
-    "their times were not checked from outside, other constants were not tried; changes to the process "
-    "affect all candidates, so an isolated run may differ",
+    "the candidates ran without the system's walls (--trust)",
+    "they may have written anywhere, and used the network",
     "omit --trust for code that is not yours",
     "trusted",
 )
@@ -59,7 +58,7 @@ TARGET = 0.01
 
 
 class Measure:
-    """Run the judge with every candidate in its own process, or one runner if trusted."""
+    """Run the judge with every candidate in its own process."""
 
     name = "measure"
 
@@ -122,12 +121,12 @@ def _say_early(run: Run, outcome: runner.Outcome) -> None:
 
 
 def _start(session: Session, made: Job, stem: str, spread: float = 0.0) -> runner.Outcome:
-    """Run the judge with one group of candidates after the other, or one process for all.
+    """Run the judge with one group of candidates after the other.
 
     spread: added to the interval of the first answer.
     """
     found, logs = runner.Outcome(finished=True), session.run.logs
-    many = [(made, "")] if session.request.trust else [*in_groups(made)]
+    many = [*in_groups(made)]
     for number, (some, suffix) in enumerate(many, 1):
         outcome = runner.Outcome()
         if len(many) == 1 and not made.again:
@@ -137,10 +136,7 @@ def _start(session: Session, made: Job, stem: str, spread: float = 0.0) -> runne
             uuid = session.shared
             with contextlib.closing(Door.of(uuid)) if uuid else contextlib.nullcontext() as door:
                 how: dict[str, Any] = {"stem": f"{stem}{suffix}", "progress": session.progress, "outcome": outcome}
-                if session.request.trust:
-                    runner.run_job(some, logs, **how)
-                else:
-                    runner.run_isolated(some, logs, door=door, **how)
+                runner.run_isolated(some, logs, door=door, **how)
         finally:
             absorb(session.run, outcome, stem, again=made.again)
             if suffix:

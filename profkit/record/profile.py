@@ -171,7 +171,7 @@ def prepare(target: Target, wanted: Request, progress: Progress = lambda _: None
     manifest.counters, manifest.precision = counters, wanted.precision
     manifest.allowed, manifest.campaign = list(wanted.allow), wanted.campaign
     if isinstance(target, Sample):
-        manifest.isolated = not wanted.trust
+        manifest.isolated = True
         manifest.impls = _implementations(target, chosen, wanted.only)
     elif isinstance(target, Program):
         manifest.program = portable(target.argv, run)

@@ -36,8 +36,7 @@ class Request:
     half-width of the median's interval at which timing stops. l2: cold or warm. mode: train (modules as constructed) or
     eval; "": the sample's, else eval. precision: fp32, fp16 or bf16: cast floating inputs and weights of both sides;
     "": as written. allow: precisions below the task's own in which a candidate may compute (tf32, bf16, ...). trust:
-    run candidates in the judge's own process. memory: host bytes of a candidate's process, 0 for no limit. shapes:
-    "all" also times get_more_inputs(), "first" only get_inputs(). backward: compare and time gradients. perturb: time
+    put no walls around candidates. memory: host bytes of a candidate's process, 0 for no limit. shapes: "all" also times get_more_inputs(), "first" only get_inputs(). backward: compare and time gradients. perturb: time
     under changed conditions, to infer the bottleneck. sanitize: tools of compute-sanitizer to run. campaign: the
     campaign and this item of it. company: its other samples may use the GPU while this one is not timing.
 

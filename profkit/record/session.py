@@ -103,7 +103,7 @@ class Session:
     @property
     def company(self) -> bool:
         """Whether other samples may use the GPU while nothing is timed."""
-        apart = self.device == "cuda" and not self.request.trust and bool(self.chosen)
+        apart = self.device == "cuda" and bool(self.chosen)
         return self.request.company and apart and all(one.name in ("measure", "ncu") for one in self.recorders)
 
     @property

@@ -29,8 +29,6 @@ from profkit.torch_tools import ceilings, work
 class Repeated:
     """Repeated calls on the same arguments, with the interface of TimedCall."""
 
-    wanted = False
-
     def __init__(self, function: Callable[..., Any], arguments: Sequence[Any]) -> None:
         self._function = function
         self._arguments = arguments
@@ -40,9 +38,6 @@ class Repeated:
 
     def turn(self) -> None:
         """No-op: there is one set of arguments."""
-
-    def recheck(self) -> None:
-        """No-op: nothing to compare with."""
 
 
 def measure(functions: Mapping[str, Callable[..., Any]], arguments: Sequence[Any], job: Job, events: Path) -> None:

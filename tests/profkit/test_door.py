@@ -381,7 +381,6 @@ def test_a_judge_that_is_killed_in_its_turn_keeps_nobody_waiting_until_the_next_
     [
         ({"company": True}, [Measure()], True),
         ({}, [Measure()], False),
-        ({"company": True, "trust": True}, [Measure()], False),
         ({"company": True}, [Measure(), Sanitizer()], False),
         ({"company": True}, [], True),
     ],

@@ -128,7 +128,7 @@ def test_a_runner_that_cannot_write_blames_no_implementation(tmp_path):
     job = Job("measure", "ITESTS", subjects, device="cpu", seeds=[1], budget=0.1, **places)
     outcome = runner.Outcome()
     with pytest.raises(ProfkitError, match=r"cannot write .*timings\.csv: No such file") as caught:
-        runner.run_job(job, tmp_path, outcome=outcome)
+        runner.run_isolated(job, tmp_path, outcome=outcome)
     assert caught.value.fix
     assert outcome.fallen == {}
     assert [event.data["status"] for event in outcome.of("check")] == ["ok"]

@@ -135,11 +135,11 @@ class Heard:
 
 def test_a_candidate_cannot_switch_the_precision_of_the_reference():
     before, heard = settings.read(), Heard()
-    settings.keep(before, "fast", heard.send)
+    settings._keep(before, "fast", heard.send, False)
     assert heard.caveats == []
     try:
         torch.set_float32_matmul_precision("high")
-        settings.keep(before, "fast", heard.send)
+        settings._keep(before, "fast", heard.send, False)
         assert torch.get_float32_matmul_precision() == before["float32 matmul precision"]
     finally:
         torch.set_float32_matmul_precision(before["float32 matmul precision"])

@@ -88,11 +88,10 @@ def task(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("trust", [False, True])
 @pytest.mark.slow
-def test_a_task_is_measured(task, tmp_path, monkeypatch, trust):
+def test_a_task_is_measured(task, tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
-    run = profile(task, device="cpu", trials=2, budget=0.05, trust=trust, runs=tmp_path / "runs")
+    run = profile(task, device="cpu", trials=2, budget=0.05, runs=tmp_path / "runs")
     assert {i.name: i.status for i in run.manifest.impls} == {
         "reference": "ok",
         "new_tensor": "ok",

@@ -118,9 +118,8 @@ class ModelNew(torch.nn.Module):
 """
 
 
-@pytest.mark.parametrize("trust", [False, True], ids=["own process", "one process"])
 @pytest.mark.slow
-def test_what_a_killed_candidate_or_compiler_leaves_in_tmpdir_is_gone_with_the_run(tmp_path, monkeypatch, trust):
+def test_what_a_killed_candidate_or_compiler_leaves_in_tmpdir_is_gone_with_the_run(tmp_path, monkeypatch):
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
@@ -128,7 +127,7 @@ def test_what_a_killed_candidate_or_compiler_leaves_in_tmpdir_is_gone_with_the_r
     folder.mkdir()
     (folder / "ref.py").write_text(REFERENCE)
     (folder / "leaves.py").write_text(LEAVES)
-    run = profile(folder, device="cpu", budget=0.05, trials=1, processes=1, trust=trust, runs=tmp_path / "runs")
+    run = profile(folder, device="cpu", budget=0.05, trials=1, processes=1, runs=tmp_path / "runs")
     assert [impl.status for impl in run.manifest.candidates] == ["crash"]
     assert [path.name for path in (tmp_path / "tmp").rglob("*") if path.suffix == ".s"] == []
 

@@ -79,7 +79,7 @@ def test_compile_error_has_the_compilers_words(tmp_path, monkeypatch):
     assert re.match(r"broken\.cpp:1:\d+: error: expected primary-expression", impl.reason), impl.reason
     assert impl.tail.startswith(impl.reason), "and what follows it"
     assert len(impl.tail.splitlines()) <= 8
-    assert measured(run) == {"reference"}
+    assert not (run.path / "timings.csv").exists(), "there is nothing to compare a reference with"
 
 
 def test_a_chip_that_the_compiler_does_not_know():

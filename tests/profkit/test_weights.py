@@ -307,8 +307,7 @@ def get_init_inputs():
 """
 
 
-@pytest.mark.parametrize("trust", [False, True])
-def test_who_cannot_be_constructed_twice_goes_on_as_it_was(tmp_path, monkeypatch, trust):
+def test_who_cannot_be_constructed_twice_goes_on_as_it_was(tmp_path, monkeypatch):
     """Said before: an error, of what was constructed and answered."""
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "IONCE"
@@ -321,7 +320,7 @@ def test_who_cannot_be_constructed_twice_goes_on_as_it_was(tmp_path, monkeypatch
         "answer": "nn.functional.layer_norm(x, (8,), *self.kept)",
     }
     (folder / "once.py").write_text(ONCE.format(name="ModelNew", **once))
-    options = {"device": "cpu", "counters": "off", "budget": 0.02, "trials": 1, "trust": trust}
+    options = {"device": "cpu", "counters": "off", "budget": 0.02, "trials": 1}
     run = profile(folder, runs=tmp_path / "runs", **options)
     (impl,) = run.manifest.candidates
     assert (impl.status, "ignores" in impl.reason) == ("mismatch", True)

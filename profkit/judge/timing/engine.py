@@ -214,10 +214,10 @@ class _Timed:
 
 
 class _Comparing:
-    """Compare some timed outputs, chosen at random before the call; other processes' if any."""
+    """Compare some timed outputs of other processes, chosen at random before the call."""
 
     def __init__(self, calls: Mapping[str, TimedCall]) -> None:
-        self.compared: Mapping[str, Any] = claims.suspects(calls) or calls
+        self.compared = claims.suspects(calls)
         self._chance = random.SystemRandom()
         self._began, self._spent = time.monotonic(), 0.0
         self._turns = dict.fromkeys(calls, 0)
