@@ -91,11 +91,10 @@ class Guest:
             return {"shared": False}
         return {"shared": True}
 
-    def _take(self, given: str, device: torch.device | None = None) -> Any:
-        """Receive a value from the judge, on this device or another."""
-        place = device or self._device
-        given_here = exchange.read(self._folder / given, place, trusted=True, area=self._areas.get("given"))
-        return inputs.to_device(given_here, place)
+    def _take(self, given: str, device: torch.device | None = None, *, keep: bool = False) -> Any:
+        """Receive a value from the judge, on this device or another; keep: to receive it again."""
+        place, area = device or self._device, self._areas.get("given")
+        return inputs.to_device(exchange.read(self._folder / given, place, trusted=True, area=area, keep=keep), place)
 
     def _give(self, value: Any, file: str) -> None:
         """Send an answer to the judge."""
@@ -147,17 +146,14 @@ class Guest:
 
     def call(self, given: str, output: str, seed: int) -> None:
         """One call; returns the output, and the inputs after in-place mutation."""
-        before = self._take(given)
-        # Ordinary memory, with its pages present.
-        arguments = inputs.clone(before)
+        arguments = self._take(given, keep=True)
         with self._settings_kept(called=True):
             got = self._one.afresh(arguments, seed)
             facts.settle(self._device)
-        self._give((got, None if same(arguments, before) else arguments), output)
+        self._give((got, None if same(arguments, self._take(given)) else arguments), output)
         spoil(got, self._one.model, self._one.own)
-        del got, arguments, before
-        if self._device.type == "cuda":
-            torch.cuda.empty_cache()
+        del got, arguments
+        facts.release(self._device)
 
     def ready(self, of: str, wanted: Sequence[str]) -> None:
         """Time the call itself, or a pass of backward.PASSES, from now on."""

@@ -61,6 +61,14 @@ def settle(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+def release(device: torch.device) -> None:
+    """Return freed memory to the system, for another process."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    elif hasattr(library := ctypes.CDLL(None), "malloc_trim"):
+        library.malloc_trim(ctypes.c_size_t(0))
+
+
 def context_lost(error: BaseException) -> bool:
     """Whether this CUDA error is sticky: every later call fails with it."""
     text = str(error)

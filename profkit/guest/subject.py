@@ -60,8 +60,10 @@ class Data:
     def turn(self) -> Change:
         """Choose a set at random and draw its new data, valid until the next turn."""
         self._at = self._chance.choice([n for n in range(self._count) if n != self._at] or [self._at])
-        self._now = self._draw()
-        return Change(self._at, self._now)
+        self._now = None
+        fresh = self._draw()
+        self._now = fresh if self.compared else None
+        return Change(self._at, fresh)
 
     def answer(self) -> Any:
         """Expected answer of this turn; None if nothing is compared."""
@@ -129,9 +131,11 @@ class TimedCall:
         self._pending = self._pending or self._turn()
 
     def witness(self) -> None:
-        """Copy the output, if wanted, as soon as its time is taken."""
+        """Copy the output, if wanted, as soon as its time is taken; let go of the reference's."""
         if self.wanted:
             self._copy = inputs.clone(self.output)
+        elif self._own is None:
+            self.output = None
 
 
 def batch(call: TimedCall, count: int, hold: float, device: torch.device) -> None:

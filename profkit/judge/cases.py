@@ -77,15 +77,16 @@ def trials(
 ) -> Iterator[Trial]:
     """Unusual inputs that make a difference, the most sensitive first.
 
-    draws: two draws, to find properties common to all draws. ask: the reference's answer, as a copy. holes: the
-    reference checks for NaN. clock: seconds without waiting for other judges. missed: filled with the names that no
-    time was left for; the first is always tried.
+    draws: two draws, to find properties common to all draws. ask: a copy of the reference's answer, inputs unchanged.
+    holes: the reference checks for NaN. clock: seconds without waiting for other judges. missed: filled with the names
+    that no time was left for; the first is always tried.
     """
     drawn, other = draws
     # A declared domain allows all of its values.
     common = Common(drawn, other) if allowed is None else None
-    usual = _finite(ask(inputs.clone(drawn)))
-    found = quietly(variants(drawn, allowed, other, common))
+    usual = _finite(ask(drawn))
+    found = list(quietly(variants(drawn, allowed, other, common)))
+    del draws, other
     end, took = clock() + PATIENCE, 0.0
     for name, kind, make in found:
         if name.startswith(HOLED) and not holes:
@@ -100,6 +101,7 @@ def trials(
         if answer is not None:
             yield Trial(name, kind, arguments, answer, kind == VALUES and _inside(arguments, allowed))
             end += clock() - began - took
+        del arguments, answer
 
 
 def quietly(found: Iterator[Any]) -> Iterator[Any]:
@@ -117,7 +119,7 @@ def _settled(make: Make, ask: Callable[[list[Any]], Any], *, finite: bool) -> tu
         arguments = make()
         if arguments is None:
             return nothing
-        answer = ask(inputs.clone(arguments))
+        answer = ask(arguments)
         if finite and not _finite(answer):
             return nothing
         for by in (inputs.STIRRED, -inputs.STIRRED):
@@ -226,7 +228,7 @@ def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[Make]:
 
 
 def _with_leaf(drawn: list[Any], place: int, value: Any) -> list[Any]:
-    """A copy with another value for one leaf, by its index in `tensors`."""
+    """The inputs with another value for one leaf, by its index in `tensors`."""
     changed: list[Any] = inputs.numbered(drawn, lambda at, leaf: value if at == place else leaf)
     return changed
 
@@ -288,16 +290,14 @@ def _whole(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def _floats(item: Any, change: Callable[[torch.Tensor], torch.Tensor], rows: Collection[int] | None) -> Any:
-    """Copies with floating tensors changed; one-dimensional ones of these lengths only, or all."""
+    """The same with floating tensors changed; one-dimensional ones of these lengths only, or all."""
 
     def wanted(tensor: torch.Tensor) -> bool:
         if not inexact(tensor) or not tensor.numel() or not tensor.dim():
             return False
         return tensor.dim() > 1 or rows is None or len(tensor) in rows
 
-    return inputs.mapped(
-        inputs.clone(item), lambda tensor: inputs.through(tensor, change) if wanted(tensor) else tensor
-    )
+    return inputs.mapped(item, lambda tensor: inputs.through(tensor, change) if wanted(tensor) else tensor)
 
 
 def _every_other_zero(tensor: torch.Tensor) -> torch.Tensor:

@@ -18,8 +18,9 @@ from typing import Any
 import psutil
 import torch
 
+from profkit.guest import facts
 from profkit.guest.channel import Channel, EndedError, OverdueError
-from profkit.guest.tensors import exchange, weights
+from profkit.guest.tensors import exchange, inputs, weights
 from profkit.guest.tensors.compare import tensors
 from profkit.judge.timing.company import Company
 from profkit.launch import waiting
@@ -305,11 +306,9 @@ class Remote:
 
     # What an implementation does
 
-    def plain(self, arguments: list[Any], seed: int) -> Any:
+    def plain(self, arguments: list[Any], seed: int) -> tuple[Any, list[Any]]:
         self.phase = "check" if self._called else "first"
-        if self.device.type == "cuda":
-            # Free the judge's cached memory for the candidate.
-            torch.cuda.empty_cache()
+        facts.release(self.device)
         clock = self.company.clock if self.company is not None else time.monotonic
         given, answer, began = self.hand_over(list(arguments)), self.fresh_file(), clock()
         self.ask("call", given=given, output=answer.name, seed=seed)
@@ -320,11 +319,14 @@ class Remote:
         if not isinstance(both, tuple) or len(both) != 2:
             raise self.nonsense()
         output, changed = both
+        if changed is None:
+            return output, arguments
         # Repeat the in-place mutation of the other process.
-        for (_, mine), (_, theirs) in zip(tensors(list(arguments)), tensors(changed), strict=False):
+        left = inputs.clone(arguments)
+        for (_, mine), (_, theirs) in zip(tensors(left), tensors(changed), strict=False):
             if isinstance(mine, torch.Tensor) and isinstance(theirs, torch.Tensor) and mine.shape == theirs.shape:
                 mine.copy_(theirs)
-        return output
+        return output, left
 
     def keep(self, values: Mapping[str, torch.Tensor]) -> None:
         self._do("keep", dict(values))

@@ -244,9 +244,9 @@ class Session(WeightChecks):
 
     def _trial(self, candidate: Remote, arguments: list[Any], seed: int, *, exact: bool, drawn: bool) -> Verdict:
         """Compare on these arguments (consumed); the candidate runs first. exact: measure bits."""
-        probe, mine = self.probe, inputs.clone(arguments)
-        got = candidate.plain(mine, seed)
-        if not probe.mutates and not same(mine, arguments):
+        probe = self.probe
+        got, mine = candidate.plain(arguments, seed)
+        if not probe.mutates and mine is not arguments and not same(mine, arguments):
             return Verdict("mutates-inputs", f"changes its inputs: {_changes(mine, arguments)}")
         inputs.seed_all(seed)
         given = inputs.clone(arguments) if probe.mutates else arguments
@@ -326,6 +326,7 @@ class Session(WeightChecks):
             self.events.phase("work", self.reference.subject.name, factor=2.0)
             for trial in trials:
                 left = [one for one in left if one.gone or self._bears(one, trial)]
+                del trial
                 self.events.phase("work", self.reference.subject.name, factor=2.0)
         self.forget([one for one in sound if one not in left])
         return left
@@ -377,7 +378,7 @@ class Session(WeightChecks):
     def _tried(self, candidate: Remote, trial: cases.Trial) -> tuple[Any, Verdict]:
         if trial.values:
             candidate.take({**self._held, **trial.values})
-        got = candidate.plain(inputs.clone(trial.arguments), 0)
+        got, _ = candidate.plain(trial.arguments, 0)
         if trial.values or candidate.alive == self.live.live.keys():
             with self.weights_as(trial.values):
                 return got, self.oracle.case(trial.arguments, trial.answer).judged(got)

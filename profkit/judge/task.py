@@ -23,7 +23,7 @@ from profkit.guest.tensors.compare import Verdict, close, coded, figures, form, 
 from profkit.judge import cases
 from profkit.judge import guests as judge
 from profkit.judge.precision.oracle import Oracle
-from profkit.judge.precision.probe import Probe, known, task_type, told_apart
+from profkit.judge.precision.probe import Probe, known, task_type, thinned, told_apart
 from profkit.judge.precision.probe import probe as probed
 from profkit.judge.remote import LostCandidateError, Remote, RemoteError
 from profkit.judge.timing.company import Company
@@ -56,7 +56,7 @@ class Task:
         self._afresh: Any = None
         self._varied = False
         self._own: list[Any] | None = None
-        self._drawn: Any = None
+        self._drawn: dict[str, Any] = {}
         self.built_with = 0
         self._apart: list[str] = []
         door = Door(*job.door) if job.door else Door.of(job.shared) if job.shared else None
@@ -170,7 +170,11 @@ class Task:
         inputs.seed_all(seed)
         if self._state.tells:
             state.put(self.reference.model, self._state.values)
-        return inputs.clone(self.answer(inputs.clone(arguments), alive))
+        return inputs.clone(self.answer(self._spare(arguments), alive))
+
+    def _spare(self, arguments: list[Any]) -> list[Any]:
+        """These inputs, or a copy if the reference writes to its inputs."""
+        return inputs.clone(arguments) if self.probe.writes else arguments
 
     def ask_reference(self, arguments: list[Any]) -> Any:
         try:
@@ -219,7 +223,7 @@ class Task:
         last = Verdict("ok")
         for _ in range(_CONTROLS):
             arguments = self.unseen()
-            last = self.verdict(candidate.plain(inputs.clone(arguments), 0), arguments, candidate.alive)
+            last = self.verdict(candidate.plain(arguments, 0)[0], arguments, candidate.alive)
             if last.status != "ok":
                 break
         return last
@@ -392,7 +396,7 @@ class Task:
         found = probed(reference.model, self._fresh, judge.draw(2), pause, self.device)
         if not (found.passing or found.still) or found.random:
             return found
-        self._drawn = self.ask_reference(self.unseen())
+        self._drawn = thinned(self.ask_reference(self.unseen()))
         oracle = Oracle(reference.model, found.precision, pause)
         return told_apart(found, self._unusual(), self._drawn, oracle)
 

@@ -234,6 +234,7 @@ class Timed(Task):
 
         while sides:
             current.clear()
+            facts.release(self.device)
             try:
                 calls = self._calls(sides, turn, plan or self._plan())
                 with self._company.alone(), annotated(self._job.sample, "time"):
@@ -283,7 +284,7 @@ class Timed(Task):
         """The expected answer for timed data, which stays unchanged."""
         if self._state.tells:
             state.put(self.reference.model, self._state.values)
-        answer = self.answer(inputs.clone(given), alive)
+        answer = self.answer(self._spare(given), alive)
         self.put(frozenset(self.live.live))
         return answer
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from profkit.guest.tensors import inputs, weights
+from profkit.guest.tensors import weights
 from profkit.guest.tensors.compare import Verdict, close, coded, leaves
 from profkit.judge import guests as judge
 from profkit.judge.cases import Trial
@@ -72,7 +72,7 @@ class WeightChecks(Timed):
         """Whether one call is correct with these weights drawn, the others as constructed."""
         candidate.take(self.live.mixed(alive))
         arguments, seed = self.unseen(), judge.draw(1)[0]
-        got = candidate.plain(inputs.clone(arguments), seed)
+        got, _ = candidate.plain(arguments, seed)
         return self.verdict(got, arguments, alive, seed).status == "ok"
 
     def _born(self, candidate: Remote) -> bool:
@@ -106,7 +106,7 @@ class WeightChecks(Timed):
         self._held = {name: one.clone() for name, one in model.state_dict().items() if name in names}
         held = {name: one for name, one in self._held.items() if not coded(one)}
         arguments = self.unseen()
-        before = self.ask_reference(inputs.clone(arguments))
+        before = self.ask_reference(arguments)
         trained = {name: held[name] for name, _ in model.named_parameters(remove_duplicate=False) if name in held}
         longest, spent = max((size for leaf in leaves(arguments) for size in leaf.shape), default=0), 0.0
         missed: list[str] = []
@@ -143,7 +143,7 @@ class WeightChecks(Timed):
         self.events.phase("work", self.reference.subject.name, factor=2.0)
         try:
             with self.weights_as(values):
-                return self.ask_reference(inputs.clone(arguments))
+                return self.ask_reference(arguments)
         except Exception as error:
             self.refuse_lost(error)
             return None

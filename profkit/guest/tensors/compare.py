@@ -76,8 +76,8 @@ def equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Equal element by element; NaN equals NaN."""
     if one.shape != other.shape:
         return False
-    a, b = numbers(one), numbers(other)
-    return bool(((a == b) | ((a != a) & (b != b))).all())
+    pairs = zip(_parts(one), _parts(other), strict=True)
+    return all(bool(((a == b) | ((a != a) & (b != b))).all()) for a, b in pairs)
 
 
 def same(one: Any, other: Any) -> bool:
@@ -206,11 +206,13 @@ def figures(candidate: Any, reference: Any) -> dict[str, float]:
 def _leaf_figures(got: torch.Tensor, want: torch.Tensor) -> list[float]:
     """The largest errors, and the means and medians of a sample."""
     most, absolute, shares = [], [], []
+    part = min(1.0, ELEMENTS / want.numel())
     for error, size in errors(got, want, rms(want)):
         share = error / size.clamp_min(1e-300)
         most.append(torch.stack([error.max(), share.max()]))
-        absolute.append(thin(error.to(torch.float32)))
-        shares.append(thin(share.to(torch.float32)))
+        few = math.ceil(part * error.numel())
+        absolute.append(thin(error, few).to(torch.float32))
+        shares.append(thin(share, few).to(torch.float32))
     means = [
         item for one in map(torch.cat, (absolute, shares)) for item in (one.mean(dtype=torch.float64), one.median())
     ]
@@ -251,8 +253,12 @@ def chunks(got: torch.Tensor, want: torch.Tensor) -> Iterator[tuple[torch.Tensor
 
 
 def _wide(tensor: torch.Tensor, complex_: bool | None = None) -> Iterator[torch.Tensor]:
-    flat = numbers(tensor.detach()).reshape(-1)
     wide = torch.complex128 if (tensor.is_complex() if complex_ is None else complex_) else torch.float64
+    return (part.to(wide) for part in _parts(tensor))
+
+
+def _parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Flat, in a type to compare in, as many elements at a time as are compared at once."""
+    flat = tensor.detach().reshape(-1)
     size = CHUNK if flat.is_cuda else _CACHED
-    for start in range(0, flat.numel(), size):
-        yield flat[start : start + size].to(wide)
+    return (numbers(flat[start : start + size]) for start in range(0, flat.numel(), size))

@@ -58,8 +58,8 @@ def write(value: Any, file: Path, area: Area | None = None) -> None:
         raise unwritable(file, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from error
 
 
-def read(file: Path, device: torch.device, *, trusted: bool, area: Area | None = None) -> Any:
-    """Load the file of `write` onto the device, and delete it.
+def read(file: Path, device: torch.device, *, trusted: bool, area: Area | None = None, keep: bool = False) -> Any:
+    """Load the file of `write` onto the device, and delete it unless `keep`.
 
     Tensors in the area are copied out. `trusted` files are mapped copy-on-write on the CPU. Raises ValueError for
     anything else.
@@ -73,7 +73,8 @@ def read(file: Path, device: torch.device, *, trusted: bool, area: Area | None =
     except OSError as error:
         raise ValueError(f"{file.name}: {error.strerror}") from error
     finally:
-        file.unlink(missing_ok=True)
+        if not keep:
+            file.unlink(missing_ok=True)
     value = inputs.to_device(value, device)
     return value if area is None else area.take(value)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 import torch
 
-from profkit.guest.tensors.compare import coded, equal, inexact, leaves, numbers, packed, tensors
+from profkit.guest.tensors.compare import CHUNK, coded, equal, inexact, leaves, numbers, packed, tensors
 
 _CHANCE = torch.default_generator
 STIRRED = 64.0
@@ -98,9 +98,9 @@ def mapped(item: Any, change: Callable[[torch.Tensor], torch.Tensor], *, plain: 
 
 
 def numbered(item: Any, change: Callable[[int, Any], Any]) -> Any:
-    """A copy with every leaf changed, by its index in `tensors`."""
+    """The same nesting with every leaf changed, by its index in `tensors`."""
     numbers = itertools.count()
-    return each(clone(item), lambda leaf: change(next(numbers), leaf))
+    return each(item, lambda leaf: change(next(numbers), leaf))
 
 
 LINE = 64
@@ -164,16 +164,20 @@ def memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def stirred(units: float, seed: int, tensor: Any) -> Any:
-    """Perturb elements in place by up to STIRRED ulps of the largest; not one-byte types."""
+    """A copy with elements perturbed by up to STIRRED ulps of the largest; not one-byte types."""
+    tensor = clone(tensor)
     if isinstance(tensor, torch.Tensor) and inexact(tensor) and tensor.numel() and not coded(tensor):
         flat = memory(tensor)
         flat = torch.view_as_real(flat) if flat.is_complex() and not flat.is_conj() else flat
+        parts = flat.view(-1).split(CHUNK)
         step = torch.finfo(flat.dtype).eps
         share = max(step, abs(units) * min(step, torch.finfo(torch.float32).eps))
-        size = flat.nan_to_num(0.0, 0.0, 0.0).abs().max() * math.copysign(share, units)
+        largest = torch.stack([part.nan_to_num(0.0, 0.0, 0.0).abs().max() for part in parts]).max()
+        size = largest * math.copysign(share, units)
         chance = torch.Generator(flat.device).manual_seed(flat.numel() + seed)
-        noise = torch.rand(flat.shape, generator=chance, device=flat.device).sub_(0.5)
-        flat.add_(noise.to(flat.dtype) * size)
+        for part in parts:
+            noise = torch.rand(part.shape, generator=chance, device=flat.device).sub_(0.5)
+            part.add_(noise.to(flat.dtype) * size)
     return tensor
 
 

@@ -263,15 +263,13 @@ class Case:
         want = self._leaves[n][1]
         index = slice(None, None, step(want.numel()))
         scale = _flat(want, index).abs().nan_to_num(0.0, 0.0, 0.0).mean()
-        found, values, start = [], [], 0
+        worst, places, start = scale.new_empty(0), scale.new_empty(0, dtype=torch.long), 0
         for a, b in chunks(have, want):
             far = ((a - b).abs() / (b.abs() + scale).clamp_min(1e-38)).nan_to_num(0.0, 0.0, 0.0)
-            most = far.topk(min(_OFFENDERS, far.numel()))
-            values.append(most.values)
-            found.append(most.indices + start)
-            start += b.numel()
-        every = torch.cat(values).topk(min(_OFFENDERS, want.numel())).indices
-        return torch.cat(found)[every]
+            every = torch.cat([places, torch.arange(start, start + len(b), device=b.device)])
+            worst, most = torch.cat([worst, far]).topk(min(_OFFENDERS, len(every)))
+            places, start = every[most], start + len(b)
+        return places
 
     def _ratio(self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype) -> float:
         error = self._error(one, have, dtype)

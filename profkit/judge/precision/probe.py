@@ -44,7 +44,7 @@ class Probe:
     `passing`: trivial answers that pass; `told`: trivial answers that pass only for drawn inputs, with the unusual
     inputs that reject them. `still`: outputs equal for all inputs; `mutates`: the reference mutates its inputs;
     `random`: its answer depends on random numbers; `keeps`: on earlier calls; `varied`: repeated draws are
-    changed; `holes`: it checks for NaN.
+    changed; `holes`: it checks for NaN; `writes`: it may write to its inputs, be it the numbers that they hold.
     """
 
     precision: Precision = field(default_factory=Precision)
@@ -56,6 +56,7 @@ class Probe:
     keeps: bool = False
     varied: bool = False
     holes: bool = False
+    writes: bool = True
 
     @property
     def repeatable(self) -> bool:
@@ -110,14 +111,16 @@ def probe(
     """Measure the reference on drawn inputs, and try the trivial answers."""
     other = thinned(model(*draw(seeds[1])))
     arguments = draw(seeds[0])
-    kept, generators = inputs.clone(arguments), _generators()
+    kept, generators, changes = inputs.clone(arguments), _generators(), _changes(arguments)
     with _OperatorLog() as log:
         answer = inputs.clone(model(*arguments))
     mutates = not same(arguments, kept)
+    writes = mutates or _changes(arguments) != changes or any(leaf.is_inference() for leaf in leaves(arguments))
+    del arguments
     # A layer that is constructed in a call, for given weights, draws numbers too.
     random = not same(_generators(), generators) and not same(model(*inputs.clone(kept)), answer)
     known = Precision(task_type(model, kept, answer, log.narrowest))
-    found = Probe(known, mutates=mutates, random=random, holes=log.holes)
+    found = Probe(known, mutates=mutates, random=random, holes=log.holes, writes=writes)
     if random:
         return found
     narrowed = settings.narrowed(device or torch.device("cpu"))
@@ -149,20 +152,19 @@ def known(reported: Mapping[str, Any]) -> Probe:
     return msgspec.convert({**reported, "precision": measured}, Probe)
 
 
-def told_apart(found: Probe, asked: Iterable[Trial], other: Any, oracle: Oracle) -> Probe:
-    """The probe without trivial answers that fail on unusual inputs."""
+def told_apart(found: Probe, asked: Iterable[Trial], other: Mapping[str, Any], oracle: Oracle) -> Probe:
+    """The probe without trivial answers that fail on unusual inputs. other: a thinned answer."""
     told: dict[str, str] = {}
     copied, still = 0, found.still
-    others = thinned(other)
     for trial in asked:
         if not still and told.keys() >= set(found.passing):
             break
         case = oracle.case(trial.arguments, trial.answer)
         answer = thinned(trial.answer)
         if still:
-            bits = case.bits(others)
+            bits = case.bits(other)
             still = [where for where in still if bits.get(where, -math.inf) >= found.precision.required]
-        for name, given in trivial(answer, _passed_through(trial.arguments, trial.answer), others):
+        for name, given in trivial(answer, _passed_through(trial.arguments, trial.answer), other):
             if name not in found.passing or name in told:
                 continue
             bits = case.bits(given)
@@ -175,12 +177,12 @@ def told_apart(found: Probe, asked: Iterable[Trial], other: Any, oracle: Oracle)
     return replace(found, passing=left, told=told, still=still)
 
 
-def gives(trial: Trial, got: Any, found: Probe, other: Any) -> str:
+def gives(trial: Trial, got: Any, found: Probe, other: Mapping[str, Any]) -> str:
     """Name of the equal trivial answer that passes only for drawn inputs; "" for none."""
     answer = thinned(trial.answer)
     # Under the reference's names: lists may be nested in another way.
     mine = dict(zip(answer, thinned(got).values(), strict=False))
-    known = trivial(answer, _passed_through(trial.arguments, trial.answer), thinned(other))
+    known = trivial(answer, _passed_through(trial.arguments, trial.answer), other)
     return next((name for name, given in known if name in found.told and close(mine, given, BORDERS["fp32"])), "")
 
 
@@ -223,6 +225,11 @@ def _passed_through(arguments: list[Any], answer: Any) -> torch.Tensor | None:
 def _generators() -> list[Any]:
     found = [torch.get_rng_state()]
     return found + (torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [])
+
+
+def _changes(arguments: list[Any]) -> list[int]:
+    """Number of writes to each tensor so far."""
+    return [0 if leaf.is_inference() else leaf._version for leaf in leaves(arguments)]
 
 
 def task_type(model: Any, arguments: Any, answer: Any, arithmetic: str = "") -> str:

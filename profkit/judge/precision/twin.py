@@ -54,8 +54,7 @@ def _asked(model: Any, arguments: list[Any], view: View, *, wide: bool) -> Run:
             for target, source in pairs:
                 if inexact(source) and (codes or not coded(source)):
                     target.copy_(perturbation.moved(source))
-            moved = inputs.mapped(inputs.clone(arguments), perturbation.changed)
-            return view(own, moved), perturbation.taken
+            return view(own, inputs.mapped(arguments, perturbation.changed)), perturbation.taken
 
     return run
 
@@ -70,17 +69,16 @@ class _Perturbation:
         self.taken = step
 
     def changed(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A perturbed argument, in its layout."""
-        if not inexact(tensor) or (coded(tensor) and not (self._codes and self._step)):
-            return tensor
-        return inputs.changed(tensor, self.moved)
+        """A perturbed copy of an argument, in its layout."""
+        still = not inexact(tensor) or (coded(tensor) and not self._codes)
+        return inputs.changed(tensor, torch.Tensor.clone if still else self.moved)
 
     def moved(self, source: torch.Tensor) -> torch.Tensor:
         """A perturbed copy: in float64 if wide, else in its own type."""
         wide = torch.complex128 if source.is_complex() else torch.float64
         keeps = coded(source) or not self._wide
         if not self._step:
-            return source.clone() if keeps else source.to(wide)
+            return source.clone() if keeps else source.to(wide, copy=True)
         step = max(self._step, 2 * torch.finfo(source.dtype).eps) if keeps else self._step
         self.taken = max(self.taken, step)
         if source.device not in self._generators:
