@@ -39,16 +39,18 @@ PACKED = {
 """Columns packed into one 63-bit number, and their widths, because Python integers are slow."""
 _KEY = "(((IFNULL({0}, -1) >> 24) & 16777215) << 32) | (IFNULL({1}, -1) & 4294967295)"
 """Process and correlation id in one number, as two processes may use the same ids."""
-_GPU = {
-    "id": "id",
-    "index": "cuDevice",
-    "name": "name",
-    "major": "computeMajor",
-    "minor": "computeMinor",
-    "sms": "smCount",
-    "l2_bytes": "l2CacheSize",
-    "memory_bytes": "totalMemory",
+_FACTS = ("id", "index", "name", "major", "minor", "sms", "l2_bytes", "memory_bytes")
+_GPUS = {
+    "TARGET_INFO_GPU": (
+        *("id", "cuDevice", "name", "computeMajor", "computeMinor"),
+        *("smCount", "l2CacheSize", "totalMemory"),
+    ),
+    "TARGET_INFO_CUDA_GPU": (
+        *("deviceId", "deviceId", "name", "computeCapabilityMajor", "computeCapabilityMinor"),
+        *("numMultiprocessors", "l2CacheSize", "globalMemorySize"),
+    ),
 }
+"""Tables of GPUs, today's and that of nsys until 2021: the columns of _FACTS."""
 NAME_COLUMNS = {"memcpy": "copyKind", "memset": "-1", "graph": "graphId"}
 KINDS = ("kernel", "memcpy", "memset", "graph")
 _BLOCK = 1 << 10
@@ -240,12 +242,12 @@ def diagnostics(base: sqlite3.Connection, tables: set[str]) -> list[Caveat]:
 
 def devices_of(base: sqlite3.Connection, tables: set[str]) -> dict[int, dict[str, Any]]:
     """The GPUs by number: name, index, cc, sms, sizes [B]."""
-    if "TARGET_INFO_GPU" not in tables:
-        return {}
-    there = columns_of(base, "TARGET_INFO_GPU")
-    cells = ", ".join(name if name in there else "NULL" for name in _GPU.values())
-    rows = base.execute(f"SELECT {cells} FROM TARGET_INFO_GPU")
-    gpus = [dict(zip(_GPU, row, strict=True)) for row in rows]
+    gpus: list[dict[str, Any]] = []
+    for table, columns in _GPUS.items():
+        there = columns_of(base, table)
+        if columns[0] in there and not gpus:
+            cells = ", ".join(name if name in there else "NULL" for name in columns)
+            gpus = [dict(zip(_FACTS, row, strict=True)) for row in base.execute(f"SELECT {cells} FROM {table}")]
     numbers = {one["id"]: one["index"] if one["index"] is not None else one["id"] for one in gpus}
     if "TARGET_INFO_CUDA_DEVICE" in tables:
         ids = "SELECT gpuId, cudaId FROM TARGET_INFO_CUDA_DEVICE WHERE gpuId IS NOT NULL"

@@ -146,6 +146,20 @@ def test_what_is_no_device_of_cuda_does_not_take_its_number(tmp_path):
     assert set(collectors.read(path)["device"]) == {"NVIDIA T4"}
 
 
+def test_the_device_of_an_export_by_an_nsys_of_2021(tmp_path):
+    path = sqlite_export(tmp_path / "r.sqlite", [Op(1000, 500)])
+    with sqlite3.connect(path) as base:
+        base.execute("DROP TABLE TARGET_INFO_GPU")
+        base.execute("CREATE TABLE TARGET_INFO_GPU (deviceId INT, name TEXT)")
+        facts = (
+            "deviceId INT, name TEXT, computeCapabilityMajor INT, computeCapabilityMinor INT, numMultiprocessors INT"
+        )
+        base.execute(f"CREATE TABLE TARGET_INFO_CUDA_GPU ({facts})")
+        base.execute("INSERT INTO TARGET_INFO_CUDA_GPU VALUES (0, 'NVIDIA T4', 7, 5, 40)")
+    base.close()
+    assert collectors.read(path).iloc[0][["device", "cc"]].tolist() == ["NVIDIA T4", "7.5"]
+
+
 def test_no_gpu_work_is_an_error(tmp_path):
     with pytest.raises(CollectError, match="no GPU work"):
         read_sqlite(sqlite_export(tmp_path / "r.sqlite", [], [Nvtx(0, 50, "a")]))
