@@ -37,13 +37,28 @@ _OTHERS = (
     ),
     (
         "a table of rocprof-compute",
-        r"^(?:Dispatch_ID,)?[^\n]*\bKernel_Name\b[^\n]*\bTCC_HIT\[0\]|^Dispatch_ID,Kernel_Name,GPU_ID\s|^(?:,)?Metric_ID,Metric,Avg|^,?Metric,Avg,Min,Max,Unit",
+        r"^(?:Dispatch_ID,)?[^\n]*\bKernel_Name\b[^\n]*\bTCC_HIT\[0\]|^Dispatch_ID,Kernel_Name,GPU_ID\s|(?m:^0\.1 Top Kernels)|^(?:,)?Metric_ID,Metric,Avg|^,?Metric,Avg,Min,Max,Unit",
         "give the counter_collection.csv of `rocprofv3 --pmc ... --output-format csv`",
     ),
     (
         "a Chrome trace of rocprof",
         r'"traceEvents"[\s\S]*"(?:BeginNs|DurationNs)"',
         "give the results.csv or results.stats.csv that rocprof wrote beside it",
+    ),
+    (
+        "a profile by Triton's Proton (hatchet)",
+        r'\A\s*\[\s*\{\s*"(?:children|frame)"\s*:',
+        "record the program with torch.profiler's export_chrome_trace or with nsys",
+    ),
+    (
+        "results of nvbench",
+        r'\A\s*\{\s*"meta"[\s\S]{0,4000}"nvbench"|\ABenchmark,Device,Device Name,|(?m:^## \[\d+\] `[^`]+`\n\* SM Version:)',
+        "give what `ncu --csv --page raw` or nsys wrote of the benchmark",
+    ),
+    (
+        "nsys's table with frames (--format table)",
+        r"(?m:^\+-[-+]*\+[ \t]*\r?\n\|[^\n]*(?:Total Time|Duration) \()",
+        "export it again with `nsys stats --format csv`",
     ),
     (
         "a log with a table of torch.profiler whose lines begin with who wrote them",

@@ -225,8 +225,10 @@ def _summary(path: Path, rows: pd.DataFrame) -> pd.DataFrame:
     """Summary of kernels or copies: one row each with `instances`, `time` the mean of one."""
     names = rows["Name"]
     if names.str.match(_CALL).all():
-        what = f"{path}: a summary of calls or of domains, which lists no kernels"
-        raise CollectError(what, fix="give the statistics of kernels")
+        what = f"{path}: rocprof's summary of calls or of domains, which lists no kernels"
+        raise CollectError(
+            what, fix="give its statistics of kernels: results.stats.csv, or kernel_stats.csv of `rocprofv3 --stats`"
+        )
     count, time = numbers(path, rows["Calls"]), numbers(path, rows["TotalDurationNs"]) / 1e9
     if not (count > 0).all() or np.isnan(time).any():
         raise CollectError(f"{path}: a row without its calls or its time", fix="the row is damaged; export again")

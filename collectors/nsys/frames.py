@@ -131,7 +131,7 @@ def _exact(export: Export, table: Table, columns: Sequence[Field]) -> dict[int, 
         except ValueError as error:
             name = table.header[at]
             raise CollectError(
-                f"{export.path}, line {line}, column {name!r}: expected a number, found {cell.strip()[:40]!r}",
+                f"{export.path}, line {line}, column {name!r}: expected a number, found {cell.strip()[:40]!r} (nsys's table)",
                 fix=f"{'two exports follow each other' if cell == name else 'the row is damaged'}; "
                 "export the report again, into a file of its own",
             ) from error

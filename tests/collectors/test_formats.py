@@ -48,6 +48,11 @@ def test_a_profile_takes_the_companions_that_are_named_as_it_is(tmp_path):
             "nvprof -o",
         ),
         ("pmc_perf.csv", "Dispatch_ID,Kernel_Name,GPU_ID,TCC_HIT[0]\n1,k,0,5\n", "rocprof-compute", "rocprofv3 --pmc"),
+        ("out.txt", "\n0. Top Stats\n0.1 Top Kernels\n", "rocprof-compute", "rocprofv3 --pmc"),
+        ("p.hatchet", '[\n  {"children": [{"frame": {"name": "k"}}]}]', "Proton", "export_chrome_trace"),
+        ("b.json", '{"meta": {"version": {"nvbench": {"major": 0}}}}', "nvbench", "ncu --csv"),
+        ("b.md", "# Devices\n\n## [0] `RTX 2060`\n* SM Version: 750\n", "nvbench", "ncu --csv"),
+        ("s.txt", "log\n+---+----+\n| Time (%) | Total Time (ns) |\n", "nsys's table with frames", "--format csv"),
         ("pmc_dispatch_info.csv", "Dispatch_ID,Kernel_Name,GPU_ID\n0,k,0\n", "rocprof-compute", "rocprofv3 --pmc"),
         (
             "results.json",
