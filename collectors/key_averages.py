@@ -42,7 +42,8 @@ def sniff(head: str, path: Path) -> bool:
 def read(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Launches frame: one row per kernel with its `instances`, `time` the mean of one [s].
 
-    Of several tables, the one with the most GPU time is read. attrs: "unlisted" [s] of GPU time cut by row_limit.
+    Of several tables, the one with the most GPU time is read. attrs: "unlisted" [s] of GPU time cut by row_limit; "report" = "operators"
+    where a row is an operator.
     Raises CollectError if no table has GPU time.
     """
     file = Path(path)
@@ -88,7 +89,8 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
         "time": (taken["gpu"] / taken["calls"]).to_numpy(),
     }
     told = unlisted if share < _ALL else 0.0
-    return build(columns, tool="key_averages", caveats=caveats, report="summary", unlisted=told)
+    report = "operators" if own else "summary"
+    return build(columns, tool="key_averages", caveats=caveats, report=report, unlisted=told)
 
 
 def _tables(path: Path, lines: list[str]) -> Iterator[tuple[int, pd.DataFrame, float]]:
@@ -105,7 +107,8 @@ def _tables(path: Path, lines: list[str]) -> Iterator[tuple[int, pd.DataFrame, f
             cells = [row[: ends[0]], *re.split(r"\s{2,}", row[ends[0] :].strip())]
             if len(cells) != len(names):
                 fix = "the row is cut or wrapped: print the table into a file"
-                raise CollectError(f"{path}, line {number}: {len(cells)} cells under {len(names)} titles", fix=fix)
+                what = f"{path}, line {number}: a row of {len(cells)} cells in torch.profiler's table of {len(names)}"
+                raise CollectError(what, fix=fix)
             rows.append((number, cells))
         found = table(rows, names)
         calls = numbers(path, found["# of Calls"])

@@ -142,6 +142,8 @@ class Budget:
         steps = self.steady.steps
         if math.isnan(self.shortest) or steps >= FEW_STEPS:
             return None
+        if steps == 1:
+            return Caveat("one step: what varies from step to step is unknown", "", "record more of them", "few-steps")
         much = f"they took {self.shortest * 1e3:.3g} to {self.longest * 1e3:.3g} ms"
         return Caveat(f"the steady state has {steps} steps", much, "record more of them", "few-steps")
 

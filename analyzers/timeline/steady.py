@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -19,10 +19,11 @@ EVEN = 0.05
 """Largest relative difference in launches of equal steps, for a printed loss or occasional clipping."""
 COLD = 1.5
 """Ratio to the median step from which an early step is warm-up; compiling and autotuning take several times as long."""
-COVERS, LEAST = 0.9, 0.3
-"""Share of the best interval, and of all launches and kernel time, that steps must cover; conventions that hold for the
-traces in tests/data/kineto.
+COVERS, LEAST, HALF = 0.9, 0.3, 0.5
+"""Share of the best interval, and of all launches and kernel time, that steps must cover, HALF of it if the longest takes
+more than SPREAD times the shortest; conventions that hold for the traces in tests/data/kineto.
 """
+SPREAD = 2.0
 _MARK = re.compile(r"(?:ProfilerStep#|(?:\w*[ _])?(?:step|iter|iteration)[ _#:]*)(\d+)", re.IGNORECASE)
 """Ranges that number the steps: torch.profiler's and common hand-made names."""
 
@@ -33,7 +34,7 @@ class Steady:
 
     `found`: "repeating", "range" (named by the user), "after" (a number of steps was passed over) or "all" where
     nothing repeats: then it is the whole record. `marks`: the row with which each step begins, and the one after the
-    last; () unless it repeats.
+    last; () unless it repeats. `marked`: by numbered ranges; else a step may be a layer, or an iteration of a solver.
     """
 
     first: int
@@ -41,6 +42,7 @@ class Steady:
     steps: int
     found: str
     marks: tuple[int, ...] = ()
+    marked: bool = False
 
 
 def steady_of(ordered: pd.DataFrame, *, after: int = 0, at_most: int = 0) -> Steady:
@@ -54,7 +56,7 @@ def steady_of(ordered: pd.DataFrame, *, after: int = 0, at_most: int = 0) -> Ste
     kernels = (ordered["kind"] == "kernel").to_numpy() if "kind" in ordered else np.ones(len(ordered), dtype=bool)
     marks = _marked(ordered["range"]) if "range" in ordered else None
     if marks is not None:
-        return _chosen(marks, starts, after, at_most)
+        return replace(_chosen(marks, starts, after, at_most), marked=True)
     whole = Steady(0, len(ordered), 1, "all")
     runs = [run for where in _places(ordered["kernel"], kernels) if (run := _longest_run(where)) is not None]
     most = max((int(run[-1] - run[0]) for run in runs), default=0)
@@ -66,7 +68,9 @@ def steady_of(ordered: pd.DataFrame, *, after: int = 0, at_most: int = 0) -> Ste
     spent = np.where(kernels, times, 0.0)
     # What asked for steps to be passed over asked for less of the program.
     asked = found.found != "repeating" or at_most
-    return found if asked or spent[found.first : found.end].sum() >= LEAST * spent.sum() else whole
+    lengths = np.diff(starts[np.minimum(found.marks, len(starts) - 1)])
+    least = HALF if lengths.max() > SPREAD * lengths.min() else LEAST
+    return found if asked or spent[found.first : found.end].sum() >= least * spent.sum() else whole
 
 
 def _chosen(marks: NDArray[np.int64], starts: Times, after: int, at_most: int) -> Steady:

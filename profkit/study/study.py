@@ -317,6 +317,12 @@ class Study:
         return launches is not None and len(launches) > 0 and bool((launches["kind"] == "operator").all())
 
     @property
+    def by_operator(self) -> bool:
+        """Whether rows are operators: the CPU's own, or those of a table of torch.profiler that lists hardly a kernel."""
+        told = "" if self.launches is None else self.launches.attrs.get("report", "")
+        return self.of_operators or told == "operators"
+
+    @property
     def host(self) -> pd.DataFrame | None:
         """Host calls of the timeline (collectors.kineto.host_frame), or None."""
         return None if self.captured.timeline is None else host_of(self.captured.timeline)

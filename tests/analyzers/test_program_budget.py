@@ -236,7 +236,9 @@ def test_nothing_repeats_where_nothing_does():
 def test_copies_are_no_steps_and_steps_hold_a_share_of_the_kernels_time():
     """Page migrations of one kernel were 47 steps without a kernel, and chunked copies 4,693."""
     moved = [("Memcpy HtoD", 1e-4 * at, 2e-5, "memcpy") for at in range(40)]
-    for rows in ([*moved, ("inc", 5e-3, 6e-3)], [("sort", -1.0, 0.9), *[("k", 1e-4 * at, 1e-5) for at in range(40)]]):
+    uneven = [("sort", -1.0, 1.5e-4), *[("k", 1e-4 * at * at, 1e-5) for at in range(1, 12)]]
+    short = [("sort", -1.0, 0.9), *[("k", 1e-4 * at, 1e-5) for at in range(40)]]
+    for rows in ([*moved, ("inc", 5e-3, 6e-3)], short, uneven):
         found = budget(frame(rows))
         assert found.steady.found == "all"
         assert found.launches == sum(len(row) == 3 for row in rows)

@@ -193,8 +193,11 @@ def _budget(name: str, one: Budget, within: str, held: str, *, slowed: bool, idl
     took = units.text(one.step, "s")
     if slowed and one.step - one.least >= LEAST_SLOWED * one.step:
         took = say("as_recorded", time=took)
-    known = {"steps": str(one.steady.steps), "time": took, "range": within or spread(one) + held}
-    head = say({"all": "wall_whole", "range": "wall_range"}.get(one.steady.found, "wall_steps"), **known)
+    kind = "" if one.steady.marked or not one.steady.marks else say("wall_unmarked")
+    several = "wall_steps" if one.steady.steps > 1 else "wall_step"
+    between = spread(one) if one.steady.steps > 1 else ""
+    known = {"steps": str(one.steady.steps), "time": took, "range": within or between + kind + held}
+    head = say({"all": "wall_whole", "range": "wall_range"}.get(one.steady.found, several), **known)
     return (name + say("colon") if name else "") + head + comma.join(told)
 
 
@@ -287,10 +290,10 @@ def _how_much(study: Study) -> str:
             study, 0.0
         )
     total = float(kernels["time"].sum()) or math.nan if "time" in kernels else math.nan
-    what = "operators" if study.of_operators else "layers" if tool(study) == "trtexec" else "kernels"
+    what = "operators" if study.by_operator else "layers" if tool(study) == "trtexec" else "kernels"
     many = say(f"cap_{what}_one" if len(kernels) == 1 else f"cap_{what}", count=str(len(kernels)))
     launches = f"{float(kernels['launches'].sum()):.0f}"
-    did = "cap_calls" if study.of_operators else "cap_launches"
+    did = "cap_calls" if study.by_operator else "cap_launches"
     ran = say(f"{did}_one" if launches == "1" else did, launches=launches, kernels=many)
     if not total > 0:
         return say("cap_untimed", ran=ran)

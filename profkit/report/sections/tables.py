@@ -44,7 +44,7 @@ def parts_table(study: Study) -> Table:
         [
             Column(say("range"), [part.name or say("no_range") for part in parts]),
             Column(
-                say("op_calls" if study.of_operators else "js_launches"),
+                say("op_calls" if study.by_operator else "js_launches"),
                 [units.count(number(row, "kernels")) for row in rows],
                 5,
             ),
@@ -248,7 +248,7 @@ def kernels_table(study: Study, of: Sequence[str] = (), *, spans: bool = False) 
     return Table.of(
         [
             Column(
-                say("op_operator") if study.of_operators else "kernel", [code(name) for name in told] if spans else told
+                say("op_operator") if study.by_operator else "kernel", [code(name) for name in told] if spans else told
             ),
             Column(owner, [] if set(owners) == {say("no_range")} else owners, 4),
             *_amounts(study, rows),
@@ -259,14 +259,12 @@ def kernels_table(study: Study, of: Sequence[str] = (), *, spans: bool = False) 
 
 def _amounts(study: Study, rows: _Rows) -> list[Column]:
     """Count, time and share: per step of a program, else of the record."""
-    own = study.of_operators
     if not study.stepwise:
+        counts = [units.count(number(row, "launches")) for row in rows]
         return [
-            Column(
-                say("op_calls" if own else "js_launches"), [units.count(number(row, "launches")) for row in rows], 4
-            ),
+            Column(say("op_calls" if study.by_operator else "js_launches"), counts, 4),
             column(say("share"), rows, "share", "%", 1),
-            column(say("op_own" if own else "time"), rows, "time", "s"),
+            column(say("op_own" if study.of_operators else "time"), rows, "time", "s"),
         ]
     return [
         Column(per(study, "col_launches"), [many(number(row, "step_launches")) for row in rows], 4),
