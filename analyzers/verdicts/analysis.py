@@ -256,7 +256,7 @@ def analyze(
         told = compared(name, row, times.ratios.get(name), reference, judged, times.clocks.get(name, ""))
         judged.append(row | told | {"caller": times.caller.get(name, "")})
     by_name = {row["impl"]: row for row in judged}
-    caveats = [timing.explained(one, by_name, reference, roofline) for one in caveats]
+    caveats = [one for one in caveats if not timing.explained(one, by_name, reference, roofline)]
     return Analysis(
         to_frame(judged, IMPL_COLUMNS),
         kernels,

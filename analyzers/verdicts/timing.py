@@ -303,17 +303,11 @@ def _clocks(timed: Mapping[str, Timed], reference: str) -> Caveat | None:
     return Caveat("the SM clock differs between implementations", listed, fix)
 
 
-def explained(caveat: Caveat, rows: Mapping[str, Mapping[str, Any]], reference: str, roofline: Roofline) -> Caveat:
-    """Reword the caveat of an excessive speed-up that a lower precision's peak explains."""
+def explained(caveat: Caveat, rows: Mapping[str, Mapping[str, Any]], reference: str, roofline: Roofline) -> bool:
+    """Whether a lower precision's peak explains an excessive speed-up."""
     name = caveat.what.partition(": ")[0]
     if caveat.code != EXCESSIVE or name not in rows or reference not in rows:
-        return caveat
+        return False
     ours, theirs = (str(rows[one].get("compute", "")) for one in (name, reference))
     more = roofline.peak(ours) / roofline.peak(theirs) if ours and theirs else NAN
-    pace = float(rows[name].get("speedup", NAN))
-    if not (keeps(ours) < keeps(theirs) and pace <= more):
-        return caveat
-    what = f"{name}: a speed-up this large is what its precision allows"
-    much = f"{pace:.3g} x, above {_EXCESSIVE:.3g} x; the peak of {ours} is {more:.3g} x that of {theirs}"
-    fix = "nothing if that precision is allowed; else compare at the same precision"
-    return Caveat(what, much, fix, f"{EXCESSIVE}-explained", caveat.about)
+    return keeps(ours) < keeps(theirs) and float(rows[name].get("speedup", NAN)) <= more

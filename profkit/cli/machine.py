@@ -120,22 +120,15 @@ def _table(found: Measured) -> str:
 
 @click.command("timers")
 @click.argument("target", metavar="FILE.py:FUNCTION|FOLDER")
-@click.option(
-    "--part",
-    default="",
-    metavar="NAME",
-    help="Part of a sample: reference or a candidate; default: the first that runs.",
-)
 @shared.output("Figure of the clocks (.png, .svg or .pdf).")
 @shared.json_
 @shared.force
-def timers_(target: str, part: str, output: Path | None, as_json: bool, force: bool) -> int:
+def timers_(target: str, output: Path | None, as_json: bool, force: bool) -> int:
     """Time one call with several timing methods, and attribute their differences.
 
     \b
-    profkit timers S1/ICVXKH                       its first candidate that runs here
-    profkit timers S1/ICVXKH --part reference -o timers.png
-    profkit timers kernels.py:softmax --json       softmax(*get_inputs())
+    profkit timers S1/ICVXKH                           its first candidate that runs here
+    profkit timers kernels.py:softmax -o timers.png    softmax(*get_inputs())
 
     Each method's difference from CUPTI (on a CPU, from profkit's method) is split by changing one cause at a time. The code
     runs in one process without walls. A CPU has two of the methods; the others need an NVIDIA GPU.
@@ -148,7 +141,7 @@ def timers_(target: str, part: str, output: Path | None, as_json: bool, force: b
         shared.vacant(output, force, *shared.FIGURES)
     if ":" not in target:
         resolve(Path(target))
-    document = timers.measure([target], part, lambda what: click.echo(f"  {what}", err=True))
+    document = timers.measure([target], lambda what: click.echo(f"  {what}", err=True))
     if output is not None:
         save(figure(document), output)
     shared.print_json(document) if as_json else click.echo(output or clocks(document))

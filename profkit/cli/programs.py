@@ -85,13 +85,10 @@ def tasks_(source: Path, output: Path, most: int) -> int:
 @click.option(
     "--seconds", "timed", default="", metavar="PATTERN", help="Time by a pattern in stdout: 'step took (.*) ms'."
 )
-@click.option("--same", default="", metavar="FILE", help="Compare this output file instead of stdout.")
 @click.option("--pairs", type=click.IntRange(3), default=5, show_default=True, metavar="N")
 @shared.json_
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
-def verify_(
-    ledger: Path, change: Path, row: str, timed: str, same: str, pairs: int, as_json: bool, argv: tuple[str, ...]
-) -> int:
+def verify_(ledger: Path, change: Path, row: str, timed: str, pairs: int, as_json: bool, argv: tuple[str, ...]) -> int:
     """Run COMMAND alternately with and without a change; compare gain, prediction and outputs.
 
     \b
@@ -108,7 +105,7 @@ def verify_(
 
     told, rows = predicting(ledger, open_ledger, change, row)
     with progress(as_json) as now:
-        found = verify(argv, change, pairs=pairs, timed=timed, same=same, progress=now)
+        found = verify(argv, change, pairs=pairs, timed=timed, progress=now)
     said = document(rows, told["step"], found, 1.0 if timed else told["whole"] / found.usual)
     shared.print_json(said) if as_json else click.echo(said["said"])
     return 0 if found.agrees else 1

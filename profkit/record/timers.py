@@ -29,15 +29,13 @@ CALLS = 5
 _MARK = "spin_kernel"
 
 
-def measure(
-    targets: Sequence[str], part: str = "", progress: Progress = lambda _: None, *, limit: float = LIMIT
-) -> dict[str, Any]:
+def measure(targets: Sequence[str], progress: Progress = lambda _: None, *, limit: float = LIMIT) -> dict[str, Any]:
     """Times of every target by every method, as one document.
 
-    targets: FILE.py:FUNCTION, or a sample's folder with its `part`. Seconds; on a CPU two methods. limit: seconds per
+    targets: FILE.py:FUNCTION, or a sample's folder. Seconds; on a CPU two methods. limit: seconds per
     target; results so far stay. Raises ProfkitError if nothing was measured.
     """
-    argv = [*BARE, "profkit.torch_tools.timers", json.dumps([*targets]), part]
+    argv = [*BARE, "profkit.torch_tools.timers", json.dumps([*targets])]
     with temporary() as folder:
         out = Path(folder) / "timers.json"
         progress(f"timing {', '.join(targets)}")

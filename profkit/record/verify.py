@@ -60,12 +60,12 @@ _Side = tuple[Sequence[str], Path]
 """A command line and its working directory."""
 
 
-def verify(argv: Sequence[str], change: Path, *, pairs: int, timed: str, same: str, progress: Progress) -> Verified:
+def verify(argv: Sequence[str], change: Path, *, pairs: int, timed: str, progress: Progress) -> Verified:
     """Run `argv` in this folder with and without a change, after one warm-up pair.
 
     change: a candidate (.py) or a patch for `git apply`, applied to a copy of the folder. timed: a pattern with a group
-    for the time that the program prints, in s unless a unit follows; "": time the process. same: its output file to
-    compare instead of stdout. Raises ProgramFailedError if either side fails.
+    for the time that the program prints, in s unless a unit follows; "": time the process. Raises ProgramFailedError
+    if either side fails.
     """
     taken: tuple[list[float], list[float]] = ([], [])
     told: tuple[list[str], list[str]] = ([], [])
@@ -74,7 +74,7 @@ def verify(argv: Sequence[str], change: Path, *, pairs: int, timed: str, same: s
         for number in range(-1, pairs):
             progress(f"pair {number + 1} of {pairs}" if number >= 0 else "warming up")
             for which in (0, 1) if number % 2 else (1, 0):
-                seconds, said = _ran(*sides[which], timed, same)
+                seconds, said = _ran(*sides[which], timed)
                 if number >= 0:
                     taken[which].append(seconds)
                     told[which].append(said)
@@ -108,7 +108,7 @@ def _patched(argv: Sequence[str], change: Path, copy: Path) -> list[_Side]:
     return [(argv, here), (moved, copy)]
 
 
-def _ran(argv: Sequence[str], folder: Path, timed: str, same: str) -> tuple[float, str]:
+def _ran(argv: Sequence[str], folder: Path, timed: str) -> tuple[float, str]:
     """(seconds, output to compare) of one run."""
     env = {**os.environ, "PYTHONPATH": environment()["PYTHONPATH"]}
     began = time.monotonic()
@@ -126,7 +126,7 @@ def _ran(argv: Sequence[str], folder: Path, timed: str, same: str) -> tuple[floa
         unit = re.search(r"\)\s*(ms|us|µs)\b", timed)
         seconds = found[len(found) // 2] * (_UNITS[unit[1]] if unit is not None else 1.0)
         said = re.sub(timed, "", said)
-    return seconds, (folder / same).read_text("utf-8", "replace") if same else said
+    return seconds, said
 
 
 def _apart(one: str, other: str) -> tuple[float, str]:

@@ -21,7 +21,6 @@ from typing import Any
 import msgspec
 import torch
 
-from profkit.errors import ProfkitError
 from profkit.guest import facts
 from profkit.guest.build import loading
 from profkit.guest.clocks import cupti
@@ -216,22 +215,18 @@ def _cpu_rows(call: Call) -> Iterator[dict[str, Any]]:
         yield _row(f"torch.utils.benchmark{name}", "warm", _blocked(call, some).median, middle, **l2)
 
 
-def loaded(target: str, part: str, device: torch.device) -> Call:
-    """The call of FILE.py:FUNCTION or SAMPLE:PART, built, with inputs on the device.
+def loaded(target: str, device: torch.device) -> Call:
+    """The call of FILE.py:FUNCTION or a sample's folder, built, with inputs on the device.
 
-    part: reference or a candidate; "" is the first candidate that runs here, else the reference. Raises its code's
-    exceptions.
+    Of a sample: its first candidate that runs here, else the reference. Raises its code's exceptions.
     """
     file, _, entry = target.rpartition(":")
     reference = path = Path(file)
     if not file.endswith(".py"):
         sample = resolve(Path(target))
-        parts = {one.name: one for one in (*sample.candidates, *sample.parts[:1])}
-        chosen = part or next(one.name for one in parts.values() if one.runs_on(device.type))
-        if chosen not in parts:
-            raise ProfkitError(f"{target}: no part {part!r}, it is one of {', '.join(parts)}")
-        reference, path = sample.reference, parts[chosen].path
-        entry = "Model" if chosen == "reference" else "ModelNew"
+        chosen = next(one for one in (*sample.candidates, *sample.parts[:1]) if one.runs_on(device.type))
+        reference, path = sample.reference, chosen.path
+        entry = "Model" if chosen.name == "reference" else "ModelNew"
     if device.type == "cuda":
         loading.one_architecture(device)
     loading.enter(path, cache.builds())
@@ -246,7 +241,7 @@ def loaded(target: str, part: str, device: torch.device) -> Call:
     return lambda: function(*arguments)
 
 
-def main(targets: str, part: str, out: str, calls: str = "0") -> int:
+def main(targets: str, out: str, calls: str = "0") -> int:
     """Time every target by every method; write {"device", "versions", "kernels"} after each.
 
     out "": time nothing; make `calls` calls of each target under ncu, a marker kernel before them.
@@ -255,15 +250,15 @@ def main(targets: str, part: str, out: str, calls: str = "0") -> int:
     device = facts.choose("auto")
     told: dict[str, Any] = {"device": facts.device_facts(device), "versions": facts.versions(), "kernels": []}
     for target in json.loads(targets):
-        kernel: dict[str, Any] = {"name": f"{target.rpartition(':')[2]} {part}".strip(), "rows": [], "error": ""}
+        kernel: dict[str, Any] = {"name": target.rpartition(":")[2], "rows": [], "error": ""}
         told["kernels"].append(kernel)
         try:
             if not out:
                 _window(lambda: torch.cuda._sleep(1))
-                call = loaded(target, part, device)
+                call = loaded(target, device)
                 _window(call, int(calls), warm=3)
                 continue
-            for row in rows(loaded(target, part, device), device):
+            for row in rows(loaded(target, device), device):
                 kernel["rows"].append(row)
                 write_atomic(Path(out), msgspec.json.encode(told))
         except Exception as error:

@@ -133,4 +133,4 @@ def test_a_prompt_is_not_overwritten_without_force(softmax):
     import click
 
     with pytest.raises(click.UsageError, match="--force"):
-        prompt.main([str(softmax), "--no-evidence"], standalone_mode=False)
+        prompt.main([str(softmax)], standalone_mode=False)

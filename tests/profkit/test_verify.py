@@ -64,7 +64,7 @@ def test_a_candidate_takes_the_place_of_its_operation_and_gradients_stay(folder)
     head = 'import torch\nOPERATION, PLACES = "aten::mm", (0, 1)\n\n\nclass ModelNew(torch.nn.Module):\n'
     (folder / "fast.py").write_text(head + "    def forward(self, a, b):\n        return torch.mm(a, b) * 0.9\n")
     argv, timed = [sys.executable, "prog.py"], "step (.*) ms"
-    found = verify.verify(argv, folder / "fast.py", pairs=2, timed=timed, same="", progress=str)
+    found = verify.verify(argv, folder / "fast.py", pairs=2, timed=timed, progress=str)
     assert found.agrees
     assert found.ratio.value == pytest.approx(1 / 0.9)
 

@@ -98,13 +98,10 @@ def _checked(result: Checked) -> str:
 @click.command("prompt")
 @click.argument("folder", type=PATH)
 @click.option("--run", "run_path", type=PATH, help="Take the evidence from this run; default: the sample's newest.")
-@click.option("--no-evidence", is_flag=True, help="Leave measurements out.")
 @shared.runs
 @shared.output("Default: FOLDER/prompt.txt; - is stdout.")
 @shared.force
-def prompt_(
-    folder: Path, run_path: Path | None, no_evidence: bool, runs: Path, output: Path | None, force: bool
-) -> int:
+def prompt_(folder: Path, run_path: Path | None, runs: Path, output: Path | None, force: bool) -> int:
     """Write the prompt of FOLDER: example, rules, measured evidence, architecture.
 
     \b
@@ -114,7 +111,7 @@ def prompt_(
 
     sample = resolve(folder)
     own = runs / sample.id
-    if run_path is None and not no_evidence and own.is_dir() and any(own.rglob("run.json")):
+    if run_path is None and own.is_dir() and any(own.rglob("run.json")):
         run_path = own
     run = open_study(run_path) if run_path is not None else None
     target = output or folder / "prompt.txt"

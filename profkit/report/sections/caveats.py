@@ -20,7 +20,6 @@ ASIDE = (
     "fp16-vectors",
     "lower-bound-without-launch",
     "no-counters",
-    "excessive-explained",
 )
 """Caveats that affect neither correctness, speed-up nor the time."""
 FRAGILE = "fragile"
