@@ -24,7 +24,7 @@ from profkit.guest.tensors import exchange, inputs, weights
 from profkit.guest.tensors.compare import tensors
 from profkit.judge.timing.company import Company
 from profkit.launch import waiting
-from profkit.launch.process import FAMILY, running
+from profkit.launch.process import running
 from profkit.launch.protocol import LIMITS, PATIENT, Events, Job, Subject
 
 _QUIET = 1.0
@@ -77,7 +77,6 @@ class Remote:
         self.phase = "build"
         self._folder = Path(job.exchange) / subject.name
         self._limits = {**LIMITS, **job.limits}
-        self._mark = job.marks.get(subject.name, "")
         self._events = events
         self._said = ("", 0.0)
         self._files = 0
@@ -138,10 +137,9 @@ class Remote:
     def _heard(self, limit: float) -> dict[str, Any]:
         """The next message; its caveats are forwarded."""
         reply = self._received(limit)
-        if not self.process and isinstance(process := reply.get("process"), int):
-            self.meet(process)
-        if self.phase == "build" and reply.keys() == {"process"}:
+        if not self.process and reply.keys() == {"process"}:
             # It is there, and imports or builds what it is now.
+            self.meet(int(reply["process"]))
             reply = self._received(limit)
         self._halt(self.phase != "build")
         caveats, failed = reply.get("caveats", []), reply.get("failed", {})
@@ -228,20 +226,11 @@ class Remote:
             self._events.phase(self.phase, self.subject.name, least=least)
 
     def meet(self, process: int) -> None:
-        """Store the process id if the process was started for this candidate."""
-        if self._is_mine(process):
-            self.process = self._above = process
-            with contextlib.suppress(psutil.Error):
-                warden = psutil.Process(process).ppid()
-                self._above = warden if self._is_mine(warden) else process
-
-    def _is_mine(self, process: int) -> bool:
-        """Whether the process carries this candidate's mark."""
-        try:
-            known = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-        except OSError:
-            return False
-        return bool(self._mark) and f"{FAMILY}={self._mark}".encode() in known
+        """Store the process id, which its first message has, sent before the candidate is imported."""
+        self.process = self._above = process
+        with contextlib.suppress(psutil.Error):
+            # Its warden, who is the parent of orphans.
+            self._above = psutil.Process(process).ppid()
 
     def _halt(self, yes: bool) -> None:
         """Stop or continue the process and its descendants. Its warden is the parent of orphans."""

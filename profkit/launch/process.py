@@ -6,7 +6,6 @@ import contextlib
 import errno
 import io
 import os
-import secrets
 import selectors
 import shutil
 import signal
@@ -34,8 +33,6 @@ _TICK = 0.02
 _METER_TICK = 0.05
 _KINDS = ("RssAnon", "RssShmem", "VmSwap")
 _GRACE = 0.5
-FAMILY = "PROFKIT_FAMILY"
-"""Environment variable that marks the descendants of one child in any session."""
 
 
 class Child(Protocol):
@@ -146,14 +143,11 @@ def run(
     after which the child counts as hung unless a compiler is at work; None for no limit. A hung child is killed with
     all its descendants; also on KeyboardInterrupt, which is raised again (with `live` on the second one). memory: limit
     in host bytes of the child and its descendants, without mapped files; 0 for none. hand_over: files and sockets for
-    the child, closed here. live: a program's own streams and signals, closed here. env: its FAMILY, 16 letters, marks
-    the child and its descendants; random by default. Raises CannotProfileError except on Linux.
+    the child, closed here. live: a program's own streams and signals, closed here. Raises CannotProfileError except on
+    Linux.
     """
     demand_linux()
     began = time.monotonic()
-    # What this process inherited is the mark of its own family.
-    mark = env.get(FAMILY, "")
-    mark = secrets.token_hex(8) if mark in ("", os.environ.get(FAMILY)) else mark
     with contextlib.ExitStack() as after:
         streams = after.enter_context(contextlib.closing(live or Live(-1, -1, subprocess.DEVNULL)))
         with contextlib.ExitStack() as theirs:
@@ -161,14 +155,14 @@ def run(
                 theirs.callback(one.close)
             spool = after.enter_context(contextlib.closing(Spool(log)))
             fds = tuple(one.fileno() for one in hand_over)
-            child = _started(argv, {**env, FAMILY: mark}, **streams.options(), cwd=cwd, pass_fds=fds)
+            child = _started(argv, env, **streams.options(), cwd=cwd, pass_fds=fds)
         meter = Meter(child.pid, memory)
         try:
             with streams.signals(child.pid):
                 hung = _follow(child, streams.outputs, spool, limit, began, meter)
         finally:
             # Everything of the session goes, also what a well-behaved child left running; nobody waits for that.
-            kill_session(child.pid, grace=_GRACE if child.poll() is None and not meter.over else 0.0, mark=mark)
+            kill_session(child.pid, grace=_GRACE if child.poll() is None and not meter.over else 0.0)
             child.wait()
             for output, copy in streams.outputs.items():
                 while data := _read(output):
@@ -276,15 +270,12 @@ def _memory(pid: int) -> int:
     return sum(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith(_KINDS))
 
 
-def kill_session(leader: int, *, grace: float = _GRACE, mark: str = "") -> None:
-    """End the leader's session, its descendants, and processes with `mark` in their environment.
-
-    A daemon that left session and parent inherits the mark. SIGTERM, `grace` seconds, SIGKILL.
-    """
+def kill_session(leader: int, *, grace: float = _GRACE) -> None:
+    """End the leader's session and all descendants: SIGTERM, `grace` seconds, SIGKILL."""
     family: set[int] = set()
     steps = [(signal.SIGTERM, grace)] if grace else []
     for name, pause in (*steps, (signal.SIGKILL, 2.0)):
-        family |= _family(leader, mark)
+        family |= _family(leader)
         # The warden goes last: whatever is orphaned until then becomes its child, and is found.
         alive = [pid for pid in sorted(family, key=lambda pid: pid == leader) if running(pid)]
         if not alive:
@@ -302,14 +293,12 @@ def running(pid: int) -> bool:
     return waiting.state_of(pid) not in ("", psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
-def _family(leader: int, mark: str) -> set[int]:
-    """Processes of the leader's session or with this mark, and all descendants."""
+def _family(leader: int) -> set[int]:
+    """Processes of the leader's session, and all descendants."""
     found: set[int] = set()
     for one in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             # A leader that is gone may have left its number to a stranger, who leads another session.
-            ours = os.getsid(one.pid) == leader
-            # Only of others: a process that may not be dumped shows its environment to nobody.
-            if ours or (mark and one.pid != os.getpid() and one.environ().get(FAMILY) == mark):
+            if os.getsid(one.pid) == leader:
                 found |= {one.pid, *waiting.descendants(one.pid)}
     return found

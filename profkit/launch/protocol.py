@@ -50,8 +50,7 @@ class Job(msgspec.Struct):
     limit; the parent enforces it. trust: put no walls up. again: these passed in another process, which reported `probe`: compare once, time.
     lines: build with line tables. campaign: do not rebuild sources that failed to compile in this campaign; "": none.
 
-    With separate processes: channels: socket descriptor of each candidate (in its own job: to the judge). marks: FAMILY
-    of each candidate's process. door: descriptors of a device shared except while timing (alone.Door), () for an
+    With separate processes: channels: socket descriptor of each candidate (in its own job: to the judge). door: descriptors of a device shared except while timing (alone.Door), () for an
     unshared one; shared: its name (alone.named), for processes that do not inherit descriptors. exchange: directory for
     transferred tensors. trials: number of seeds to draw once candidates are loaded.
     """
@@ -71,7 +70,6 @@ class Job(msgspec.Struct):
     precision: str = ""
     model_mode: str = ""
     channels: dict[str, int] = {}
-    marks: dict[str, str] = {}
     door: list[int] = []
     shared: str = ""
     exchange: str = ""

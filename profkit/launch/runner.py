@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import secrets
 import shutil
 import socket
 import tempfile
@@ -249,7 +248,6 @@ def _sitting(
             mode="judge",
             channels={name: one.fileno() for name, (one, _) in lines.items()},
             door=[one.fileno() for one in shared],
-            marks={child.subject.name: child.mark for child in children},
             exchange=str(folder),
         )
         write_job(judge, files.of("job.json"))
@@ -287,7 +285,6 @@ class Child(threading.Thread):
         self.error: ProfkitError | None = None
         self.closing = threading.Event()
         self.over = threading.Event()
-        self.mark = secrets.token_hex(8)
         self._line, self._job, self._follower, self._progress = line, job, follower, progress
         self._scratch = scratch
 
@@ -297,7 +294,7 @@ class Child(threading.Thread):
             self.ended = process.run(
                 self.argv,
                 log=self.log,
-                env={**env, process.FAMILY: self.mark},
+                env=env,
                 # Where it may write, beside what it finds beside itself.
                 cwd=_beside(Path(self.subject.file).parent, Path(env["TMPDIR"])),
                 limit=self._deadline,

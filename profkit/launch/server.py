@@ -17,7 +17,6 @@ if sys.version_info < (3, 11) and sys.path and sys.path[0] in ("", os.getcwd()):
     del sys.path[0]
 
 import contextlib
-import ctypes
 import fcntl
 import gc
 import importlib.util
@@ -32,8 +31,7 @@ from collections.abc import Sequence
 import msgspec
 
 from profkit.launch import warden, warm
-from profkit.launch.process import FAMILY
-from profkit.launch.warm import MOST_BYTES, MOST_FDS, NUMBER, UNMARKED, Request
+from profkit.launch.warm import MOST_BYTES, MOST_FDS, NUMBER, Request
 
 _HIGH = 200
 
@@ -159,7 +157,6 @@ def _become(server: int, request: Request, given: Sequence[int], foreign: Sequen
         os.dup2(source, wanted)
     for descriptor in high:
         os.close(descriptor)
-    _mark(request.env.get(FAMILY, ""))
     os.environ.clear()
     os.environ.update(request.env)
     os.chdir(request.cwd)
@@ -170,23 +167,6 @@ def _become(server: int, request: Request, given: Sequence[int], foreign: Sequen
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
     return request
-
-
-def _mark(mark: str) -> None:
-    """Write the mark where /proc/PID/environ shows it.
-
-    It replaces the mark this process was executed with, which setenv does not change. Descendants that never call exec
-    inherit it there.
-    """
-    if len(mark) == len(UNMARKED) and _PLACE:
-        ctypes.memmove(_PLACE, mark.encode(), len(mark))
-
-
-def _place() -> int:
-    """Address of the mark among this process's initial variables; 0 without one."""
-    getenv = ctypes.CDLL(None).getenv
-    getenv.restype = ctypes.c_void_p
-    return getenv(FAMILY.encode()) or 0 if os.environ.get(FAMILY) == UNMARKED else 0
 
 
 def _main(control: str, parent: str, name: str, *preload: str) -> None:
@@ -222,5 +202,4 @@ def _main(control: str, parent: str, name: str, *preload: str) -> None:
 
 
 if __name__ == "__main__":
-    _PLACE = _place()
     _main(*sys.argv[1:])

@@ -38,7 +38,7 @@ import msgspec
 
 from profkit._version import __version__
 from profkit.launch import process, walls
-from profkit.launch.process import FAMILY, Child, guarded
+from profkit.launch.process import Child, guarded
 from profkit.launch.protocol import BARE, LIMITS
 
 MODULES = ("profkit.judge", "profkit.torch_tools.ceilings")
@@ -61,7 +61,6 @@ _LATE = ("TORCH_EXTENSIONS_DIR", "TORCH_CUDA_ARCH_LIST", "CUDA_VISIBLE_DEVICES")
 MOST_FDS, MOST_BYTES = 64, 1 << 18
 """Limits of a request; a longer one starts its child normally."""
 NUMBER = struct.Struct("=i")
-UNMARKED = "0" * 16
 IDLE = 900.0
 """Seconds without a command after which a lasting server exits."""
 LEAVE = b"!"
@@ -220,7 +219,7 @@ class _Server:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={**env, FAMILY: UNMARKED},
+                env=env,
                 start_new_session=True,
                 pass_fds=(theirs.fileno(),),
             )

@@ -75,7 +75,6 @@ def test_who_never_loads_is_overdue_by_the_limit_it_had(tmp_path):
 def test_a_build_is_waited_for_while_its_compiler_works(tmp_path, monkeypatch):
     """However short the limit of what the candidate does itself, and while its file is imported too."""
     line = Line("mine", tmp_path, Told(), start=0.1, build=0.1)
-    monkeypatch.setattr(line.remote, "_is_mine", lambda pid: True)
     monkeypatch.setattr("profkit.launch.waiting.compiling", lambda pid: pid == os.getpid())
     line.say({"process": os.getpid()})
     threading.Timer(0.7, line.say, args=({"seconds": 0.5},)).start()
