@@ -17,6 +17,8 @@ from collectors.caveat import Caveat
 from roofline.ceilings import TRUST, Roofline
 
 NAN = math.nan
+OTHER = 0.98
+"""Ratio of two lower bounds below which they differ."""
 SOURCES = ("declared", "modelled", "counted")
 
 
@@ -92,6 +94,11 @@ class LowerBound:
     def forbids(self, time: float) -> bool:
         """Whether a measured time [s] is impossible."""
         return time < self.hard * (1 - SLACK)
+
+
+def below(one: float, other: float) -> bool:
+    """Whether a lower bound [s] is another, lower one."""
+    return one < OTHER * other
 
 
 def lower_bound_time(work: Work, roofline: Roofline, *, l2_bytes: float = NAN, l2: str = "cold") -> LowerBound:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from collectors.counters import COUNTERS, metrics_for
@@ -52,9 +52,20 @@ _KEPT = {
 }
 
 
+TYPES = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+"""Spelling of floating types by PyTorch -> by pipes."""
+
+
 def keeps(pipe: str) -> tuple[int, ...]:
     """Significand and exponent bits of a type: fp32 > tf32 > fp16 > bf16; () unknown."""
     return _KEPT.get(pipe.removeprefix(TENSOR), ())
+
+
+def task_type(task: Mapping[str, Sequence[str]]) -> str:
+    """Narrowest floating type of a task's inputs, weights and outputs: fp32, bf16, ...; "" none."""
+    names = {name for types in task.values() for name in types}
+    short = {name: "fp4" if name.startswith("float4") else "fp8" for name in names if "float" in name}
+    return min(((short | TYPES)[name] for name in short), key=keeps, default="")
 
 
 def in_order(names: Iterable[str]) -> list[str]:

@@ -12,8 +12,8 @@ import numpy as np
 from analyzers.timeline.call import each_in_call, in_call
 from analyzers.verdicts.analysis import Analysis
 
-LOWER_BOUND, WORK, EXCESS, KERNELS, GAPS = "lower_bound", "work", "excess", "kernels", "gaps"
-SLICE_KINDS = (LOWER_BOUND, WORK, EXCESS, KERNELS, GAPS)
+LOWER_BOUND, WORK, EXCESS, KERNELS, CALL, GAPS = "lower_bound", "work", "excess", "kernels", "call", "gaps"
+SLICE_KINDS = (LOWER_BOUND, WORK, EXCESS, KERNELS, CALL, GAPS)
 """Kinds of slices, in the order of a waterfall."""
 
 BETWEEN = ("cupti", "nsys")
@@ -108,7 +108,7 @@ def _waterfall(
         at_roofs += best
         cause = str(row.get("cause", "")) or (str(row["bound_by"]) if row["bound_by"] != "unknown" else "")
         over.append((kind, took - best, row["kernel"], cause))
-    over.append((GAPS if kernels else KERNELS, max(0.0, time - total), "", ""))
+    over.append((GAPS if kernels else CALL, max(0.0, time - total), "", ""))
     base = 0.0 if math.isnan(lower_bound) else min(lower_bound, time)
     rest = sum(seconds for _, seconds, _, _ in over)
     keep = 1.0 - min(1.0, max(0.0, base - at_roofs) / rest) if rest > 0 else 1.0

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from analyzers.counts import column, pipe_counts
 from analyzers.kernels.names import stored_type, tensor_type
-from analyzers.pipes import PIPES, TENSOR, keeps
+from analyzers.pipes import PIPES, TENSOR, keeps, task_type
 from analyzers.records import plain
 from collectors.caveat import Caveat
 
@@ -28,8 +28,6 @@ MATTERS = 0.01
 
 EMULATED = (2.5, 9.5)
 """Ratio of operations on a narrow pipe to the reference's that means FP32 emulated by 3 to 9 products."""
-
-_TYPES = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 
 @dataclass(frozen=True)
@@ -76,13 +74,6 @@ class Reduced:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; NaN as None."""
         return plain(asdict(self) | {"used": self.used})
-
-
-def task_type(task: Mapping[str, Sequence[str]]) -> str:
-    """Narrowest floating type of a task's inputs, weights and outputs: fp32, bf16, ...; "" none."""
-    names = {name for types in task.values() for name in types}
-    short = {name: "fp4" if name.startswith("float4") else "fp8" for name in names if "float" in name}
-    return min(((short | _TYPES)[name] for name in short), key=keeps, default="")
 
 
 def audit(

@@ -64,6 +64,10 @@ def explain(
         if part.kind == EXCESS
     }
     found = examine(chosen, times, lower_bounds=lower_bounds, weights=weights, rules=rules, excess=excess)
+    if len(weights) > 1:
+        # Ranges stand beside each other and the whole: one base for all.
+        total = float(analysis.hottest["time"].sum())
+        found = [_of_all(one, times.get(one.impl, NAN) / total) if one.impl in weights else one for one in found]
     # A CPU has no counters to collect.
     return [one for one in found if one.severity != COLLECT] if analysis.method == ON_A_CPU else found
 
@@ -83,13 +87,20 @@ def _of_a_step(kernels: Iterable[Subject], steps: Mapping[str, float], budgets: 
 
 
 def _weights(analysis: Analysis, budgets: Mapping[str, Budget]) -> dict[str, float]:
-    """Part -> its share of a program's wall time, to rank it with the program's own findings."""
+    """Range -> its share of a program's wall time, else of its kernels' time, to rank by."""
     window = sum(one.window for one in budgets.values())
-    if not window > 0 or "time" not in analysis.hottest:
+    if analysis.reference or "time" not in analysis.hottest:
         return {}
-    computing = sum(one.computing for one in budgets.values()) / window
+    computing = sum(one.computing for one in budgets.values()) / window if window > 0 else 1.0
     total = float(analysis.hottest["time"].sum())
     return {name: computing * float(row["time"]) / total for name, row in analysis.rows.items() if total > 0}
+
+
+def _of_all(one: Finding, share: float) -> Finding:
+    """A finding about a range as a share of all kernels' time; its range has `share` of that."""
+    if one.severity != TIME:
+        return one
+    return structs.replace(one, ratio=one.ratio * share, params={"found": "launches", **one.params})
 
 
 def examine(

@@ -13,6 +13,8 @@ import pandas as pd
 
 from analyzers.counts import column, inside
 from analyzers.kernels.spelling import base_name
+from analyzers.metrics import LITTLE
+from analyzers.pipes import PIPES
 from analyzers.placement import launch_bound
 from analyzers.timeline.intervals import Times, length, union
 
@@ -24,7 +26,7 @@ MOST = 0.5
 SHOWN = 0.01
 """Share below which a part of the time is left out of the sentence."""
 WAITING = ("latency", "unknown", "")
-GAPS = "gaps"
+GAPS, MIXED = "gaps", "mixed"
 
 
 @dataclass(frozen=True)
@@ -91,17 +93,20 @@ def each_in_call(counted: Times, recorded: Times, total: float) -> Times:
     return weights * (total / whole) if whole > 0 else np.full(len(weights), NAN)
 
 
-def splits(kernels: pd.DataFrame, times: Mapping[str, tuple[float, float]]) -> dict[str, tuple[dict[str, float], str]]:
-    """Part -> shares of its time by bottleneck (ceiling, latency, unknown, gaps), and the cause.
+def splits(
+    kernels: pd.DataFrame, times: Mapping[str, tuple[float, float]]
+) -> dict[str, tuple[dict[str, float], str, bool]]:
+    """Part -> shares of its time by bottleneck (ceiling, latency, unknown, gaps), the cause, and whether pipes mix.
 
     kernels: placed, including those of inner ranges, scaled to their seconds in the call. times: of a call, and of its
     kernels as recorded (NaN unknown); the rest are gaps. A part without kernel times is left out. The largest share
-    comes first; the cause is one of CAUSES, "" without latency.
+    comes first; the cause is one of CAUSES, "" without latency. Pipes mix if no pipe has nearly all FLOP.
     """
     if "bound_by" not in kernels:
         return {}
     seconds, of_call = column(kernels, "time"), column(kernels, "call_time")
     bounds, causes, found = kernels["bound_by"].tolist(), kernels["cause"].tolist(), {}
+    flop, pipe = np.nan_to_num(column(kernels, "flops")), kernels["compute"].to_numpy()
     for name, rows in inside(kernels).items():
         busy, (span, recorded) = float(seconds[rows].sum()), times.get(name, (math.nan, math.nan))
         if not (busy > 0 and span > 0):
@@ -113,15 +118,19 @@ def splits(kernels: pd.DataFrame, times: Mapping[str, tuple[float, float]]) -> d
             waits[causes[row]] += took if causes[row] else 0.0
         shares[GAPS] = max(0.0, 1.0 - total / span)
         ranked = dict(sorted(shares.items(), key=lambda one: -one[1]))
-        found[name] = ranked, max(waits, key=lambda one: waits[one])
+        mine = flop[rows]
+        by_pipe = [mine[pipe[rows] == one].sum() for one in set(pipe[rows])]
+        mixed = max(by_pipe) < (1 - LITTLE) * sum(by_pipe)
+        found[name] = ranked, max(waits, key=lambda one: waits[one]), mixed
     return found
 
 
-def held(row: Mapping[str, Any], shares: Mapping[str, float], why: str = "") -> dict[str, Any]:
-    """Columns bound_by, bound_split, cause, roof and roof_share of a call.
+def held(row: Mapping[str, Any], shares: Mapping[str, float], why: str = "", mixed: bool = False) -> dict[str, Any]:
+    """Columns bound_by, bound_split, compute, cause, roof and roof_share of a call.
 
     The call's own ceiling if it is near, launches if they dominate, else the majority of its time; latency only if counters
-    exclude the rest. why: the cause of its kernels' latency.
+    exclude the rest. why: the cause of its kernels' latency. mixed: its kernels' FLOP are of several pipes, so no one
+    compute ceiling holds for them.
     """
     bound = str(row["bound_by"])
     busy = in_call(row["time"], row["counted_time"], row["kernel_time"])
@@ -134,8 +143,12 @@ def held(row: Mapping[str, Any], shares: Mapping[str, float], why: str = "") -> 
     if bound in WAITING and told:
         first = next(iter(told))
         word = "launch" if first == GAPS else first
-        bound = word if told[first] > MOST else "mixed" if set(told) - {"unknown", GAPS} else bound
-    told_ = {"bound_by": bound, "bound_split": split, "cause": why if bound == "latency" else ""}
+        bound = word if told[first] > MOST else MIXED if set(told) - {"unknown", GAPS} else bound
+    bound = MIXED if mixed and bound in PIPES else bound
+    told_: dict[str, Any] = {"bound_by": bound, "bound_split": split, "cause": why if bound == "latency" else ""}
+    told_ |= {"compute": MIXED} if mixed else {}
+    if mixed and row["roof"] in PIPES:
+        told_ |= {"roof": "", **dict.fromkeys(("roof_share", "attainable", "attainable_fraction"), NAN)}
     known = row.get("shares", {}).get(bound, math.nan)
     # What holds most of its kernels' time need not be the ceiling that the whole is nearest to.
     return told_ if math.isnan(known) else {**told_, "roof": bound, "roof_share": known}

@@ -293,7 +293,7 @@ class _Rows:
         rows = []
         for one, under in zip(parts, placed(parts, self.counts.impls, self.roofline), strict=True):
             row = {**one.row, **under}
-            rows.append({**row, **held(row, *shares.get(row["impl"], ({}, ""))), **lower_bound_row(one)})
+            rows.append({**row, **held(row, *shares.get(row["impl"], ({}, "", False))), **lower_bound_row(one)})
         return rows, kernels, [caveat for one in parts for caveat in one.caveats]
 
     def _part(self, name: str) -> Part:

@@ -11,7 +11,7 @@ import msgspec
 import pandas as pd
 
 from analyzers.counts import as_counters
-from analyzers.lower_bound import LowerBound, Work, combine, gate, lower_bound_time
+from analyzers.lower_bound import LowerBound, Work, below, combine, gate, lower_bound_time
 from analyzers.pipes import LEVELS, PIPES, TENSOR, keeps
 from analyzers.placement import place
 from analyzers.records import rows_of, tables
@@ -127,6 +127,7 @@ def lower_bound_row(one: Part) -> dict[str, Any]:
     if one.least is None or one.task is None:
         return {}
     time, moved = one.row["time"], one.hardware.bytes if one.hardware is not None else NAN
+    bound = one.own.time if below(one.own.time, one.task.time) else one.task.time
     warning = gate(time, one.own, one.row["impl"])
     if one.beaten:
         warning = Caveat(
@@ -143,7 +144,7 @@ def lower_bound_row(one: Part) -> dict[str, Any]:
         "lower_bound_own_bound_by": one.own.bound_by,
         "lower_bound_hard": one.own.hard,
         "counted_hard": one.counted.hard,
-        "lower_bound_ratio": time / one.task.time if one.task.time > 0 else NAN,
+        "lower_bound_ratio": time / bound if bound > 0 else NAN,
         "impossible": one.own.forbids(time) and not one.beaten,
         "compulsory_bytes": one.least.bytes,
         "compulsory_ratio": moved / one.least.bytes if one.least.bytes > 0 else NAN,

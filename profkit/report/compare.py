@@ -287,7 +287,7 @@ def ladder_table(ladder: Ladder, chosen: Sequence[Chosen], correct: Sequence[str
                 say("since"), [shown(rung.total, "ratio") if len(rungs) > 2 else units.MISSING for rung in rungs], 3
             ),
             Column(say("js_frac"), [of_roof(one.row) for one in chosen], 4),
-            Column(say("x_lower_bound"), [units.digits(rung.lower_bound_ratio) for rung in rungs], 4),
+            Column(say("x_lower_bound"), [answer.far(one.row) for one in chosen], 4),
             Column(say("bound_by"), [(bound(one.row) and bound_word(one.row)) or units.MISSING for one in chosen], 2),
         ]
     )

@@ -54,7 +54,7 @@ def text(study: Study, findings: Sequence[Finding]) -> str:
     """Findings for the terminal: a whole program's first, then each part's by rank."""
     parts = [title(study)]
     if study.of_operators:
-        return "\n".join([*parts, "", say("op_no_bounds")])
+        return "\n".join([*parts, "", say("op_no_bounds"), start_with(study)])
     found: dict[str, list[Finding]] = {}
     for one in findings:
         found.setdefault(one.impl, []).append(one)
@@ -73,6 +73,12 @@ def text(study: Study, findings: Sequence[Finding]) -> str:
     if all(one.severity == COLLECT for one in findings):
         parts += ["", unexplained(findings)]
     return "\n".join(parts)
+
+
+def start_with(study: Study) -> str:
+    """Next step of a program whose operators on the CPU were recorded."""
+    hot = study.hottest.iloc[0]
+    return say("op_next", name=str(hot["kernel"]), share=units.percent(float(hot["share"])))
 
 
 def unexplained(findings: Sequence[Finding]) -> str:
@@ -164,10 +170,11 @@ def gain(one: Finding) -> str:
     """Gain as "up to 58% (78.9 us)", or the kind of finding."""
     if one.severity in (HINT, COLLECT):
         return say("hint" if one.severity == HINT else "not_checked")
-    of = {"all": "up_to_record", "range": "up_to_passage"}.get(one.params.get("found", ""), "up_to_step")
+    known = {"all": "up_to_record", "range": "up_to_passage", "launches": "up_to_launches"}
+    of = known.get(one.params.get("found", ""), "up_to_step")
     key = "up_to_host" if one.severity == HOST else of if "found" in one.params else "up_to"
     # Recording makes a step longer, and a kernel's time of it no longer.
-    longer = one.ratio - one.recorded >= MINOR if _whole(one) else key == of
+    longer = one.ratio - one.recorded >= MINOR if _whole(one) else key == of != "up_to_launches"
     key += "_recorded" if longer else ""
     ratio = units.percent(one.recorded if _whole(one) else one.ratio)
     # The host may be late at one place for what held it up at another: then the bound is above what stands there.

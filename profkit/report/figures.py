@@ -50,7 +50,7 @@ def steps_of(study: Study) -> tuple[list[Step], str, str] | None:
         amount = f"{units.text(one.seconds, 's')}  {units.percent(one.share(whole.time))}"
         bars.append(Step(one.label(), one.why(), max(0.0, one.top - one.seconds), one.top, amount, one.paint))
     where = {"sample": answer.ran(study), "time": units.text(whole.time, "s"), "impl": whole.name}
-    subtitle = ", ".join(part for part in (study.manifest.sample.task, answer.device(study), whole.line) if part)
+    subtitle = ", ".join(part for part in (answer.task(study), answer.device(study), whole.line) if part)
     return bars, say("fall_title", **where), subtitle
 
 
@@ -164,8 +164,10 @@ def _lower_bounds(study: Study) -> tuple[LowerBoundPoint, ...]:
 
 def _title(studies: Sequence[Study]) -> str:
     """Title: the task of one sample, else the names."""
-    names, task = list(dict.fromkeys(map(answer.ran, studies))), studies[0].manifest.sample.task
-    return names[0] + say("colon") + task if len(names) == 1 and task else ", ".join(names)
+    names, task = list(dict.fromkeys(map(answer.ran, studies))), answer.task(studies[0])
+    if len(names) > 1 or not task:
+        return ", ".join(names)
+    return task if names[0] in task else names[0] + say("colon") + task
 
 
 def _subtitle(studies: Sequence[Study]) -> str:

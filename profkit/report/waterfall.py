@@ -72,8 +72,8 @@ class Block:
             return say(f"wall_{'idle' if self.kind == 'unknown' else self.kind}")
         if self.kernels > 1:
             return say("fall_more", count=str(self.kernels))
-        if self.own:
-            return say("fall_own_lower_bound")
+        if self.kind == LOWER_BOUND:
+            return say("fall_own_lower_bound" if self.own else "fall_task_lower_bound")
         return self.short or say(f"fall_{self.kind}")
 
     def why(self) -> str:

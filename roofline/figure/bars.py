@@ -13,7 +13,7 @@ from roofline.figure.style import IDLE, Theme, theme
 NAMES, AMOUNTS = 3.1, 1.3
 """Width [inch] for names to the left of a waterfall's bars, and for amounts to the right."""
 NAME, NOTE, AMOUNT, TITLE, SUBTITLE, TEXT = 8.8, 7.8, 8.6, 12.5, 9.0, 8.5
-HATCHES = {"lower_bound": "", "work": "", "excess": "///", "kernels": "|||", "gaps": "xxx"}
+HATCHES = {"lower_bound": "", "work": "", "excess": "///", "kernels": "|||", "call": "...", "gaps": "xxx"}
 """Hatches, to tell kinds apart without colour."""
 LONGEST = 5.0
 """Longest stack drawn, in multiples of the shared part."""

@@ -139,7 +139,8 @@ def test_one_lower_bound_a_task_and_beside_it_that_of_the_own_precision(h200):
     assert rows["lower_bound_time"].tolist() == [pytest.approx(2 * 4096**3 / 67e12)] * 2
     assert rows["lower_bound_own_bound_by"].tolist() == ["fp32", "tensor_tf32"]
     assert rows["lower_bound_own_time"]["tf32"] == pytest.approx(2 * 4096**3 / 494.7e12)
-    assert rows["lower_bound_ratio"]["tf32"] < rows["lower_bound_ratio"]["reference"]
+    own = {"reference": rows["lower_bound_time"], "tf32": rows["lower_bound_own_time"]}
+    assert all(rows["lower_bound_ratio"][name] == rows["time"][name] / bound[name] for name, bound in own.items())
 
 
 @pytest.mark.parametrize(("precision", "pipe"), [("tf32", "tensor_tf32"), ("bf16", "tensor_bf16"), ("fp32", "fp32")])
@@ -188,6 +189,16 @@ def test_impossible_is_what_the_pipe_that_did_the_work_cannot_do(h200):
     row = analyze(timings, frame, {"": (work,)}, h200).impl("tf32")
     assert row["lower_bound_own_bound_by"] == "tensor_tf32"
     assert row["verdict"] == "faster"
+
+
+def test_kernels_of_two_precisions_have_no_ceiling_in_common(h200):
+    """Said before: 121 TFLOP/s at 67 % of the fp32 ceiling, which is 67 TFLOP/s."""
+    plain = {"kernel": "a", "time": 70e-6, "flop_fp32": 0.96 * 67e12 * 70e-6, "dram_bytes": 1e6}
+    halves = {"kernel": "b", "time": 30e-6, "op_tensor_fp16": 7.6e9, "dram_bytes": 1e6}
+    row = analyze(None, launches(plain, halves), {}, h200).impl("reference")
+    assert (row["bound_by"], row["compute"], row["roof"]) == ("mixed", "mixed", "")
+    assert math.isnan(row["roof_share"])
+    assert row["achieved_flops"] == pytest.approx((0.96 * 67e12 * 70e-6 + 7.6e9) / 100e-6)
 
 
 def test_a_whole_that_is_near_no_roof_says_what_most_of_it_is_bound_by(h200):

@@ -12,7 +12,7 @@ from analyzers.records import plain
 from analyzers.rules.findings import examine
 from analyzers.rules.rule import HOST, TIME, Subject
 from analyzers.verdicts.analysis import analyze
-from analyzers.waterfall import EXCESS, GAPS, KERNELS, LOWER_BOUND, SLICE_KINDS, WORK, _at_roof, waterfalls
+from analyzers.waterfall import CALL, EXCESS, GAPS, KERNELS, LOWER_BOUND, SLICE_KINDS, WORK, _at_roof, waterfalls
 from roofline.ceilings import Ceiling
 
 
@@ -34,7 +34,7 @@ def test_each_slice_by_hand(h200):
     (excess,) = [part for part in one.slices if part.kind == EXCESS]
     assert (excess.kernel, excess.cause) == ("copy", "dram")
     assert json.dumps(plain(one), allow_nan=False)
-    assert set(SLICE_KINDS) == {LOWER_BOUND, WORK, EXCESS, KERNELS, GAPS}
+    assert set(SLICE_KINDS) == {LOWER_BOUND, WORK, EXCESS, KERNELS, CALL, GAPS}
 
 
 def test_what_two_tools_differ_by_about_one_launch_is_no_gap(h200):
@@ -91,7 +91,7 @@ def test_without_counters_or_lower_bound_the_rest_is_said_to_be_unknown(h200):
     one = waterfalls(analyze(samples({"a": noisy(5e-6, rel=0)}), None, {}, h200, reference=""))["a"]
     assert math.isnan(one.lower_bound)
     assert plain(one)["lower_bound"] is None
-    assert [part.kind for part in one.slices] == [KERNELS]
+    assert [part.kind for part in one.slices] == [CALL]
 
 
 def test_a_bound_is_capped_at_the_lower_bound_and_wins_do_not_overlap():

@@ -11,6 +11,7 @@ from profkit.cli.group import invoke
 from profkit.record.importing import import_files
 from profkit.report.layout import column
 from profkit.report.messages import in_each
+from profkit.report.page.data import data_of, shown_of
 from profkit.report.sections import answer, method, tables
 from profkit.report.writers import markdown
 from profkit.rundir.directory import open_run
@@ -46,8 +47,9 @@ def test_a_kernel_counted_under_every_range_round_it_is_not_added_up(nested):
     assert "GPU 时间至少 4.10 us" in chinese
     told = {row[0]: row[-1] for row in tables.parts_table(nested).rows}
     assert told == {"loop": "97.6%", "one": "73.2%", "two": "26.8%"}
+    assert {row["share"] for row in data_of(shown_of(nested))["kernels"] if row["impl"] == "loop"} == {0.97561}
     # Where the time goes is that of the longest range, which it says.
-    assert "| loop: GPU time of all launches | 4.00 | 100% |" in markdown.report(nested)
+    assert "| loop: GPU time of its launches | 4.00 | 100% |" in markdown.report(nested)
 
 
 def basic(folder, share, *, kernel="copy", time=50_000):

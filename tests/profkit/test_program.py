@@ -27,6 +27,7 @@ from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
 from profkit.record.profile import prepare
 from profkit.record.request import Request
 from profkit.report import explain
+from profkit.report.dialects.agent import document
 from profkit.report.page.run import page
 from profkit.report.sections import answer, method, tables
 from profkit.study.study import open_study
@@ -305,6 +306,9 @@ def test_without_a_gpu_the_operators_of_a_python_program_are_timed_as_torch_time
     ends = again["start"] + again["time"]
     assert (again["start"].to_numpy()[1:] > ends.to_numpy()[:-1] - 1e-9).all()
     assert "operators" in answer.first_lines(run)[0]
+    said = page(run)[: page(run).index('id="kernels"')] + explain.text(run, []) + document(run)
+    assert "of CPU time" in said
+    assert not re.search("GPU time|--ncu|Which kernel", said)
     assert any(line.startswith("thread") for line in tables.thread_lines(run))
     with pytest.raises(ProfkitError, match="no operators were captured") as none:
         profile_program([sys.executable, "-c", "print(1)"], runs=runs)

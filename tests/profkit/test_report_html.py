@@ -287,7 +287,7 @@ def test_the_plot_shows_the_best_in_front_and_names_its_kernels(tmp_path):
         text = tab.js("window.saved[0].text()")
         assert text.startswith("<svg")
         # Below it what it is of, and whose the outlines are.
-        assert "operator by operator on NVIDIA H200 (transformer_ladder)</text>" in text
+        assert "transformer_ladder in bf16 on NVIDIA H200</text>" in text
         assert all(f">{name}</text>" in text for name in ("reference", "compiled"))
         assert ">bf16</text>" not in text
         assert "var(--" not in re.sub(r'style="fill: ?var', "", text).split("<circle")[0]

@@ -39,7 +39,7 @@ def page_of(done: Compared, limit: float | None = None) -> str:
         verdict = found.rungs[-1].verdict if isinstance(found, Ladder) else found.rungs[-1].since.verdict
         made = dict.fromkeys((answer.title(one), one.manifest.created) for one in done.studies)
         whats = {what: " → ".join(when for other, when in made if other == what) for what, _ in made}
-        names = list(dict.fromkeys(one.manifest.sample.task or one.manifest.sample.id for one in done.studies))
+        names = list(dict.fromkeys(answer.task(one) or one.manifest.sample.id for one in done.studies))
         said, mood = done.gate(limit)
         bare = next((one for one in done.studies if not one.manifest.impls), None)
         right = [Card(say("p_right"), say("not_checked"), method.unchecked(bare))] if bare is not None else []

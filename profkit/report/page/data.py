@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from analyzers.records import number
 from analyzers.rules.rule import COLLECT, TIME, Finding
 from analyzers.rules.subjects import WHOLE
-from analyzers.waterfall import SLICE_KINDS
+from analyzers.waterfall import LOWER_BOUND, SLICE_KINDS
 from profkit.report import explain
 from profkit.report.explain import MINOR, gain, headline, in_order, proof, unchecked, unexplained, worded
 from profkit.report.layout import cut
 from profkit.report.messages import bound, catalogue, in_each, named, say
 from profkit.report.names import short_name, short_names
 from profkit.report.sections import answer
+from profkit.report.sections.tables import share_head
 from profkit.report.waterfall import Block, blocks, lower_bound_line, wall_blocks
 from roofline import units
 from roofline.ceilings import BANDWIDTH
@@ -71,11 +72,16 @@ def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
     pipes = list(dict.fromkeys(one["pipe"] for one in (*kernels, *lower_bounds) if one["pipe"]))
     found = [first.roofline.get(name) for name in dict.fromkeys([*BANDWIDTH, *pipes])] if first is not None else []
     heads: dict[str, list[str]] = {}
-    if first is not None and by_step(first):
-        # What the script says of the kernels of a step instead of its own words.
-        keys = {"launches": "col_launches", "time": "col_time", "of_time": "of_kernel_time"}
-        heads = {name: list(catalogue().say[key + answer.ending(first)]) for name, key in keys.items()}
-        heads["share"] = list(catalogue().say["kernel_share"])
+    if first is not None and not first.manifest.impls:
+        # What the script says of these kernels instead of its own words.
+        keys = {"share": share_head(first), "of_time": "of_gpu_time"}
+        if by_step(first):
+            keys |= {"launches": "col_launches", "time": "col_time", "of_time": "of_kernel_time"}
+            keys = {name: key if name == "share" else key + answer.ending(first) for name, key in keys.items()}
+        elif first.of_operators:
+            keys |= {"launches": "op_calls", "time": "op_own", "of_time": "op_of_time"}
+            keys |= {"kernel": "op_operator", "count": "op_count"}
+        heads = {name: list(catalogue().say[key]) for name, key in keys.items()}
     return {
         "best": best,
         "ranged": first is not None and not first.manifest.impls,
@@ -102,6 +108,10 @@ def _kernels(study: Study) -> Mapping[str, list[dict[str, Any]]]:
         own = own.set_axis(["time", "launches"], axis=1).rename_axis(["impl", "kernel"]).reset_index()
         own = own.assign(share=own["time"] / own["time"].sum())[own["time"] > 0]
         kernels = kernels.drop(columns=["time", "launches", "share"]).merge(own, on=["impl", "kernel"])
+    elif not study.manifest.impls and len(kernels):
+        # Of the whole, like all that stands beside them.
+        whole = study.hottest.set_index("kernel")
+        kernels = kernels.assign(share=kernels["time"] * kernels["kernel"].map(whole["share"] / whole["time"]))
     waits = {(impl, kernel): found for impl, kernel, found in explain.by_kernel(study.lines)}
     told: dict[str, list[dict[str, Any]]] = {}
     for impl, part in kernels.groupby("impl", sort=False, observed=True) if len(kernels) else ():
@@ -261,7 +271,7 @@ def shares_of(mine: Sequence[Block], whole: float) -> list[Values]:
     """Time [s] by kind, in the order of the waterfall's blocks."""
     sums: dict[tuple[str, str], float] = {}
     for one in reversed(mine):
-        label = one.label() if one.of_step else say(f"fall_{one.kind}")
+        label = one.label() if one.of_step or one.kind == LOWER_BOUND else say(f"fall_{one.kind}")
         sums[one.paint, label] = sums.get((one.paint, label), 0.0) + one.seconds
     return [share(*key, seconds, units.percent(seconds / whole)) for key, seconds in sums.items()]
 
@@ -297,7 +307,7 @@ def findings_of(study: Study, found: Sequence[Finding]) -> Iterator[Values]:
             "smaller": len(every) - len(large),
             "unchecked": say("listed").join(map(named, missing)),
             "collect": command,
-            "silent": unexplained(mine),
+            "silent": explain.start_with(study) if study.of_operators else unexplained(mine),
         }
 
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from analyzers.placement import NEAR as PLACED
 from analyzers.records import number
 from analyzers.rules.call import BUSY, held_up
-from analyzers.rules.rule import HOST, TIME, Finding
+from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
 from analyzers.rules.subjects import ON_A_CPU, ceiling_shares, threads_busy
 from analyzers.verdicts.verdict import PACED
+from analyzers.waterfall import SLICE_KINDS
 from profkit.report.explain import gain, unchecked, worded
 from profkit.report.layout import Column, Table, column, cut
 from profkit.report.messages import bound, bound_why, judged, language, named, of_roof, say, translated
@@ -33,7 +34,7 @@ from profkit.report.page.frame import render
 from profkit.report.page.timeline import timeline_of
 from profkit.report.sections import answer, caveats, method, tables
 from profkit.report.sections.advice import advice, no_reason, unslowed
-from profkit.report.waterfall import apart, shown
+from profkit.report.waterfall import apart, blocks, shown
 from roofline import units
 
 if TYPE_CHECKING:
@@ -83,7 +84,6 @@ def _values(study: Study, drawn: Sequence[Shown], data: Mapping[str, Any]) -> di
     found = study.findings()
     has_roofline = method.placed(study)
     matter = caveats.that_matter(study)
-    whole = shown(study, most=0)
     falls = has_roofline or not study.stepwise
     now = say("p_now" if study.manifest.impls else "p_now_counted" if study.stepwise else "p_now_gpu")
     again = method.again(study)
@@ -96,7 +96,7 @@ def _values(study: Study, drawn: Sequence[Shown], data: Mapping[str, Any]) -> di
         "title": answer.what(study),
         "subtitle": _subtitle(study),
         "answer": _first_screen(study, found),
-        "shares": shares_of(whole.blocks, whole.time) if whole is not None else [],
+        "shares": _shares(study),
         "falls": list(falls_of(ranked[:MOST_FALLS], now, rows, found)) if falls else [],
         "budgets": list(walls_of(study, found, rows)),
         "holes": tables.holes_tables(study),
@@ -104,6 +104,7 @@ def _values(study: Study, drawn: Sequence[Shown], data: Mapping[str, Any]) -> di
         "on_gpu": not study.of_operators,
         "timeline": list(tables.thread_lines(study)),
         "told": list(findings_of(study, found)),
+        "ranked": any(one.severity != COLLECT for one in found),
         "has_roofline": has_roofline,
         # Without FLOP there is nothing to plot: the page has bars of bandwidth, and says so.
         "plotted": not rows or any((one["flops"] or 0) > 0 for one in rows),
@@ -118,6 +119,19 @@ def _values(study: Study, drawn: Sequence[Shown], data: Mapping[str, Any]) -> di
         "other": [one for one in caveats.all_caveats(study) if one not in matter],
         "version": study.manifest.profkit,
     }
+
+
+def _shares(study: Study) -> list[dict[str, Any]]:
+    """Time by kind of a step, of the best implementation, or of all ranges together."""
+    whole, falls = shown(study, most=0), study.waterfalls
+    outer = [name for name in falls if "/" not in name or name.rpartition("/")[0] not in falls]
+    if whole is None or study.overlapping:
+        return []
+    if study.manifest.impls or study.first_step is not None or len(outer) < 2:
+        return shares_of(whole.blocks, whole.time)
+    every = [one for name in outer for one in blocks(study, name)]
+    every.sort(key=lambda one: -SLICE_KINDS.index(one.kind))
+    return shares_of(every, sum(falls[name].time for name in outer))
 
 
 def _subtitle(study: Study) -> str:
@@ -194,7 +208,7 @@ def _parts_table(study: Study) -> Table:
             Column(say("correct"), [words.get(one.name) or tables.correctness(one.impl) for one in study.ranked]),
             Column(say("speedup"), [tables.speedup(part.row) for part in study.ranked]),
             column(say("time"), rows, "time", "s"),
-            column(say("x_lower_bound"), rows, "lower_bound_ratio", ""),
+            Column(say("x_lower_bound"), [answer.far(row) for row in rows]),
             Column(say("js_frac"), [of_roof(row) for row in rows]),
             Column(say("bound_by"), [bound(row) or units.MISSING for row in rows]),
         ]
@@ -261,13 +275,13 @@ def _faster_card(verdict: Verdict | None, row: Mapping[Any, Any]) -> Card:
 
 def _time_card(row: Mapping[Any, Any]) -> Card:
     """Time, and its distance to the lower bound."""
-    bound = "lower_bound_own" if answer.by_own(row) else "lower_bound"
-    ratio, note = number(row, "time") / number(row, f"{bound}_time"), say("p_no_lower_bound_note")
+    bound, far = ("lower_bound_own", "p_far_own") if answer.by_own(row) else ("lower_bound", "p_far_note")
+    ratio, note = number(row, "lower_bound_ratio"), say("p_no_lower_bound_note")
     time = units.text(number(row, "time"), "s")
     if math.isfinite(ratio):
         time, least = apart(number(row, "time"), number(row, f"{bound}_time"))
         by = named(str(row[f"{bound}_bound_by"]))
-        note = say("p_far_note", ratio=units.digits(ratio), lower_bound=least, by=by)
+        note = say(far, ratio=units.digits(ratio), lower_bound=least, by=by)
     return Card(say("p_time"), time, note, 1 / ratio if ratio > 0 else math.nan)
 
 
@@ -366,15 +380,16 @@ def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
 
 def _hottest_card(study: Study, kernels: Sequence[Mapping[Any, Any]]) -> Card:
     share, name = number(kernels[0], "share"), short_name(str(kernels[0]["kernel"]), 60)
+    question = say("op_which" if study.of_operators else "p_which")
     if study.stepwise:
         total = float(study.step["time"][study.step["kind"] == "kernel"].sum())
         shares = {"share": units.percent(share), "wall": units.percent(number(kernels[0], "wall_share"))}
         shares["time"] = units.text(total, "s")
         note = say("p_of_program", **shares) if study.filtered else answer.per(study, "p_of_kernel", **shares)
     else:
-        total = sum(number(one, "time") for one in kernels)
-        note = say("p_of_all", share=units.percent(share), time=units.text(total, "s"))
-    return Card(say("p_which"), name, note, share, "small")
+        whole = "op_of_all" if study.of_operators else "p_of_all"
+        note = say(whole, share=units.percent(share), time=units.text(number(kernels[0], "time") / share, "s"))
+    return Card(question, name, note, share, "small")
 
 
 def _wall_cards(study: Study, one: Budget) -> Iterator[Card]:

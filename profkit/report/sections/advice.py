@@ -10,7 +10,7 @@ from analyzers.records import number
 from analyzers.rules.call import BUSY
 from analyzers.rules.rule import COLLECT, HOST, Finding
 from collectors.caveat import SLOWED
-from profkit.report.explain import runnable, unchecked, unexplained, worded
+from profkit.report.explain import runnable, start_with, unchecked, unexplained, worded
 from profkit.report.messages import judged, say, translated
 from profkit.report.sections.method import again
 
@@ -48,6 +48,8 @@ def advice(study: Study, part: Part | None, mine: Sequence[Finding]) -> tuple[st
 
 def no_reason(study: Study, mine: Sequence[Finding]) -> str:
     """Sentence that no rule found a reason, and the command that collects more counters."""
+    if study.of_operators:
+        return start_with(study)
     told, how = study.manifest.counters, unchecked(mine, study)[1]
     if not how and told.state != "collected":
         how = translated(told.fix) or runnable("profkit profile SAMPLE --deep", study)

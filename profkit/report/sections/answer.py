@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from posixpath import basename
 from typing import TYPE_CHECKING, Any
 
+from analyzers.lower_bound import below
+from analyzers.pipes import TYPES, task_type
 from analyzers.records import number
 from analyzers.verdicts.verdict import brief
 from collectors.caveat import SLOWED, TARGET_FAILED
@@ -24,10 +26,9 @@ if TYPE_CHECKING:
 
 LEAST_HELD = 0.75
 """Share of the record's GPU time below which the steps' share is stated."""
-_OTHER = 0.98
-"""Ratio of two lower bounds below which they differ."""
 LEAST_SLOWED = 0.01
 """Share of a step below which recording overhead is not mentioned."""
+_TYPE = re.compile(r"\b(?:fp(?:64|32|16|8)|[bt]f(?:16|32)|b?float(?:64|32|16))\b", re.I)
 _ENDINGS = re.compile(r"(\.(trace|pt|json|gz|sqlite|nsys-rep|ncu-rep|csv|txt|log))+$")
 """File extensions of exports."""
 
@@ -47,10 +48,24 @@ def what(study: Study) -> str:
     sample = study.manifest.sample
     where, threads = device(study), study.manifest.device.get("threads")
     where = say("p_threads", device=where, count=str(threads)) if threads else where
-    if not sample.task:
+    if not (told := task(study)):
         return title(study)
-    said = sample.id.replace("_", " ").lower() in sample.task.lower()
-    return say("title_on" if said else "p_on", what=sample.task, task=sample.task, device=where, sample=sample.id)
+    said = sample.id.replace("_", " ").lower() in told.replace("_", " ").lower()
+    return say("title_on" if said else "p_on", what=told, task=told, device=where, sample=sample.id)
+
+
+def task(study: Study) -> str:
+    """The task in its author's words and the type of its inputs and outputs; "" without words.
+
+    Words that name only other types are about the reference, and left out.
+    """
+    said, sample = study.manifest.sample.task, study.manifest.sample.id
+    names = {name for key in ("inputs", "outputs") for name in study.manifest.task.get(key, ())}
+    own = {task_type({"": [name]}) for name in names} - {""}
+    told = {TYPES.get(word.lower(), word.lower()) for word in _TYPE.findall(said)}
+    if not said or not own or told & own:
+        return said
+    return say("typed", what=sample if told else said, type=task_type({"": sorted(names)}))
 
 
 def called(study: Study, name: str) -> str:
@@ -128,8 +143,14 @@ def _sentence(study: Study, part: Part, verdict: Verdict | None) -> str:
 
 
 def by_own(row: Mapping[str, Any]) -> bool:
-    """Whether a lower precision gives the implementation a lower bound below the task's."""
-    return float(row["lower_bound_own_time"]) < _OTHER * float(row["lower_bound_time"])
+    """Whether the distance is to the implementation's own lower bound, below the task's."""
+    return below(number(row, "lower_bound_own_time"), number(row, "lower_bound_time"))
+
+
+def far(row: Mapping[str, Any]) -> str:
+    """Distance to the lower bound for a table: "2.31", or "2.31 (own: tensor_bf16)"."""
+    ratio = units.digits(number(row, "lower_bound_ratio"))
+    return say("own_bound", ratio=ratio, roof=named(str(row["lower_bound_own_bound_by"]))) if by_own(row) else ratio
 
 
 def distance(row: Mapping[str, Any], *, both: bool = False) -> list[str]:
@@ -138,11 +159,11 @@ def distance(row: Mapping[str, Any], *, both: bool = False) -> list[str]:
     both: also to the higher bound of an own precision above the task's.
     """
     time, task, own = (float(row[key]) for key in ("time", "lower_bound_time", "lower_bound_own_time"))
-    lower = by_own(row)
-    said = [say("times_lower_bound", ratio=units.digits(time / task))] if task > 0 and not lower else []
-    if lower or (both and _OTHER * own > task):
+    lower, ratio = by_own(row), units.digits(float(row["lower_bound_ratio"]))
+    said = [say("times_lower_bound", ratio=ratio)] if task > 0 and not lower else []
+    if lower or (both and below(task, own)):
         by = named(str(row["lower_bound_own_bound_by"]))
-        said.append(say("times_own_lower_bound", ratio=units.digits(time / own), roof=by))
+        said.append(say("times_own_lower_bound", ratio=ratio if lower else units.digits(time / own), roof=by))
     roof = bound_why(row)
     return said + ([say("is_bound_by", roof=roof)] if roof else [])
 

@@ -12,7 +12,7 @@ from analyzers.verdicts.verdict import PACED
 from profkit.report.layout import Column, Table, code, column
 from profkit.report.messages import bound_word, of_roof, say, translated
 from profkit.report.names import names_of, short_name
-from profkit.report.sections.answer import many, per
+from profkit.report.sections.answer import far, many, per
 from profkit.report.sections.method import counted
 from roofline import units
 
@@ -39,7 +39,8 @@ def parts_table(study: Study) -> Table:
     if study.manifest.impls:
         placed = [column(say("time"), rows, "time", "s"), *placed_columns(rows)]
         return Table.of([Column("", [part.name for part in parts]), *_judged(parts), *placed])
-    total = float(study.hottest["time"].sum()) or math.nan if "time" in study.hottest else math.nan
+    hot = study.hottest
+    total = float(hot["time"].iloc[0] / hot["share"].iloc[0]) if "share" in hot and len(hot) else math.nan
     return Table.of(
         [
             Column(say("range"), [part.name or say("no_range") for part in parts]),
@@ -49,11 +50,20 @@ def parts_table(study: Study) -> Table:
                 5,
             ),
             column(say("time"), rows, "time", "s"),
-            column(say("share"), [{"share": number(row, "time") / total} for row in rows], "share", "%", 1),
+            column(say(share_head(study)), [{"share": number(row, "time") / total} for row in rows], "share", "%", 1),
             *_declared(study, [part.name for part in parts], rows),
             *placed_columns(rows),
         ]
     )
+
+
+def share_head(study: Study) -> str:
+    """Message that names what the shares of kernels and ranges are of."""
+    if study.manifest.impls:
+        return "own_share"
+    if study.stepwise:
+        return "program_share" if study.filtered else "kernel_share"
+    return "op_share" if study.of_operators else "gpu_share"
 
 
 def _judged(parts: Sequence[Part]) -> list[Column]:
@@ -185,7 +195,7 @@ def overview(studies: Sequence[Study]) -> Table:
             Column("candidate", [part.name for part in parts]),
             *_judged(parts),
             Column(say("time"), [units.text(number(row, "time"), "s") for row in rows]),
-            column(say("x_lower_bound"), rows, "lower_bound_ratio", "", 3),
+            Column(say("x_lower_bound"), [far(row) for row in rows], 3),
             *placed_columns(rows),
         ]
     )
@@ -263,12 +273,12 @@ def _amounts(study: Study, rows: _Rows) -> list[Column]:
         counts = [units.count(number(row, "launches")) for row in rows]
         return [
             Column(say("op_calls" if study.by_operator else "js_launches"), counts, 4),
-            column(say("share"), rows, "share", "%", 1),
+            column(say(share_head(study)), rows, "share", "%", 1),
             column(say("op_own" if study.of_operators else "time"), rows, "time", "s"),
         ]
     return [
         Column(per(study, "col_launches"), [many(number(row, "step_launches")) for row in rows], 4),
-        column(say("program_share" if study.filtered else "kernel_share"), rows, "share", "%", 1),
+        column(say(share_head(study)), rows, "share", "%", 1),
         column(say("wall_share") if study.filtered else per(study, "col_wall"), rows, "wall_share", "%", 2),
         column(per(study, "col_time"), rows, "step_time", "s"),
     ]

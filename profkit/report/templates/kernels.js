@@ -6,7 +6,7 @@ const scaled = (unit, get) => {
 const tm = scaled("s", (k) => k.time), fl = scaled("FLOP/s", (k) => k.flops), bw = scaled("B/s", (k) => k.dram);
 /* [head, value, how it is shown (nothing: text), class, what is added to it]; "mid" leaves where the screen is narrow, "far" on a phone */
 const COLUMNS = () => [
-  [D.ranged ? tx("range") : tx("impl"), (k) => k.impl, null, "l own"], [tx("kernel"), (k) => k.short, null, "name l"],
+  [D.ranged ? tx("range") : tx("impl"), (k) => k.impl, null, "l own"], [ty("kernel"), (k) => k.short, null, "name l"],
   [ty("launches"), (k) => k.launches, whole, "far mid"], [ty("share"), (k) => k.share, pct],
   [`${ty("time")} [${tm.label}]`, (k) => k.time, tm.cell], [fl.label, (k) => k.flops, fl.cell, "far"],
   [`DRAM [${bw.label}]`, (k) => k.dram, bw.cell, "far mid"], [tx("dramf"), (k) => k.dramf, pct, "far"],
@@ -53,7 +53,7 @@ function order() {
   const shown = list.filter((i) => !query || match(K[i]));
   fill(shown);
   all("#table th").forEach((th, i) => { if (i === sorted.c) th.setAttribute("aria-sort", sorted.dir > 0 ? "ascending" : "descending"); else th.removeAttribute("aria-sort"); });
-  $("count").textContent = tx("count", shown.length, K.length);
+  $("count").textContent = ty("count", shown.length, K.length);
 }
 /* the kernels that pass the filter, in SI units */
 function csv() {

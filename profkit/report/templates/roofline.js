@@ -9,10 +9,10 @@ let view = null, active = -1, query = "", W = 960, H = 480;
 const L = 64, R = 16, T = 14, B = 44;
 const match = (k) => (k.kernel + " " + k.short + " " + k.impl).toLowerCase().includes(query);
 
-/* the share of a part that its longer kernels make up, by kernel */
+/* the share of a part, or of all ranges, that the longer kernels make up, by kernel */
 const covers = (() => {
   const sums = {}, reach = {};
-  for (const k of [...K].sort((a, b) => (b.share || 0) - (a.share || 0))) { reach[k.i] = sums[k.impl] || 0; sums[k.impl] = (sums[k.impl] || 0) + (k.share || 0); }
+  for (const k of [...K].sort((a, b) => (b.share || 0) - (a.share || 0))) { const of = D.ranged ? "" : k.impl; reach[k.i] = sums[of] || 0; sums[of] = reach[k.i] + (k.share || 0); }
   return reach;
 })();
 const chosen = (k) => on.part.has(k.impl) && covers[k.i] < on.cover / 100 && (!on.alone || !picked.size || picked.has(k.i));
