@@ -108,7 +108,8 @@ def _idle(s: Subject) -> Case | None:
 
 @rule("idle-unexplained", ("unknown",), level=PROGRAM)
 def _unexplained(s: Subject) -> Case | None:
-    return _slice(s, "unknown", {})
+    # A record of the host's calls has none for the pages that unified memory moves.
+    return _slice(s, "unknown", {}, variant="uncalled" if s.has("engaged_host") else "")
 
 
 @rule("synchronising", ("waiting",), level=PROGRAM)
@@ -134,7 +135,9 @@ def _allocating(s: Subject) -> Case | None:
 @rule("recompiles", ("loading",), level=PROGRAM)
 def _recompiles(s: Subject) -> Case | None:
     params = {"loads": f"{s['loads']:.0f}", "doing": _doing(s, "loading")}
-    return _slice(s, "loading", params, Proof("modules loaded", s["loads"]))
+    # Where nothing repeats, the first launches are in the record.
+    first = "first" if s.text.get("found") == "all" else ""
+    return _slice(s, "loading", params, Proof("modules loaded", s["loads"]), variant=first)
 
 
 @rule("queued-gaps", ("queued",), level=PROGRAM)
