@@ -151,10 +151,6 @@ def test_both_sides_of_the_catalogue_have_the_same_places():
         ("the SM clock differs", "SM 频率不同"),
         ("cuda: a speed-up above 10x is rare for the same work", "cuda：同样的工作量，加速比很少超过 10 倍"),
         (
-            "12.2 x, above 10 x; the peak of tensor_bf16 is 13.2 x that of fp32",
-            "12.2 倍，超过 10 倍；tensor_bf16 的峰值为 fp32 的 13.2 倍",
-        ),
-        (
             "measured, torch 2.11, driver 580, random data; upper quartile of 20 rounds x 31 runs",
             "实测，torch 2.11，驱动 580，随机数据；20 轮、每轮 31 次的上四分位数",
         ),
