@@ -45,6 +45,8 @@ _FULL = 50e-6
 
 MOST_HOLES = 8
 """Kinds of idle time kept, the largest first."""
+_FRAME = re.compile(r".*\(\d+\): |<built-in ")
+"""Python's frames and calls, as torch.profiler names them with with_stack=True."""
 CALLING = {"waiting": BLOCKING, "allocating": ALLOCATING, "loading": LOADING}
 """Causes that are host calls."""
 
@@ -308,6 +310,11 @@ def _holes(gaps: Mapping[str, Any], slices: Mapping[str, Times], host: pd.DataFr
     return tuple(sorted(found, key=lambda one: -one.seconds)[:MOST_HOLES])
 
 
+def _telling(path: Sequence[str]) -> str:
+    """The outermost operation, else the innermost Python frame: the outermost one is Python's own start."""
+    return next((name for name in path if not _FRAME.match(name)), path[-1])
+
+
 def _alike(names: pd.Series[str]) -> pd.Series[str]:
     """Names without numbers, so that "step 10" and "step 20" are one."""
     told = {name: re.sub(r"\d+", "#", name) for name in names.unique()}
@@ -332,7 +339,7 @@ def _of_cause(
     when = np.rint(moment * 1e9).astype(np.int64)
     within = ranges_of(thread, when, spans["range"])
     ops = paths(by_thread(spans["op"]), thread, when)
-    named = [path.split("/")[0] for path in ops]
+    named = [_telling(path.split("/")) for path in ops]
     before = gaps["before"][at]
     # Where nothing says what the host did, long holes are told apart by what ended them.
     unnamed = [cause == "away" and not name and not one for name, one in zip(named, call, strict=True)]

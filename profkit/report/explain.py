@@ -168,8 +168,11 @@ def runnable(text: str, study: Study) -> str:
 
 def gain(one: Finding) -> str:
     """Gain as "up to 58% (78.9 us)", or the kind of finding."""
-    if one.severity in (HINT, COLLECT):
-        return say("hint" if one.severity == HINT else "not_checked")
+    if one.severity == COLLECT:
+        return say("not_checked")
+    # Of a kernel without a time nothing is known to win.
+    if one.severity == HINT or not one.upper_bound > 0:
+        return say("hint")
     known = {"all": "up_to_record", "range": "up_to_passage", "launches": "up_to_launches"}
     of = known.get(one.params.get("found", ""), "up_to_step")
     key = "up_to_host" if one.severity == HOST else of if "found" in one.params else "up_to"

@@ -109,6 +109,7 @@ def test_a_wait_is_named_with_the_operator_it_is_in():
     waits = host([("cudaStreamSynchronize", start - 30 * US, 20 * US, -1) for start in first])
     both = pd.concat([calls, waits], ignore_index=True).sort_values("start")
     spans = [("op", "aten::item", start - 31 * US, 22 * US) for start in first]
+    spans += [("op", "<frozen runpy>(198): _run_module_as_main", start - 32 * US, 24 * US) for start in first]
     spans += [("op", "aten::_local_scalar_dense", start - 30.5 * US, 21 * US) for start in first]
     found = budget(work, host=doing(both, [*spans, ("range", "loss", 0.0, 1.0)]))
     (one,) = (one for one in found.named if one.cause == "waiting")
