@@ -50,6 +50,7 @@ def page_of(done: Compared, limit: float | None = None) -> str:
             "gate": said,
             "gate_mood": mood,
             "stepwise": not parts,
+            "listed": say("op_list" if done.studies[-1].by_operator else "p_kernels"),
             "has_timeline": bool(data["timelines"]),
             "kernel_note": kernel_note(done.studies[-1]) if parts else "",
             "version": __version__,

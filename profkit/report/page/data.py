@@ -78,9 +78,10 @@ def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
         if by_step(first):
             keys |= {"launches": "col_launches", "time": "col_time", "of_time": "of_kernel_time"}
             keys = {name: key if name == "share" else key + answer.ending(first) for name, key in keys.items()}
-        elif first.of_operators:
-            keys |= {"launches": "op_calls", "time": "op_own", "of_time": "op_of_time"}
-            keys |= {"kernel": "op_operator", "count": "op_count"}
+        if first.by_operator:
+            keys |= {"kernel": "op_operator", "count": "op_count", "launches": "op_calls"}
+        if first.of_operators:
+            keys |= {"time": "op_own", "of_time": "op_of_time"}
         heads = {name: list(catalogue().say[key]) for name, key in keys.items()}
     return {
         "best": best,
@@ -108,7 +109,7 @@ def _kernels(study: Study) -> Mapping[str, list[dict[str, Any]]]:
         own = own.set_axis(["time", "launches"], axis=1).rename_axis(["impl", "kernel"]).reset_index()
         own = own.assign(share=own["time"] / own["time"].sum())[own["time"] > 0]
         kernels = kernels.drop(columns=["time", "launches", "share"]).merge(own, on=["impl", "kernel"])
-    elif not study.manifest.impls and len(kernels):
+    elif not study.manifest.impls and "share" in study.hottest:
         # Of the whole, like all that stands beside them.
         whole = study.hottest.set_index("kernel")
         kernels = kernels.assign(share=kernels["time"] * kernels["kernel"].map(whole["share"] / whole["time"]))

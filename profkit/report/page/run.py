@@ -102,6 +102,7 @@ def _values(study: Study, drawn: Sequence[Shown], data: Mapping[str, Any]) -> di
         "holes": tables.holes_tables(study),
         "has_timeline": bool(data["timelines"]),
         "on_gpu": not study.of_operators,
+        "listed": say("op_list" if study.by_operator else "p_kernels"),
         "timeline": list(tables.thread_lines(study)),
         "told": list(findings_of(study, found)),
         "ranked": any(one.severity != COLLECT for one in found),
@@ -124,14 +125,16 @@ def _values(study: Study, drawn: Sequence[Shown], data: Mapping[str, Any]) -> di
 def _shares(study: Study) -> list[dict[str, Any]]:
     """Time by kind of a step, of the best implementation, or of all ranges together."""
     whole, falls = shown(study, most=0), study.waterfalls
-    outer = [name for name in falls if "/" not in name or name.rpartition("/")[0] not in falls]
     if whole is None or study.overlapping:
         return []
-    if study.manifest.impls or study.first_step is not None or len(outer) < 2:
-        return shares_of(whole.blocks, whole.time)
-    every = [one for name in outer for one in blocks(study, name)]
-    every.sort(key=lambda one: -SLICE_KINDS.index(one.kind))
-    return shares_of(every, sum(falls[name].time for name in outer))
+    every, time = whole.blocks, whole.time
+    if not study.manifest.impls and study.first_step is None:
+        outer = [name for name in falls if "/" not in name or name.rpartition("/")[0] not in falls]
+        every = [one for name in outer for one in blocks(study, name)]
+        every.sort(key=lambda one: -SLICE_KINDS.index(one.kind))
+        time = sum(falls[name].time for name in outer)
+    told = shares_of(every, time)
+    return told if len(told) > 1 else []
 
 
 def _subtitle(study: Study) -> str:
@@ -380,7 +383,7 @@ def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
 
 def _hottest_card(study: Study, kernels: Sequence[Mapping[Any, Any]]) -> Card:
     share, name = number(kernels[0], "share"), short_name(str(kernels[0]["kernel"]), 60)
-    question = say("op_which" if study.of_operators else "p_which")
+    question = say("op_which" if study.by_operator else "p_which")
     if study.stepwise:
         total = float(study.step["time"][study.step["kind"] == "kernel"].sum())
         shares = {"share": units.percent(share), "wall": units.percent(number(kernels[0], "wall_share"))}

@@ -339,7 +339,7 @@ function bars() {
   box.replaceChildren();
   if (!none.length) return;
   const peak = roof.dram ? roof.dram.peak : NaN, most = Math.max(...none.map((k) => k.dram));
-  box.append(h("h3", {}, tx("bars") + (num(peak) ? tx("of", say(peak, "B/s")) : "")), ...(D.ranged ? [] : [h("p", { className: "note" }, tx("barsnote"))]));
+  box.append(h("h3", {}, tx("bars") + (num(peak) ? tx("of", say(peak, "B/s")) : "")));
   for (const k of none.slice(0, 12)) {
     const f = k.dram / (num(peak) ? peak : most);
     const fill = h("i", { style: `width:${Math.min(100, f * 100)}%;background:${colour(k.impl)}` });

@@ -86,7 +86,7 @@ def _evidence(study: Study) -> Iterator[Section]:
     hidden = len(study.hottest) - len(longest.rows)
     more = say("md_names_more", count=str(hidden)) if hidden else say("md_names")
     if longest.rows:
-        yield say("op_list" if study.of_operators else "p_kernels"), tables.kernel_note(study), [_grid(longest), more]
+        yield say("op_list" if study.by_operator else "p_kernels"), tables.kernel_note(study), [_grid(longest), more]
     yield say("md_timeline"), "", [_listed(list(tables.thread_lines(study)))]
     yield "compute-sanitizer", "", [_listed(line.replace("|", "\\|") for line in caveats.sanitizer_lines(study))]
 
