@@ -219,10 +219,6 @@ def _peaks() -> Iterator[Counter]:
         tensor_peak("op_utcomma_src_fp4_dst_fp32_sparsity_off", "10.0-11.0"),
         tensor_peak("src_fp4_dst_fp32_sparsity_off", "12.0-12.1"),
     )
-    mma = {"fp16": f"hmma_{F16}", "bf16": f"hmma_{B16}", "tf32": f"hmma_{T32}", "int8": f"imma_{I8}"}
-    for kind, path in mma.items():
-        said = f"Dense peak of mma.sync code, {kind} (two thirds of wgmma on 9.0),"
-        yield peak(f"mma_{kind}", said, tensor_peak(f"op_{path}_sparsity_off", "9.0-11.0"))
 
 
 def _launch() -> Iterator[Counter]:

@@ -77,14 +77,6 @@ class Run(Study):
             raise ProfkitError(f"no report for {reader!r}", fix=f"use one of: {', '.join(DIALECTS)}")
         return Text(DIALECTS[reader].document((self,), lang).text)
 
-    def compare(self, *others: Study | str | os.PathLike[str], **options: Any) -> Compared:
-        """This run and others as steps; see `profkit.compare`."""
-        return compare(self, *others, **options)
-
-    def draw(self, **options: Any) -> Figure:
-        """Its roofline as a matplotlib Figure; options of `profkit.roofline`."""
-        return roofline(self, **options) if options else draw(self)
-
     def __repr__(self) -> str:
         said = "; ".join(answer.first_lines(self))
         return f"<Run {answer.title(self)}: {said} ({self.path.as_posix()})>"
