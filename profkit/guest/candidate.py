@@ -46,8 +46,6 @@ def serve(job: Job) -> None:
             channel.send(guest.answer(act, "load-error" if name == "build" else ""))
     except EndedError:
         return
-    finally:
-        loading.release_all()
 
 
 class Guest:
@@ -109,9 +107,8 @@ class Guest:
             if self._job.lines:
                 loading.with_line_tables()
         began = time.perf_counter()
-        lock = loading.enter(Path(subject.file), Path(self._job.cache))
         self._builds = extensions.followed(Path(subject.file), self._job.campaign)
-        with self._settings_kept():
+        with loading.BuildLock(Path(subject.file), Path(self._job.cache)) as lock, self._settings_kept():
             self._loaded = loading.import_file(Path(subject.file), subject.name), lock
         return {"seconds": time.perf_counter() - began}
 

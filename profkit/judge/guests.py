@@ -10,6 +10,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 import msgspec
@@ -113,8 +114,7 @@ def _built(remote: Remote, seconds: float, events: Events) -> bool:
 
 
 def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Implementation:
-    lock = loading.enter(Path(subject.file), Path(job.cache))
-    module = loading.import_file(Path(subject.file), subject.name, subject.content)
+    module, lock = _imported(job, subject)
     loading.cast_inputs(module, job.precision)
     inputs.torch_seed(seed)
     init, mode = module.get_init_inputs(), loading.mode_of(module, job.model_mode)
@@ -155,6 +155,9 @@ def spec(
 
 def candidate(job: Job, subject: Subject, first: Implementation, seed: int, device: torch.device) -> Implementation:
     """Import and construct a candidate here, with the reference's arguments and weights."""
-    lock = loading.enter(Path(subject.file), Path(job.cache))
-    module = loading.import_file(Path(subject.file), subject.name, subject.content)
-    return implementation.candidate(subject, (module, lock), spec(first, seed), seed, device, job.precision)
+    return implementation.candidate(subject, _imported(job, subject), spec(first, seed), seed, device, job.precision)
+
+
+def _imported(job: Job, subject: Subject) -> tuple[ModuleType, loading.BuildLock]:
+    with loading.BuildLock(Path(subject.file), Path(job.cache)) as lock:
+        return loading.import_file(Path(subject.file), subject.name, subject.content), lock

@@ -39,7 +39,6 @@ def run(job: Job, events: Events) -> None:
     finally:
         if job.trials and job.seeds:
             events.send("seeds", seeds=job.seeds)
-        loading.release_all()
 
 
 class Session(WeightChecks):

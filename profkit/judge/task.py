@@ -15,7 +15,6 @@ import torch
 
 from profkit.errors import ProfkitError
 from profkit.guest import facts
-from profkit.guest.build import loading
 from profkit.guest.clocks import timing
 from profkit.guest.implementation import Implementation, classified
 from profkit.guest.tensors import exchange, inputs, state, weights
@@ -381,7 +380,6 @@ class Task:
         reference = self.reference
         unknown = "the reference's precision, and trivial answers that would pass, are unknown"
         with self.finding(unknown, factor=3.0):
-            loading.use(reference.lock)
             self._own = None
             if self._job.again:
                 self.probe = known(self._job.probe)

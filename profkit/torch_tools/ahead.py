@@ -24,15 +24,18 @@ def build(job: Job) -> int:
     torch pretends to have a GPU, because many constructors check first. Compiler errors are kept for the campaign;
     other errors are left to the measurement.
     """
-    subject = job.subjects[0]
-    file = Path(subject.file)
+    file = Path(job.subjects[0].file)
     if job.lines:
         loading.with_line_tables()
-    # Before the import, which may change what a build's identity is made of.
-    loading.use(loading.BuildLock(Path(job.cache), loading.build_key(file), wait=True))
     built = extensions.followed(file, job.campaign)
+    # Named before the import, which may change what a build's identity is made of.
+    with loading.BuildLock(file, Path(job.cache)):
+        return _built(job, file, built)
+
+
+def _built(job: Job, file: Path, built: Mapping[str, str]) -> int:
     try:
-        module = _imported(file, subject.name, built, gpu=job.device == "cuda")
+        module = _imported(file, job.subjects[0].name, built, gpu=job.device == "cuda")
     except Exception as error:
         traceback.print_exception(error, file=sys.stderr)
         return 1

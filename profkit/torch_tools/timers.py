@@ -229,15 +229,15 @@ def loaded(target: str, device: torch.device) -> Call:
         entry = "Model" if chosen.name == "reference" else "ModelNew"
     if device.type == "cuda":
         loading.one_architecture(device)
-    loading.enter(path, cache.builds())
-    given = loading.import_file(reference, "inputs")
-    module = given if path == reference else loading.import_file(path, path.stem)
-    inputs.torch_seed(0)
-    arguments = inputs.to_device(getattr(given, "get_inputs", list)(), device)
-    function = getattr(module, entry)
-    if isinstance(function, type):
-        init: list[Any] = getattr(given, "get_init_inputs", list)()
-        function = loading.instance(module, entry, init, 0, device, mode=loading.mode_of(given, ""))
+    with loading.BuildLock(path, cache.builds()):
+        given = loading.import_file(reference, "inputs")
+        module = given if path == reference else loading.import_file(path, path.stem)
+        inputs.torch_seed(0)
+        arguments = inputs.to_device(getattr(given, "get_inputs", list)(), device)
+        function = getattr(module, entry)
+        if isinstance(function, type):
+            init: list[Any] = getattr(given, "get_init_inputs", list)()
+            function = loading.instance(module, entry, init, 0, device, mode=loading.mode_of(given, ""))
     return lambda: function(*arguments)
 
 
@@ -265,7 +265,6 @@ def main(targets: str, out: str, calls: str = "0") -> int:
             kernel["error"] = _said(error)
         if out:
             write_atomic(Path(out), msgspec.json.encode(told))
-    loading.release_all()
     return 0
 
 

@@ -349,7 +349,7 @@ import torch
 torch.cuda.is_available = lambda: True
 def measured(file):
     os.chdir(file.parent)
-    loading.use(loading.BuildLock(Path(sys.argv[1]), loading.build_key(file)))
+    loading.BuildLock(file, Path(sys.argv[1])).__enter__()
     extensions.followed(file)
     loading.import_file(file, "candidate").ModelNew()
 for name in sys.argv[2:]:
@@ -393,7 +393,7 @@ def test_who_measures_never_asks_the_compiler_for_what_was_built_ahead(place, mo
 def test_who_builds_ahead_waits_for_who_builds_the_same(place):
     order = []
     (place / "candidate.py").write_text("class ModelNew: pass")
-    first = loading.BuildLock(place / "cache", loading.build_key(place / "candidate.py"))
+    first = loading.BuildLock(place / "candidate.py", place / "cache").__enter__()
 
     def other():
         build(place, "class ModelNew: pass")

@@ -18,7 +18,7 @@ from candidates import COMPILE_ERROR, candidate, write_sample
 
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
-from profkit.guest.build.loading import BuildLock, build_key, release_all
+from profkit.guest.build.loading import BuildLock, build_key
 from profkit.launch import alone as locks
 from profkit.launch import gpu, runner, tools
 from profkit.launch.process import Spool
@@ -166,24 +166,18 @@ def test_two_runs_of_a_sample_at_once(tmp_path):
     assert len(list((tmp_path / "runs/ITESTS").iterdir())) == 2
 
 
-def test_builds_of_one_source_at_once_share_no_directory(tmp_path):
+def test_a_lock_file_of_a_dead_build_is_removed_and_that_of_another_process_is_not(tmp_path):
     source = tmp_path / "code.py"
     source.write_text("x = 1\n")
-    first = BuildLock(tmp_path / "build", build_key(source))
-    second = BuildLock(tmp_path / "build", build_key(source))
-    assert first.path != second.path
-    assert first.path.name == build_key(source) != second.path.name
-    release_all()
-    assert first.path.exists()
-    assert not second.path.exists()
-
-
-def test_a_lock_file_of_a_dead_build_is_removed(tmp_path):
-    stale = tmp_path / "build/key/extension/lock"
-    stale.parent.mkdir(parents=True)
-    stale.write_text("")
-    assert BuildLock(tmp_path / "build", "key").path == tmp_path / "build/key"
-    assert not stale.exists()
+    lock = tmp_path / "build" / build_key(source) / "extension/lock"
+    lock.parent.mkdir(parents=True)
+    lock.write_text("")
+    with BuildLock(source, tmp_path / "build") as first:
+        assert not lock.exists()
+        lock.write_text("")
+    with BuildLock(source, tmp_path / "build") as second:
+        assert first.path == second.path == lock.parent.parent
+    assert lock.exists()
 
 
 # Signals

@@ -17,7 +17,6 @@ from profkit.api import profile
 from profkit.campaign.index import Index
 from profkit.cli.group import invoke
 from profkit.errors import BUG
-from profkit.guest.build.loading import BuildLock
 from profkit.launch import cache, process
 from profkit.launch.protocol import BARE
 from profkit.rundir import files
@@ -58,15 +57,6 @@ def test_half_a_file_of_the_dead_goes_with_the_next_of_its_name_and_the_next_run
     create_run(SampleInfo(id="S", path=""), tmp_path)
     assert not any(path.exists() for path in left)
     assert (before.path / "run.json").exists()
-
-
-def test_private_builds_of_the_dead_go_with_the_next_build_of_anything(tmp_path):
-    gone, mine = (tmp_path / f"{'a' * 24}-{mark}x" for mark in (dead(), files.mark()))
-    gone.mkdir()
-    mine.mkdir()
-    BuildLock(tmp_path, "b" * 24)
-    assert not gone.exists()
-    assert mine.exists()
 
 
 @pytest.mark.parametrize("victim", ["parent", "warden"])

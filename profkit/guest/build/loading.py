@@ -10,10 +10,7 @@ import importlib.util
 import os
 import platform
 import re
-import shutil
 import sys
-import tempfile
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -24,9 +21,7 @@ from torch.nn.modules import module as registry
 from torch.nn.parameter import is_lazy
 
 from profkit.guest.tensors import inputs, weights
-from profkit.rundir.files import mark, sweep
 
-_private: deque[Path] = deque()
 _CACHES = {
     "TORCHINDUCTOR_CACHE_DIR": "inductor",
     "TRITON_CACHE_DIR": "triton",
@@ -39,27 +34,36 @@ _CACHES = {
 
 
 class BuildLock:
-    """Exclusive use of a build directory until the process ends.
+    """A build directory, shared until the process ends; inside `with` later comers wait.
 
-    It is a kernel lock (flock), so it ends with its owner and is never stale. If the directory of this source is in
-    use, a private one is used. wait: for builds ahead, which can wait.
+    It is a kernel lock (flock), so it ends with its owner and is never stale.
     """
 
-    def __init__(self, root: Path, key: str, *, wait: bool = False) -> None:
-        root.mkdir(parents=True, exist_ok=True)
-        sweep(root.glob("*-*"))
-        self._handle = os.open(root / f"{key}.lock", os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            self.path = root / key
-        except OSError:
-            self.path = Path(tempfile.mkdtemp(prefix=f"{key}-{mark()}", dir=root))
-            _private.append(self.path)
+    def __init__(self, file: Path, cache: Path) -> None:
+        self.path = cache / build_key(file)
         self.path.mkdir(parents=True, exist_ok=True)
-        # The lock is ours, so torch's own lock files in the directory are stale.
-        for stale in self.path.rglob("lock"):
-            with contextlib.suppress(OSError):
-                stale.unlink()
+        self._handle = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+
+    def __enter__(self) -> BuildLock:
+        """Wait for another process that builds this source, then use the directory.
+
+        Triton compiles at the first call and some samples in `__init__`, so `use` precedes each turn.
+        """
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Nobody else is here, so torch's own lock files in the directory are stale.
+            for stale in self.path.rglob("lock"):
+                with contextlib.suppress(OSError):
+                    stale.unlink()
+        except OSError:
+            self.__exit__()
+        use(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Some network file systems have no locks.
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._handle, fcntl.LOCK_SH)
 
 
 def build_key(file: Path) -> str:
@@ -73,27 +77,11 @@ def build_key(file: Path) -> str:
     return digest.hexdigest()[:24]
 
 
-def enter(file: Path, cache: Path) -> BuildLock:
-    """Build this process's extensions and Triton kernels in the directory of this source.
-
-    Triton compiles at the first call and some samples in `__init__`, so `use` precedes each turn.
-    """
-    lock = BuildLock(cache, build_key(file))
-    use(lock)
-    return lock
-
-
 def use(lock: BuildLock) -> None:
     """Point the compilers' caches to a build directory."""
     os.environ["TORCH_EXTENSIONS_DIR"] = str(lock.path)
     for name, folder in _CACHES.items():
         os.environ[name] = str(lock.path / folder)
-
-
-def release_all() -> None:
-    """Remove this process's private build directories; loaded libraries stay mapped."""
-    while _private:
-        shutil.rmtree(_private.pop(), ignore_errors=True)
 
 
 def one_architecture(device: torch.device) -> None:
