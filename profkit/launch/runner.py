@@ -27,7 +27,7 @@ from profkit.launch import process, protocol
 from profkit.launch.alone import Door
 from profkit.launch.environment import environment
 from profkit.launch.protocol import Event, Files, Follower, Job, Progress, Subject, write_job
-from profkit.rundir.files import ROOM, temporary, unwritable
+from profkit.rundir.files import MEMORY, ROOM, temporary, unwritable
 
 SLACK = 30.0
 """Extra seconds of the judge beyond a candidate's limit."""
@@ -381,9 +381,8 @@ def _environment(scratch: Path) -> dict[str, str]:
 @contextlib.contextmanager
 def _private_directory() -> Iterator[Path]:
     """A directory for tensors with access for this user only; in memory if there is room."""
-    shared = Path("/dev/shm")
-    roomy = os.access(shared, os.W_OK) and shutil.disk_usage(shared).free >= _ROOM
-    with temporary(shared if roomy else None) as name:
+    roomy = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= _ROOM
+    with temporary(MEMORY if roomy else None) as name:
         yield Path(name)
 
 

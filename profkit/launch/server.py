@@ -32,8 +32,11 @@ import msgspec
 
 from profkit.launch import warden, warm
 from profkit.launch.warm import MOST_BYTES, MOST_FDS, NUMBER, Request
+from profkit.rundir import files
 
 _HIGH = 200
+_PAUSE = 1.0
+"""Seconds after which a client that has left is certainly gone."""
 
 
 class _Served:
@@ -42,6 +45,7 @@ class _Served:
     def __init__(self, control: socket.socket, door: socket.socket | None) -> None:
         self.controls, self.door = {control.fileno(): control}, door
         self.lines: dict[int, socket.socket] = {}
+        self._left = False
         self.heard = select.poll()
         self._woken, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
@@ -54,7 +58,13 @@ class _Served:
         """Fork a child per message; return the request in the child, None in the server at the end."""
         while self.controls or self.lines or self.door is not None:
             idle = not (self.controls or self.lines)
-            ready = [descriptor for descriptor, _ in self.heard.poll(warm.IDLE * 1e3 if idle else None)]
+            limit = _PAUSE if self._left else warm.IDLE if idle else None
+            ready = [descriptor for descriptor, _ in self.heard.poll(limit and limit * 1e3)]
+            if self._left and not ready:
+                # A killed client cannot remove its folders.
+                files.sweep_temporary()
+                self._left = False
+                continue
             if idle and not ready:
                 return None
             if self._woken in ready:
@@ -105,6 +115,7 @@ class _Served:
             self.heard.unregister(control)
             del self.controls[control.fileno()]
             control.close()
+            self._left = True
         return None
 
     def _fork(self, request: bytes, given: Sequence[int]) -> Request | None:

@@ -92,6 +92,16 @@ def sweep(found: Iterable[Path]) -> None:
                 path.unlink()
 
 
+MEMORY = Path("/dev/shm")
+"""A folder in memory, where there is one."""
+
+
+def sweep_temporary() -> None:
+    """Remove what ended processes left in the system's temporary directory and in MEMORY."""
+    for parent in (Path(tempfile.gettempdir()), MEMORY):
+        sweep(parent.glob("profkit-*"))
+
+
 def temporary(place: Path | None = None) -> tempfile.TemporaryDirectory[str]:
     """Temporary directory in `place` or the system's; survives a crash of its tool."""
     parent = place or Path(tempfile.gettempdir())
