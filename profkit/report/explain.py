@@ -35,6 +35,8 @@ _TIMES = ("time/kernels",)
 
 _COMMAND = re.compile(r"profkit profile SAMPLE(?: --(?:ncu|deep))*( --lines)?")
 
+OUTSIDE = 0.5
+"""Share of a program's time in operators below which the rest comes first."""
 MINOR = 0.01
 """Findings below this share of the call are counted, not shown; source lines below this share of the stalls."""
 
@@ -77,7 +79,9 @@ def text(study: Study, findings: Sequence[Finding]) -> str:
 
 def start_with(study: Study) -> str:
     """Next step of a program whose operators on the CPU were recorded."""
-    hot = study.hottest.iloc[0]
+    hot, inside = study.hottest.iloc[0], float(study.hottest["time"].sum()) / study.wall
+    if inside < OUTSIDE:
+        return say("op_outside", rest=units.percent(1 - inside), span=units.text(study.wall, "s"))
     return say("op_next", name=str(hot["kernel"]), share=units.percent(float(hot["share"])))
 
 
