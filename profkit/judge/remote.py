@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -317,40 +317,21 @@ class Remote:
                 mine.copy_(theirs)
         return output, left
 
-    def keep(self, values: Mapping[str, torch.Tensor]) -> None:
-        self._do("keep", dict(values))
-
-    def left(self, arguments: list[Any], seed: int, values: Mapping[str, torch.Tensor]) -> Any:
-        return self._do("left", arguments, seed, dict(values))
-
     def operators(self, arguments: list[Any], seed: int) -> dict[str, float]:
-        found = self._do("operators", arguments, seed)
+        found = self.do("operators", arguments, seed)
         if not isinstance(found, dict) or not all(type(one) is float and math.isfinite(one) for one in found.values()):
             raise self.nonsense()
         return found
 
     def parameters(self) -> dict[str, list[int]]:
-        shapes = self._do("parameters")
+        shapes = self.do("parameters")
         if not isinstance(shapes, dict):
             raise self.nonsense()
         return shapes
 
-    def gradients(self, given: list[Any], wanted: Sequence[str]) -> Any:
-        return self._do("gradients", given, list(wanted), phase="first")
-
-    def take(self, values: Mapping[str, torch.Tensor]) -> None:
-        self._do("take", dict(values))
-
-    def rebuild(self, spec: Mapping[str, Any], seed: int) -> None:
-        self._called = False
-        self._do("rebuild", dict(spec), seed, phase="first")
-
-    def restore(self) -> None:
-        self._called = False
-        self._do("restore")
-
-    def _do(self, method: str, *arguments: Any, phase: str = "check") -> Any:
-        """Result of a method of the implementation in the other process."""
+    def do(self, method: str, *arguments: Any, phase: str = "check") -> Any:
+        """Result of a method of the implementation in the other process; see Implementation."""
         self.phase, result = phase, self.fresh_file()
+        self._called &= method not in ("rebuild", "restore")
         self.ask("do", method=method, given=self.hand_over(list(arguments)), output=result.name)
         return self.output(result)

@@ -182,7 +182,7 @@ class Session(WeightChecks):
             candidate.share(self._room)
             self._give(candidate)
             if self._state.tells:
-                candidate.keep(self._state.values)
+                candidate.do("keep", self._state.values)
             verdict = self.compared(candidate)
             if verdict.status in ("mismatch", "nan"):
                 verdict = self._explained(candidate, verdict) or self.compared(candidate)
@@ -195,7 +195,7 @@ class Session(WeightChecks):
         """Compare state left for the next call; missing names are a caveat."""
         name, arguments, seed = candidate.subject.name, self.unseen(), judge.draw(1)[0]
         values = {one: value for one, value in self._state.values.items() if one in self._state.binding}
-        got = candidate.left(inputs.clone(arguments), seed, values)
+        got = candidate.do("left", inputs.clone(arguments), seed, values)
         self.put(candidate.alive)
         want = self.reference.left(inputs.clone(arguments), seed, values)
         state.put(self.reference.model, self._state.values)
@@ -351,7 +351,7 @@ class Session(WeightChecks):
             return True
         with self.blame(candidate.subject, "error") as failed:
             if trial.values:
-                candidate.take(self._held)
+                candidate.do("take", self._held)
             usual = self.usual(candidate)
         if failed:
             return False
@@ -376,7 +376,7 @@ class Session(WeightChecks):
 
     def _tried(self, candidate: Remote, trial: cases.Trial) -> tuple[Any, Verdict]:
         if trial.values:
-            candidate.take({**self._held, **trial.values})
+            candidate.do("take", {**self._held, **trial.values})
         got, _ = candidate.plain(trial.arguments, 0)
         if trial.values or candidate.alive == self.live.live.keys():
             with self.weights_as(trial.values):

@@ -212,7 +212,7 @@ class Timed(Task):
             for _ in range(_SLOPES if wanted else 0):
                 self.events.phase("first", name)
                 given = slopes.data(self.unseen())
-                got = candidate.gradients(inputs.clone(given), wanted)
+                got = candidate.do("gradients", inputs.clone(given), list(wanted), phase="first")
                 self.put(candidate.alive)
                 what = what or slopes.judged(got, given, wanted).what
                 facts.settle(self.device)

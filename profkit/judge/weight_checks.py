@@ -43,7 +43,7 @@ class WeightChecks(Timed):
         """Set the drawn weights in the candidate's counterparts."""
         candidate.alive = frozenset(self.live.live)
         if candidate.alive:
-            candidate.take(self.live.live)
+            candidate.do("take", self.live.live)
 
     def _explained(self, candidate: Remote, verdict: Verdict) -> Verdict | None:
         """Verdict on the weights it ignores; None: compare again, as it folds or renames them."""
@@ -70,7 +70,7 @@ class WeightChecks(Timed):
 
     def _right(self, candidate: Remote, alive: frozenset[str]) -> bool:
         """Whether one call is correct with these weights drawn, the others as constructed."""
-        candidate.take(self.live.mixed(alive))
+        candidate.do("take", self.live.mixed(alive))
         arguments, seed = self.unseen(), judge.draw(1)[0]
         got, _ = candidate.plain(arguments, seed)
         return self.verdict(got, arguments, alive, seed).status == "ok"
@@ -85,7 +85,7 @@ class WeightChecks(Timed):
             try:
                 self.put(frozenset(self.live.live))
                 spec = judge.spec(self.reference, self.built_with, self.live, loaded=loaded)
-                candidate.rebuild(spec, self.built_with)
+                candidate.do("rebuild", spec, self.built_with, phase="first")
                 if self._right(candidate, candidate.alive):
                     return True
             except LostCandidateError:
@@ -93,7 +93,7 @@ class WeightChecks(Timed):
             except Exception:
                 # It cannot be built that way; the earlier result stands.
                 traceback.print_exc()
-        candidate.restore()
+        candidate.do("restore")
         return False
 
     def _weight_trials(self) -> Iterator[Trial]:
