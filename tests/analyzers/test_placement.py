@@ -36,6 +36,8 @@ def placed(roofline, **counters):
         ({"dram_bytes": 4e12, "flop_fp32": 1e12}, "dram", "fp32"),
         ({"dram_bytes": 1e12, "flop_fp32": 60e12}, "fp32", "fp32"),
         ({"dram_bytes": 1e12, "op_tensor_bf16": 800e12, "flop_fp32": 1e12}, "tensor_bf16", "tensor_bf16"),
+        # The pipe with the longest time, and not the one with the most operations.
+        ({"flop_fp64": 20e12, "op_tensor_bf16": 300e12}, "unknown", "fp64"),
         ({"dram_bytes": 4e12}, "dram", ""),
         ({"dram_bytes": 2.352e12}, "unknown", ""),
         ({"dram_bytes": 2.352e12, "waves": 0.5}, "latency", ""),
@@ -47,19 +49,6 @@ def placed(roofline, **counters):
 def test_what_holds_a_kernel(h200, counters, bound, compute):
     row = placed(h200, **counters)
     assert (row["bound_by"], row["compute"]) == (bound, compute)
-
-
-def test_compute_is_the_pipe_with_the_longest_time_not_the_most_operations(h200):
-    row = placed(h200, flop_fp64=20e12, op_tensor_bf16=300e12)
-    assert row["compute"] == "fp64"
-    assert row["tensor_share"] > 0.9
-
-
-def test_an_inner_level_can_bind(h200):
-    line = h200.with_([Ceiling("l2", "bandwidth", 10e12, "measured"), Ceiling("l1", "bandwidth", 30e12, "measured")])
-    row = placed(line, dram_bytes=1e12, l2_bytes=9e12, l1_bytes=9e12)
-    assert row["bound_by"] == "l2"
-    assert row["roof_share"] == pytest.approx(0.9)
 
 
 def test_latency_is_not_claimed_without_every_pipe_that_could_bind(h200):
@@ -90,14 +79,10 @@ def test_a_chip_without_dram_counters_is_judged_by_l2():
         ({"time": 2e-6, "dram_bytes": 1e3}, "launch"),
         ({"global_load_sectors": 32.0, "global_load_requests": 1.0}, "uncoalesced"),
         ({"output": 1e9, "l2_write": 8e9, "l2_bytes": 1e10}, "uncoalesced"),
-        ({"output": 1e9, "l2_write": 8e9, "l2_bytes": 1e12}, ""),
         ({"occupancy_limit": 0.25}, "few-warps"),
         ({"occupancy_limit": 0.25, "op_tensor_bf16": 1e14}, ""),
-        ({"waves": 1.1}, "tail"),
-        ({"waves": 1.9}, ""),
         ({"occupancy_limit": 1.0, "occupancy": 0.6}, "uneven"),
         ({"stall_long_scoreboard": 6.0, "warp_latency": 10.0}, "dependent-loads"),
-        ({"stall_barrier": 6.0, "warp_latency": 10.0, "issue_active": 0.2}, "stalls"),
         ({"issue_active": 0.2}, ""),
         ({}, ""),
     ],

@@ -16,12 +16,6 @@ FP32 = {"inputs": ["float32"], "weights": ["float32", "int64"], "outputs": ["flo
 BF16 = {"inputs": ["bfloat16"], "weights": [], "outputs": ["bfloat16"]}
 
 
-def recorded(sample: str, impl: str, name: str) -> pd.DataFrame:
-    """The launches ncu counted for one implementation of a recorded run, under another name."""
-    frame = read(H200 / sample / "ncu.csv")
-    return frame[frame["impl"] == impl].assign(impl=name)
-
-
 def together(*parts: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
@@ -29,13 +23,6 @@ def together(*parts: pd.DataFrame) -> pd.DataFrame:
 def one(frame, task=FP32):
     found = audit(frame, task, "reference", ["fast"])
     return found[0] if found else None
-
-
-def test_the_recorded_bf16_task_is_in_order():
-    frame = together(recorded("ICHTCM", "reference", "reference"), recorded("ICHTCM", "triton", "fast"))
-    assert one(frame, BF16) is None
-    # Were it a task in FP32 whose reference takes bf16 itself, the precision would be the same.
-    assert one(frame, FP32) is None
 
 
 @pytest.mark.parametrize("sample", sorted(p.name for p in H200.iterdir() if (p / "ncu.csv").exists()))

@@ -61,15 +61,6 @@ def test_median_interval_needs_six_and_joins_its_approximation():
     assert high == pytest.approx(532, abs=1.5)
 
 
-def test_median_interval_covers():
-    generator = np.random.default_rng(1)
-    hits = 0
-    for _ in range(1000):
-        low, high = median_interval(generator.lognormal(0, 1, 25))
-        hits += low <= 1 <= high
-    assert hits / 1000 >= 0.94
-
-
 def test_precision_is_reached_or_given_a_caveat():
     s = summary(1e-3 * (1 + 0.01 * np.random.default_rng(0).standard_normal(40)))
     assert s.reached(0.02)

@@ -181,10 +181,3 @@ def test_a_sentence_is_one_line_of_a_bounded_length(known, lang):
     assert "\n" not in verdict.text(lang)
     assert len(verdict.text(lang)) < 2 * LONGEST
     assert verdict.why in ("", known.get("reason", ""), *known.get("unsound", ())), "nothing is lost"
-
-
-@pytest.mark.parametrize("backend", ["cpp", "cuda", "torch-compile"])
-def test_who_was_not_run_is_told_so_once(backend):
-    why = f"not run: a {backend} candidate does not run on this device, or was not asked for"
-    verdict = decide(Evidence(impl="own", status="skipped", reason=why))
-    assert verdict.text() == why

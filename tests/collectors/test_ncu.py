@@ -312,23 +312,8 @@ def test_a_summary_that_is_cut_is_refused(tmp_path, place):
 
 
 def test_labels_of_the_details_page(tmp_path):
-    head = [
-        "ID",
-        "Process ID",
-        "Process Name",
-        "Host Name",
-        "Kernel Name",
-        "Kernel Time",
-        "Context",
-        "Stream",
-        "Section Name",
-        "Metric Name",
-        "Metric Unit",
-        "Metric Value",
-        "Rule Name",
-        "Rule Type",
-        "Rule Description",
-    ]
+    head = ["ID", *OF_PROCESS, "Kernel Name", "Kernel Time", "Context", "Stream", "Section Name", "Metric Name"]
+    head += ["Metric Unit", "Metric Value", "Rule Name", "Rule Type", "Rule Description"]
     who = ["0", "7", "a.out", "127.0.0.1", "k", "2022-Nov-21 15:45:04", "1", "7"]
     values = [
         ("GPU Speed Of Light Throughput", "Memory Throughput", "%", "25.77"),
@@ -348,17 +333,16 @@ def test_labels_of_the_details_page(tmp_path):
     lines = [",".join(f'"{cell}"' for cell in head)]
     lines += [",".join(f'"{cell}"' for cell in (*who, *value)) + "," for value in values]
     path = put(tmp_path, ("\n".join(lines) + "\n").encode())
-    frame = read(path)
-    assert frame["memory_throughput"].tolist() == pytest.approx([0.2577])
-    assert frame["compute_throughput"].tolist() == pytest.approx([0.6836])
-    assert frame["l1_throughput"].tolist() == pytest.approx([0.1133])
-    assert frame["l2_throughput"].tolist() == pytest.approx([0.3089])
-    assert frame["dram_clock"].tolist() == pytest.approx([5.01e9])
-    assert frame["l1_hit_rate"].tolist() == pytest.approx([0.875])
-    assert frame["dram_bytes"].tolist() == pytest.approx([2.5 * 367.14e9])
-    assert frame["shared_memory"].tolist() == pytest.approx([1068.0])
-    assert frame["occupancy"].tolist() == pytest.approx([0.8059])
-    assert frame["cc"].tolist() == [""]
+    (row,) = read(path).to_dict("records")
+    shares = {
+        "memory_throughput": 0.2577,
+        "compute_throughput": 0.6836,
+        "l1_throughput": 0.1133,
+        "l2_throughput": 0.3089,
+    }
+    wanted = {**shares, "dram_clock": 5.01e9, "l1_hit_rate": 0.875, "shared_memory": 1068.0, "occupancy": 0.8059}
+    assert {name: row[name] for name in wanted} == pytest.approx(wanted)
+    assert (row["dram_bytes"], row["cc"]) == (pytest.approx(2.5 * 367.14e9), "")
 
 
 def test_sniff_by_content(tmp_path):

@@ -45,7 +45,6 @@ BODIES = {
     "        raise RuntimeError('CUDA error: an illegal memory access was encountered')",
     "exit": "import os; os._exit(0)",
     "hang": "import time; print('still here', flush=True)\n        while True: time.sleep(1)",
-    "sleep-child": "import subprocess, time; subprocess.Popen(['sleep', '987']); time.sleep(987)",
     "loud": "print('x' * 200 + '\\n', end='', flush=True)\n        print('y' * 3_000_000)\n        return torch.relu(x @ self.weight)",
     "mutates": "x.mul_(2)\n        return torch.relu((x / 2) @ self.weight)",
 }
@@ -67,6 +66,18 @@ class ModelNew(nn.Module):
 """
 
 LOAD_ERROR = "import torch\nraise ValueError('no such architecture')\nclass ModelNew(torch.nn.Module): ...\n"
+
+
+def task(body: str, drawn: str, given: str = "x") -> str:
+    """Source of a reference without weights."""
+    return (
+        f"import torch\n\nclass Model(torch.nn.Module):\n    def forward(self, {given}):\n        return {body}\n\n"
+        f"def get_inputs():\n    return [{drawn}]\n\ndef get_init_inputs():\n    return []\n"
+    )
+
+
+ANSWERS = "import torch\n\nclass ModelNew(torch.nn.Module):\n    calls = 0\n\n    def forward(self, x):\n"
+"""Source of a candidate without weights up to what it does."""
 
 
 def candidate(kind: str) -> str:

@@ -63,24 +63,8 @@ def recorder():
 
 def under_ncu(tool, program, tmp_path, *options):
     log = tmp_path / "bare.csv"
-    argv = [
-        tool,
-        "--config-file",
-        "off",
-        "--nvtx",
-        *options,
-        "--metrics",
-        "gpu__time_duration.sum",
-        "--clock-control",
-        "none",
-        "--csv",
-        "--page",
-        "raw",
-        "--print-units",
-        "base",
-        "--log-file",
-        str(log),
-    ]
+    argv = [tool, "--config-file", "off", "--nvtx", *options, "--metrics", "gpu__time_duration.sum"]
+    argv += ["--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log)]
     env = {**os.environ, "LC_ALL": "C"}
     with counting(gpu.identity()["uuid"]):
         done = subprocess.run([*argv, *program], env=env, capture_output=True, text=True, check=False)

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from candidates import ANSWERS, task
 
 from profkit.api import profile
 from profkit.guest.tensors import inputs
@@ -129,20 +130,6 @@ def test_what_a_reference_says_of_its_inputs_is_read():
         cases.domain(SimpleNamespace(input_domain=lambda: [(2, 1)]))
 
 
-REFERENCE = """
-import torch
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return torch.softmax(x, -1)
-
-def get_inputs():
-    return [torch.rand(16, 32) * 0.2]
-
-def get_init_inputs():
-    return []
-"""
-HEAD = "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n"
 CANDIDATES = {
     "sound": "        return (x - x.amax(-1, keepdim=True)).exp() / (x - x.amax(-1, keepdim=True)).exp().sum(-1, keepdim=True)\n",
     "naive": "        return x.exp() / x.exp().sum(-1, keepdim=True)\n",
@@ -157,12 +144,11 @@ def run(tmp_path_factory):
     root = tmp_path_factory.mktemp("properties")
     folder = root / "IPROPS"
     folder.mkdir()
-    (folder / "reference.py").write_text(REFERENCE)
+    (folder / "reference.py").write_text(task("torch.softmax(x, -1)", "torch.rand(16, 32) * 0.2"))
     for name, body in CANDIDATES.items():
-        (folder / f"{name}.py").write_text(HEAD + body)
+        (folder / f"{name}.py").write_text(ANSWERS + body)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PROFKIT_CACHE", str(root / "cache"))
-        patch.setenv("OMP_NUM_THREADS", "1")
         options = {"device": "cpu", "counters": "off", "budget": 0.02, "trials": 1}
         return profile(folder, runs=root / "runs", **options)
 

@@ -9,15 +9,10 @@ from corpora import MENDED, RUN, STURDY, TASKS, Part, held, parts, some, tells, 
 from profkit.api import profile
 from profkit.launch import gpu
 
+pytestmark = pytest.mark.usefixtures("private_cache")
 ROLES = ("cheat", "honest")
 EVERY = {role: [part for task in TASKS for part in parts(task) if part.role == role] for role in ROLES}
 SOME = some(part for role in EVERY for part in EVERY[role])
-
-
-@pytest.fixture(autouse=True)
-def alone(tmp_path, monkeypatch):
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
 def run_of(task, chosen, root, **options):

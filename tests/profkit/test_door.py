@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from candidates import write_sample
+from test_process import wait_for
 
 from profkit.api import profile
 from profkit.campaign import stages
@@ -47,13 +48,6 @@ def free(how, lock="main"):
         except BlockingIOError:
             return False
     return True
-
-
-def wait_for(what):
-    end = time.monotonic() + 20
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def gate_held():

@@ -121,17 +121,6 @@ def test_copies_alone_are_no_program_without_kernels(tmp_path):
     assert "roofline.png" not in markdown.report(study)
 
 
-def test_a_timeline_of_copies_alone_is_reported(tmp_path):
-    names = "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),Bytes (MB)"
-    header = f"{names},Throughput (MB/s),SrcMemKd,DstMemKd,Device,Ctx,GreenCtx,Strm,Name"
-    row = "{},500,{},,,,,,,,,,0.066,132.0,Pageable,Device,NVIDIA H200 (0),1,,7,[CUDA memcpy Host-to-Device]"
-    rows = [row.format(1000 * at, at) for at in range(1, 9)]
-    (tmp_path / "copies.csv").write_text("\n".join([header, *rows, ""]))
-    assert invoke(["import", str(tmp_path / "copies.csv"), "-q", "-o", str(tmp_path / "run")]) == 0
-    assert "memcpy only 53.3%" in (tmp_path / "run" / "report.md").read_text()
-    assert invoke(["report", str(tmp_path / "run"), "-o", str(tmp_path / "page.html")]) == 0
-
-
 def test_layers_without_times_are_told_of_the_export_that_has_them(tmp_path):
     layer = {"Name": "conv", "LayerType": "Convolution", "Inputs": [], "Outputs": []}
     (tmp_path / "layers.json").write_text(json.dumps({"Layers": [layer], "Bindings": []}))

@@ -3,12 +3,11 @@
 import os
 import signal
 import sys
-import time
 
 import pytest
 from candidates import write_sample
 from test_isolation import HEAD, RELU, measure
-from test_process import alive
+from test_process import alive, wait_for
 
 from profkit.launch import cache, gpu, process
 
@@ -99,8 +98,3 @@ def test_a_process_that_is_not_asked_stands_still(tmp_path):
     finally:
         os.kill(child.pid, signal.SIGTERM)
         child.wait()
-
-
-def wait_for(condition):
-    while not condition():
-        time.sleep(0.01)

@@ -347,3 +347,4 @@ def test_a_program_of_copies_alone_is_told_by_its_copies(tmp_path, capsys):
     assert whole[1] == "the whole record: 15 memcpy, 4 memset; no kernel"
     assert invoke(["explain", str(tmp_path / "whole")]) == 0
     assert "hint: the GPU copies and fills for 61.3% of the record and runs no kernel" in capsys.readouterr().out
+    assert invoke(["report", str(tmp_path / "whole"), "-o", str(tmp_path / "page.html")]) == 0

@@ -17,7 +17,7 @@ from profkit.api import profile
 from profkit.guest.build import loading
 from profkit.launch import cache
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("private_cache")]
 
 HEAD = """
 import torch
@@ -63,11 +63,6 @@ def measure(folder, root, **options):
 
 def impl(run, name):
     return next(impl for impl in run.manifest.impls if impl.name == name)
-
-
-@pytest.fixture(autouse=True)
-def private_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture(scope="module")

@@ -54,18 +54,8 @@ def test_the_official_pass_at_k():
 
 def test_the_verb(checkout, tmp_path, capsys):
     out = tmp_path / "out.json"
-    arguments = [
-        "analyze",
-        str(RUN),
-        "--baseline",
-        str(BASE),
-        "--level",
-        "1",
-        "--problems",
-        str(checkout),
-        "-o",
-        str(out),
-    ]
+    arguments = ["analyze", str(RUN), "--baseline", str(BASE), "--level", "1", "--problems", str(checkout)]
+    arguments += ["-o", str(out)]
     assert command.main(arguments, standalone_mode=False) == 0
     assert "Functionally correct: 10" in capsys.readouterr().out
     assert json.loads(out.read_text()) == expected()

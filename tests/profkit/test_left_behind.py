@@ -6,12 +6,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from candidates import REFERENCE
-from test_process import alive
+from test_process import alive, wait_for
 
 from profkit.api import profile
 from profkit.campaign.index import Index
@@ -120,13 +119,6 @@ def test_what_a_killed_candidate_or_compiler_leaves_in_tmpdir_is_gone_with_the_r
     run = profile(folder, device="cpu", budget=0.05, trials=1, processes=1, runs=tmp_path / "runs")
     assert [impl.status for impl in run.manifest.candidates] == ["crash"]
     assert [path.name for path in (tmp_path / "tmp").rglob("*") if path.suffix == ".s"] == []
-
-
-def wait_for(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_a_cache_that_cannot_be_written_is_replaced_with_a_caveat(tmp_path, monkeypatch):

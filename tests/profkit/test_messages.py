@@ -68,10 +68,14 @@ def test_english_reports_hold_no_chinese(plain, which):
         assert not re.search(r"[一-鿿]", text), name
 
 
-def test_every_key_has_both_languages_with_the_same_places():
-    for key, texts in catalogue().say.items():
+def test_every_key_and_sentence_has_both_languages_with_the_same_places():
+    for key, texts in [
+        *catalogue().say.items(),
+        *((one, (one, other)) for one, other in catalogue().sentences.items()),
+    ]:
         assert len(texts) == 2, key
         assert all(texts), key
+        assert texts[1] != key
         places = [sorted(re.findall(r"\{\w+\}", text)) for text in texts]
         assert places[0] == places[1], key
 

@@ -5,6 +5,7 @@ from corpora import RUN
 
 from profkit.api import profile
 
+pytestmark = pytest.mark.usefixtures("private_cache")
 NORM = """
 import torch
 {mode}
@@ -39,26 +40,23 @@ def folder(tmp_path_factory):
     return root
 
 
-def right(folder, tmp_path, monkeypatch, **asked):
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+def right(folder, tmp_path, **asked):
     run = profile(folder, runs=tmp_path / "runs", **RUN, **asked)
     return {impl.name: impl.status for impl in run.manifest.candidates}
 
 
-def test_eval_mode_is_the_default(folder, tmp_path, monkeypatch):
-    found = right(folder, tmp_path, monkeypatch)
-    assert found == {"same": "ok", "by_batch": "mismatch", "by_statistics": "ok"}
+def test_eval_mode_is_the_default(folder, tmp_path):
+    assert right(folder, tmp_path) == {"same": "ok", "by_batch": "mismatch", "by_statistics": "ok"}
 
 
-def test_as_constructed_running_statistics_count(folder, tmp_path, monkeypatch):
-    found = right(folder, tmp_path, monkeypatch, mode="train")
+def test_as_constructed_running_statistics_count(folder, tmp_path):
+    found = right(folder, tmp_path, mode="train")
     # The answer is right, and the statistics are left as they were.
     assert found == {"same": "ok", "by_batch": "mismatch", "by_statistics": "mismatch"}
 
 
-def test_a_mode_that_there_is_not_is_refused(folder, tmp_path, monkeypatch):
+def test_a_mode_that_there_is_not_is_refused(folder, tmp_path):
     (folder / "reference.py").write_text(NORM.format(mode='mode = "fast"', name="Model", body="self.norm(x)"))
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     run = profile(folder, runs=tmp_path / "runs", **RUN)
     assert run.manifest.reference.status == "load-error"
     assert "mode = 'fast'" in run.manifest.reference.reason

@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+from candidates import task
 from chat_server import serving
 
 from profkit.cli.contests.kernelbench import kernelbench_ as command
@@ -12,20 +13,7 @@ from profkit.contests.kernelbench.models import Endpoint, Model, ask, client_for
 from profkit.contests.prompt import first_code
 from profkit.errors import ProfkitError
 
-PROBLEM = """
-import torch
-from torch import nn
-
-class Model(nn.Module):
-    def forward(self, x):
-        return torch.relu(x) * 2
-
-def get_inputs():
-    return [torch.randn(32, 32)]
-
-def get_init_inputs():
-    return []
-"""
+PROBLEM = task("torch.relu(x) * 2", "torch.randn(32, 32)")
 CODE = PROBLEM[: PROBLEM.index("def get_inputs")].replace("Model(", "ModelNew(").strip()
 ANSWER = f"Here it is:\n\n```python\n{CODE}\n```\n\nAnd a usage example:\n\n```python\nModelNew()\n```\n"
 

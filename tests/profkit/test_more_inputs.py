@@ -1,6 +1,7 @@
 """A reference that cannot do its own other shapes is to blame itself."""
 
 import pytest
+from candidates import ANSWERS, task
 
 from profkit.api import profile
 from profkit.report.derived import document
@@ -8,23 +9,9 @@ from profkit.report.messages import speaking
 from profkit.report.sections.tables import shapes_table
 from profkit.report.writers.terminal import summary
 
-REFERENCE = """
-import torch
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x.reshape(4, 8) * 2
-
-def get_inputs():
-    return [torch.randn(32)]
-
-def get_init_inputs():
-    return []
-
-def get_more_inputs():
-    {more}
-"""
-CANDIDATE = "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.reshape(4, 8) + x.reshape(4, 8)\n"
+MORE = "\ndef get_more_inputs():\n    {}\n"
+REFERENCE = task("x.reshape(4, 8) * 2", "torch.randn(32)") + MORE
+CANDIDATE = ANSWERS + "        return x.reshape(4, 8) + x.reshape(4, 8)\n"
 
 
 def run_of(tmp_path, monkeypatch, files, **options):
@@ -42,36 +29,21 @@ def run_of(tmp_path, monkeypatch, files, **options):
     ("more", "words"), [("raise ValueError('no more')", "ValueError: no more"), ("return [[torch.randn(33)]]", "33")]
 )
 def test_other_inputs_that_raise_or_that_the_reference_fails_on(tmp_path, monkeypatch, more, words):
-    run = run_of(tmp_path, monkeypatch, {"reference": REFERENCE.format(more=more), "candidate": CANDIDATE})
+    run = run_of(tmp_path, monkeypatch, {"reference": REFERENCE.format(more), "candidate": CANDIDATE})
     assert run.manifest.reference.status == "error"
     assert words in run.manifest.reference.reason
     assert [impl.status for impl in run.manifest.candidates] == ["skipped"]
 
 
-TASK = """
-import torch
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return torch.tanh(x) + 1
-
-def get_inputs():
-    return [torch.randn(64, 48)]
-
-def get_init_inputs():
-    return []
-
-def get_more_inputs():
-    return [[torch.randn(3, 48)], [torch.randn(200, 48)]]
-"""
-HEAD = "import torch\n\nclass ModelNew(torch.nn.Module):\n    calls = 0\n\n    def forward(self, x):\n"
+TASK = task("torch.tanh(x) + 1", "torch.randn(64, 48)")
+TASK += MORE.format("return [[torch.randn(3, 48)], [torch.randn(200, 48)]]")
 SOUND = "        return x.tanh().add_(1)\n"
 TIRED = "        self.calls += len(x) == 200\n        return x * 0 + 1 if self.calls > 20 and len(x) == 200 else x.tanh() + 1\n"
 
 
 @pytest.mark.slow
 def test_every_shape_is_timed_and_compared(tmp_path, monkeypatch):
-    files = {"reference": TASK, "sound": HEAD + SOUND, "tired": HEAD + TIRED}
+    files = {"reference": TASK, "sound": ANSWERS + SOUND, "tired": ANSWERS + TIRED}
     run = run_of(tmp_path, monkeypatch, files, shapes="all")
     by_name = {impl.name: impl.status for impl in run.manifest.impls}
     assert by_name == {"reference": "ok", "sound": "ok", "tired": "stops-computing"}
@@ -90,7 +62,7 @@ def test_every_shape_is_timed_and_compared(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_one_shape_alone_has_no_table(tmp_path, monkeypatch):
-    run = run_of(tmp_path, monkeypatch, {"reference": TASK, "sound": HEAD + SOUND})
+    run = run_of(tmp_path, monkeypatch, {"reference": TASK, "sound": ANSWERS + SOUND})
     assert run.shapes == []
     assert "shapes" not in document(run)
     assert shapes_table(run).rows == []

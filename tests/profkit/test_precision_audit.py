@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from candidates import task
 
 from profkit.campaign.index import Index
 from profkit.contests.kernelbench import pairs
@@ -107,29 +108,9 @@ def test_the_run_as_recorded_is_in_order_and_one_of_before_is_not_judged(tmp_pat
     assert counted.reduced_precision == []
 
 
-PROBLEM = """
-import torch
-from torch import nn
-
-class Model(nn.Module):
-    def forward(self, a, b):
-        return a @ b
-
-def get_inputs():
-    return [torch.rand(2048, 2048), torch.rand(2048, 2048)]
-
-def get_init_inputs():
-    return []
-"""
-CAST = """
-import torch
-from torch import nn
-
-class ModelNew(nn.Module):
-    def forward(self, a, b):
-        return torch.mm(a.to(LOW), b.to(LOW), out_dtype=torch.float32)
-"""
+PROBLEM = task("a @ b", "torch.rand(2048, 2048), torch.rand(2048, 2048)", given="a, b")
 SAME = PROBLEM.split("def get_inputs")[0].replace("class Model(", "class ModelNew(")
+CAST = SAME.replace("a @ b", "torch.mm(a.to(LOW), b.to(LOW), out_dtype=torch.float32)")
 
 
 @pytest.fixture

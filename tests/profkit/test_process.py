@@ -34,6 +34,13 @@ def alive(mark: str) -> list[int]:
     return found
 
 
+def wait_for(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
 def test_megabytes_do_not_block_and_are_bounded(tmp_path):
     done = start("for i in range(6000): print(i, 'z' * 1000)\nprint('the last line')", tmp_path / "log")
     assert done.code == 0

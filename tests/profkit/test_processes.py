@@ -6,14 +6,13 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-from candidates import REFERENCE, write_sample
+from candidates import ANSWERS, REFERENCE, task, write_sample
 
 from collectors.caveat import Caveat
 from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
-from profkit.launch import process, walls
-from profkit.launch.warm import Warm, runners
+from profkit.launch import walls
 from profkit.record import measure, request
 from profkit.record.request import Request
 from profkit.record.session import Session
@@ -57,7 +56,6 @@ def run(tmp_path_factory):
     (folder / "turncoat.py").write_text(TURNCOAT.format(mark=str(mark)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PROFKIT_CACHE", str(root / "cache"))
-        patch.setenv("OMP_NUM_THREADS", "1")
         return profile(folder, runs=root / "runs", processes=3, **QUICK)
 
 
@@ -138,16 +136,6 @@ def test_precisions_are_allowed_by_the_user_and_by_the_sample(tmp_path, monkeypa
     assert "the precisions are tf32" in capsys.readouterr().err
 
 
-def test_runners_are_forks_while_somebody_asks_for_them(fresh_runners):
-    with runners():
-        outer = process.start
-        assert isinstance(outer, Warm)
-        with runners():
-            assert process.start is outer
-        assert process.start is outer
-    assert process.start is process.guarded
-
-
 @pytest.mark.parametrize(
     ("kind", "code", "about", "held"),
     [("cpu", "", "", True), ("cpu", "busy", "", False), ("cpu", "busy", "honest", True), ("cuda", "busy", "", True)],
@@ -190,33 +178,12 @@ def test_what_is_left_out_after_the_budget_is_named(tmp_path, monkeypatch):
     assert run.manifest.counters.state == "missing"
 
 
-FIXED = """
-import torch
-from torch import nn
-
-class Model(nn.Module):
-    def forward(self, x):
-        return torch.relu(x - 100.0)
-
-def get_inputs():
-    return [torch.arange(4096.0).reshape(64, 64) / 7.0]
-
-def get_init_inputs():
-    return []
-"""
-RIGHT = """
-import torch
-from torch import nn
-
-class ModelNew(nn.Module):
-    def forward(self, x):
-        return (x - 100.0).clamp(min=0.0)
-"""
+FIXED = task("torch.relu(x - 100.0)", "torch.arange(4096.0).reshape(64, 64) / 7.0")
+RIGHT = ANSWERS + "        return (x - 100.0).clamp(min=0.0)\n"
 
 
 def test_what_the_first_process_found_out_of_the_reference_holds_for_the_others(tmp_path, monkeypatch):
     """Its inputs are the same every time, and made other ones; it keeps nothing."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     folder = tmp_path / "fixed"
     folder.mkdir()
     (folder / "reference.py").write_text(FIXED)

@@ -16,7 +16,7 @@ from profkit.launch import process
 ROOT = Path(__file__).parents[2]
 MEASURING = ("torch", "ninja", "nvtx", "triton", "pynvml", "setuptools")
 POSIX = ("fcntl", "resource", "pwd", "grp", "termios", "pty", "tty", "syslog")
-FUNCTIONS = (
+FUNCTIONS = [
     "fork",
     "getsid",
     "setsid",
@@ -26,7 +26,7 @@ FUNCTIONS = (
     "set_blocking",
     "posix_spawn",
     "uname",
-)
+]
 
 BLOCK = """
 import importlib.abc, json, sys, warnings

@@ -4,7 +4,7 @@ import csv
 import re
 
 import pytest
-from candidates import write_sample
+from candidates import ANSWERS, write_sample
 
 from profkit.api import profile
 from profkit.guest.build.extensions import refusal
@@ -119,9 +119,7 @@ def beside_an_honest_one(tmp_path, monkeypatch, reference):
     folder = tmp_path / "ILOST"
     folder.mkdir()
     (folder / "reference.py").write_text(reference)
-    (folder / "honest.py").write_text(
-        "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.clamp_min(0)\n"
-    )
+    (folder / "honest.py").write_text(ANSWERS + "        return x.clamp_min(0)\n")
     return profile(folder, device="cpu", budget=0.05, trials=1, runs=tmp_path / "runs").manifest
 
 

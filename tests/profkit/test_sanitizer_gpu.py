@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from candidates import task
 
 from profkit.api import profile
 from profkit.launch import tools
@@ -15,20 +16,7 @@ pytestmark = [
     pytest.mark.skipif(tools.find(tools.SANITIZER) is None, reason="no compute-sanitizer"),
 ]
 
-REFERENCE = """
-import torch
-from torch import nn
-
-class Model(nn.Module):
-    def forward(self, x):
-        return x * 2
-
-def get_inputs():
-    return [torch.randn(1000)]
-
-def get_init_inputs():
-    return []
-"""
+REFERENCE = task("x * 2", "torch.randn(1000)")
 CANDIDATE = '''
 import ctypes, os, subprocess, tempfile
 import torch

@@ -1,28 +1,12 @@
 """A task whose answer is its input, one that only looks like it, and one that cannot tell: three different things."""
 
 import pytest
+from candidates import ANSWERS, task
 from corpora import RUN
 
 from profkit.api import profile
 
-TASK = """
-import torch
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return {body}
-
-def get_inputs():
-    return [{drawn}]
-
-def get_init_inputs():
-    return []
-
-def set_weight(layer):
-    layer.weight.data = torch.eye(48).flip(0)
-    return layer
-"""
-HEAD = "import torch\n\nclass ModelNew(torch.nn.Module):\n    calls = 0\n\n    def forward(self, x):\n"
+SET_WEIGHT = "def set_weight(layer):\n    layer.weight.data = torch.eye(48).flip(0)\n    return layer\n"
 TASKS = {
     "copies": (
         "x.clone()",
@@ -61,13 +45,12 @@ def runs(tmp_path_factory):
     found = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PROFKIT_CACHE", str(root / "cache"))
-        patch.setenv("OMP_NUM_THREADS", "1")
         for name, (body, drawn, candidates) in TASKS.items():
             folder = root / f"I{name.upper()}"
             folder.mkdir()
-            (folder / "reference.py").write_text(TASK.format(body=body, drawn=drawn))
+            (folder / "reference.py").write_text(task(body, drawn) + SET_WEIGHT)
             for one, source in candidates.items():
-                (folder / f"{one}.py").write_text(HEAD + source)
+                (folder / f"{one}.py").write_text(ANSWERS + source)
             found[name] = profile(folder, runs=root / "runs", **RUN)
     return found
 
@@ -120,9 +103,9 @@ def test_a_sum_that_hardly_depends_on_its_inputs_is_told_by_unusual_ones(runs):
 def test_an_overflow_counts_although_rounding_changes_the_numbers(tmp_path):
     folder = tmp_path / "IFLOW"
     folder.mkdir()
-    (folder / "reference.py").write_text(TASK.format(body="torch.softmax(x, -1)", drawn="torch.randn(64, 48)"))
-    (folder / "naive.py").write_text(HEAD + "        return x.exp() / x.exp().sum(-1, keepdim=True)\n")
-    (folder / "sound.py").write_text(HEAD + "        return torch.log_softmax(x, -1).exp()\n")
+    (folder / "reference.py").write_text(task("torch.softmax(x, -1)", "torch.randn(64, 48)"))
+    (folder / "naive.py").write_text(ANSWERS + "        return x.exp() / x.exp().sum(-1, keepdim=True)\n")
+    (folder / "sound.py").write_text(ANSWERS + "        return torch.log_softmax(x, -1).exp()\n")
     run = profile(folder, runs=tmp_path / "runs", **RUN)
     fragile = {impl.name: impl.fragile for impl in run.manifest.candidates}
     assert fragile["sound"] == []

@@ -9,6 +9,8 @@ from profkit.api import profile
 from profkit.guest.build import loading
 from profkit.guest.tensors import weights
 
+pytestmark = pytest.mark.usefixtures("private_cache")
+
 
 class Block(nn.Module):
     def __init__(self, *names):
@@ -231,12 +233,6 @@ def run_of(role, root):
     return profile(sample, runs=root / "runs", **options)
 
 
-@pytest.fixture(autouse=True)
-def alone(tmp_path, monkeypatch):
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-
-
 IGNORES = {
     "gate_shut": "ignores gate of Model:",
     "no_batch_norm": "of BatchNorm1d (batch):",
@@ -307,9 +303,8 @@ def get_init_inputs():
 """
 
 
-def test_who_cannot_be_constructed_twice_goes_on_as_it_was(tmp_path, monkeypatch):
+def test_who_cannot_be_constructed_twice_goes_on_as_it_was(tmp_path):
     """Said before: an error, of what was constructed and answered."""
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "IONCE"
     folder.mkdir()
     plain = {"first": "pass", "then": "pass", "answer": "self.norm(x)"}

@@ -395,13 +395,6 @@ def test_long_names_are_cut_and_kinds_have_hatches():
     assert figure.axes[0].patches[1].get_hatch()
 
 
-def test_the_picture_is_the_same_each_time(study, tmp_path):
-    for name in ("a.png", "b.png", "a.svg", "b.svg"):
-        save(draw_steps(*steps_of(study)), tmp_path / name)
-    for form in ("png", "svg"):
-        assert (tmp_path / f"a.{form}").read_bytes() == (tmp_path / f"b.{form}").read_bytes()
-
-
 def test_a_run_without_a_time_has_none(study):
     bare = open_study(LADDER)
     bare.__dict__["waterfalls"] = {}
