@@ -248,7 +248,7 @@ def _fake(name: str, install_tool: Callable[[str, Path], Path], patch: pytest.Mo
 
 @pytest.fixture
 def fake_ncu(install_tool: Callable[[str, Path], Path], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """A fake ncu; see tests/fakes/ncu.py for modes and settings: target="skip", version=..., log=path, pids=path."""
+    """A fake ncu; see tests/fakes/ncu.py for modes and settings: target="skip", version=..., log=path."""
     return _fake("ncu", install_tool, monkeypatch)
 
 

@@ -1,5 +1,12 @@
 """Small traces of torch.profiler with shapes, made for tests."""
 
+_BIG, _BF16 = [8192, 8192], "c10::BFloat16"
+CALLS = [
+    (("aten::mm", [_BIG, _BIG], [_BF16, _BF16], [], "nvjet_tst"), 1500),
+    (("aten::gelu", [_BIG, []], [_BF16, ""], [], "gelu_kernel"), 120),
+]
+"""A product and an element-wise operation on what it gives."""
+
 
 def trace(*calls, pace=10.0, graph=0, old=False):
     """A Kineto trace of an H100: each call ((name, dims, types, values, kernel), us on the GPU), launched every `pace` us.

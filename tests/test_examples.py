@@ -96,15 +96,14 @@ def test_report_of_a_recorded_run(recorded, tmp_path):
     assert "no hardware counters" not in (run / "report.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("recorded", RECORDED, ids=lambda folder: folder.name)
-def test_recorded_runs_are_scrubbed(recorded):
-    for file in recorded.iterdir():
-        if file.suffix == ".png":
-            continue
+@pytest.mark.parametrize("folder", ["examples/h200", "examples/transformer_ladder/runs", "tests/data/triggers"])
+def test_recorded_runs_are_scrubbed(folder):
+    files = [file for file in (ROOT / folder).rglob("*.*") if file.suffix != ".png"]
+    for file in files:
         text = file.read_text(encoding="utf-8")
         assert not [name for name in ("root", "home", "work", "tmp") if f"/{name}/" in text], file
-    uuid = opened(recorded).manifest.device["uuid"]
-    assert set(uuid.removeprefix("GPU-")) == {"0", "-"}
+        assert not re.search(r'"uuid": ?"(?!GPU-[0-]+")', text), file
+    assert any(file.name == "run.json" for file in files)
 
 
 def raw_page(file: Path) -> list[dict[str, str]]:
@@ -193,12 +192,3 @@ def test_the_commands_make_the_write_ups(tmp_path):
         assert "待作者补充" not in made
         assert "[to be filled in" not in made
         assert made == (FOLDER / name).read_text("utf-8"), f"{name} is not what the readme's commands make"
-
-
-def test_the_recorded_runs_are_small_and_scrubbed():
-    files = list(RUNS.rglob("*.*"))
-    assert {file.parent.name for file in files if file.name == "run.json"} == {"batch1", "batch8", "batch32"}
-    assert sum(file.stat().st_size for file in files) < 1_000_000
-    for file in files:
-        text = file.read_text("utf-8")
-        assert not [name for name in ("root", "home", "work", "tmp") if f"/{name}/" in text], file

@@ -22,8 +22,7 @@ from collectors.frame import build
 from profkit.record.importing import import_files
 from profkit.report.derived import write
 from profkit.study.study import Study
-from roofline.ceilings import Ceiling, Roofline, datasheet_ceilings
-from roofline.device import find_spec
+from roofline.ceilings import Ceiling, Roofline
 
 
 def placed(roofline, **counters):
@@ -239,30 +238,8 @@ def test_a_kernel_of_several_parts_is_added_up(h200):
     assert hottest["dram_bandwidth"].tolist()[1] == pytest.approx(2e12)
 
 
-RECORDED = Path(__file__).parents[3] / "shared" / "data" / "ncu"
-
-
 def test_caveats_survive_as_plain_rows():
     caveat = Caveat("a", "b", "c")
     rows = [msgspec.to_builtins(caveat), {"what": "only"}]
     assert msgspec.convert(rows, list[Caveat]) == [caveat, Caveat("only")]
     assert unique([caveat, caveat]) == (caveat,)
-
-
-@pytest.mark.skipif(not (RECORDED / "h200_lean_raw_base.csv").exists(), reason="recorded exports are not here")
-def test_a_recorded_fp32_gemm_and_relu():
-    from collectors import read
-
-    frame = read(RECORDED / "h200_lean_raw_base.csv")
-    spec = find_spec("NVIDIA H200", cc="9.0", sms=132)
-    result = analyze(None, frame, {}, Roofline("H200", datasheet_ceilings(spec)))
-    gemm, relu = (row for _, row in result.kernels.iterrows())
-    assert gemm["flops"] == pytest.approx(2 * 4096**3, rel=1e-3)
-    # ncu's own rule row of this kernel prints 77 % of the fp32 peak, at the clock of the run.
-    assert gemm["bound_by"] == "fp32"
-    # The lean set leaves a pipe out, so that the sum is a lower bound and no share is said of it.
-    assert gemm["flops_lower"]
-    assert gemm["achieved_flops"] / spec.peaks["fp32"] == pytest.approx(0.77, abs=0.015)
-    # Without the counters of a cause nothing is called latency.
-    assert relu["bound_by"] == "unknown"
-    assert relu["dram_fraction"] == pytest.approx(0.49, abs=0.01)

@@ -88,14 +88,6 @@ def test_a_slow_host():
     assert not told(found, "host-bound", "candidate")
 
 
-def test_the_recording_holds_nothing_of_the_machine():
-    files = list(RECORDED.rglob("*.*"))
-    assert {file.parent.name for file in files} == {"kernels", "slow_host"}
-    for file in files:
-        text = file.read_text("utf-8")
-        assert not [name for name in ("root", "home", "work", "tmp") if f"/{name}/" in text], file
-
-
 def test_every_rule_has_a_trigger_on_an_h200():
     """In this file's tables, or among the kernels of test_rules.py."""
     from test_rules import PAIRS

@@ -35,7 +35,7 @@ def test_kernels_and_copies_are_rows_and_operators_are_not(tmp_path):
     assert frame.attrs["caveats"] == []
 
 
-def test_a_table_of_an_old_version_has_operators_alone(tmp_path):
+def test_operators_are_taken_where_a_table_lists_no_kernel_or_hardly_one(tmp_path):
     path = tmp_path / "log.txt"
     path.write_text(table(OPERATOR))
     frame = read(path)
@@ -44,6 +44,8 @@ def test_a_table_of_an_old_version_has_operators_alone(tmp_path):
     assert "75.0 % of the GPU time" in said
     assert "operators and hardly a kernel" in said
     assert (frame.attrs["unlisted"], frame.attrs["report"]) == (pytest.approx(1e-3), "operators")
+    path.write_text(table(OPERATOR, ("gemm_kernel", "0.000us", "0.200ms", "5.00", 3)))
+    assert read(path)["kernel"].tolist() == ["aten::mm"]
 
 
 def test_a_table_cut_by_its_row_limit_says_what_is_not_listed(tmp_path):
@@ -54,12 +56,6 @@ def test_a_table_cut_by_its_row_limit_says_what_is_not_listed(tmp_path):
     assert read(path).attrs["unlisted"] == pytest.approx(1e-3)
     path.write_text(path.read_text().partition("Self CPU time total")[0])
     assert read(path).attrs["unlisted"] == pytest.approx(1e-3)
-
-
-def test_operators_are_taken_where_the_table_lists_hardly_a_kernel(tmp_path):
-    path = tmp_path / "log.txt"
-    path.write_text(table(OPERATOR, ("gemm_kernel", "0.000us", "0.200ms", "5.00", 3)))
-    assert read(path)["kernel"].tolist() == ["aten::mm"]
 
 
 def test_of_two_tables_the_one_with_most_gpu_time_is_read(tmp_path):

@@ -201,15 +201,3 @@ def test_a_matrix_product_is_counted_exactly():
     assert gemm["op_tensor_bf16"] == 2 * 4096**3
     assert 0.7 < gemm["op_tensor_bf16"] / gemm["time"] / gemm["peak_tensor_bf16"] < 1.0
     assert gemm["peak_dram_bw"] == pytest.approx(4812e9, rel=1e-3)
-
-
-@pytest.mark.parametrize(("name", "code"), [("h200_segv.csv", 11), ("h200_exit3.csv", 3)])
-def test_the_target_failed_after_its_kernels(name, code):
-    frame = read(recorded(name))
-    assert (frame["time"] > 0).all()
-    assert f"error code ({code})" in frame.attrs["caveats"][0].what
-
-
-def test_no_kernels():
-    with pytest.raises(CollectError, match="No kernels were profiled"):
-        read(recorded("h200_no_kernels.csv"))

@@ -3,13 +3,12 @@
 It really starts its target, then writes what ncu would have written. With --kill yes it ends the target after a
 moment, if the recording has as many launches as --launch-count. Environment:
 
-FAKE_NCU_MODE     ok (default), permission, dcgm, lock, sandbox, stub: counters refused in ncu's words;
+FAKE_NCU_MODE     ok (default), permission, stub: counters refused in ncu's words;
                   no_kernels; app_error; segv; unknown_metric; truncated; garbage; empty; hang
 FAKE_NCU_TARGET   run (default), or skip: do not start the target; say "done" in its place when it is a runner
 FAKE_NCU_VERSION  what --version answers, 2025.3.1.0
 FAKE_NCU_PAGE     the recorded source page that --import gives, source_cuda.csv
 FAKE_NCU_LOG      append each command line to this file, a JSON list a line
-FAKE_NCU_PIDS     write the process ids of this process and its child here (hang)
 """
 
 import csv
@@ -46,12 +45,6 @@ REFUSALS = {
         "the target device 0. For instructions on enabling permissions and to get more information see "
         "https://developer.nvidia.com/ERR_NVGPUCTRPERM"
     ),
-    "dcgm": (
-        "==ERROR== Profiling failed because a driver resource was unavailable. Ensure that no other tool (like DCGM) "
-        "is concurrently collecting profiling data."
-    ),
-    "lock": "==ERROR== Failed to open/create lock file. Please check that this process has write permissions on it.",
-    "sandbox": "==ERROR== Failed to initialize the profiler: LibraryNotLoaded",
     "stub": "==ERROR== Nsight Compute failed to connect to the CUDA driver (stub libcuda.so[.1] on path?).",
 }
 EXPORTS = {
@@ -68,7 +61,8 @@ class Usage(Exception):
 
 
 def main(argv: list[str]) -> int:
-    note("FAKE_NCU_LOG", json.dumps(argv))
+    if os.environ.get("FAKE_NCU_LOG"):
+        note_to(os.environ["FAKE_NCU_LOG"], json.dumps(argv))
     try:
         options, target = parse(argv)
     except Usage as error:
@@ -251,15 +245,9 @@ def hang(target: list[str]) -> None:
     if job is not None:
         event = {"kind": "phase", "impl": job["subjects"][0]["name"], "phase": "count"}
         note_to(target[-1], json.dumps({**event, "limit": job.get("limits", {}).get("count", 120.0)}))
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True)
-    note("FAKE_NCU_PIDS", f"{os.getpid()} {child.pid}")
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True)
     while True:
         time.sleep(60)
-
-
-def note(variable: str, line: str) -> None:
-    if os.environ.get(variable):
-        note_to(os.environ[variable], line)
 
 
 def note_to(path: str, line: str) -> None:

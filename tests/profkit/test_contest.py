@@ -64,6 +64,15 @@ def test_what_the_form_asks_for(tmp_path, file, change, code):
         check(DATA / "ICVXKK")
 
 
+def test_a_candidate_that_does_not_parse_is_rejected(tmp_path, capsys):
+    folder = copy(tmp_path)
+    (folder / "example_cudacode.py").write_text("class ModelNew:\n    def forward(:\n")
+    (defect,) = check(folder).form
+    assert (defect.code, defect.what) == ("F4", "line 2: not Python: invalid syntax")
+    assert command.main([str(folder)], standalone_mode=False) == 1
+    assert "  rejected F4 " in capsys.readouterr().out
+
+
 def test_a_prompt_must_hold_the_reference_as_it_is(tmp_path):
     folder = copy(tmp_path)
     reference = folder / "example_torchcode.py"
@@ -107,7 +116,6 @@ def test_a_season_lists_broken_and_misnamed_submissions(tmp_path, capsys):
     command.main([str(season)], standalone_mode=False)
     said = capsys.readouterr().out
     assert all(f"{season / name}: " in said for name in found)
-    assert "  rejected F4 " in said
     assert "line None" not in said
 
 

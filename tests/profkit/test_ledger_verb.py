@@ -4,16 +4,9 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from served import trace
+from served import CALLS, trace
 
 from profkit.cli.group import cli
-
-BF16 = "c10::BFloat16"
-BIG = [8192, 8192]
-CALLS = [
-    (("aten::mm", [BIG, BIG], [BF16, BF16], [], "nvjet_tst"), 1500),
-    (("aten::gelu", [BIG, []], [BF16, ""], [], "gelu_kernel"), 120),
-]
 
 
 @pytest.fixture

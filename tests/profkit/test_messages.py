@@ -75,7 +75,7 @@ def test_every_key_and_sentence_has_both_languages_with_the_same_places():
     ]:
         assert len(texts) == 2, key
         assert all(texts), key
-        assert texts[1] != key
+        assert texts[1] != key or key not in catalogue().sentences
         places = [sorted(re.findall(r"\{\w+\}", text)) for text in texts]
         assert places[0] == places[1], key
 

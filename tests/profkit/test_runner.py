@@ -1,7 +1,10 @@
 """The runner on real candidates that go wrong; each is reported as what it is, the rest is kept."""
 
 import csv
+import json
+import os
 import re
+import signal
 
 import pytest
 from candidates import ANSWERS, write_sample
@@ -28,11 +31,6 @@ EXPECTED = {
 }
 
 
-def measured(run):
-    with (run.path / "timings.csv").open() as stream:
-        return {row["impl"] for row in csv.DictReader(stream)}
-
-
 @pytest.fixture(scope="module")
 def gallery(tmp_path_factory):
     """One run of every kind of trouble at once."""
@@ -44,26 +42,71 @@ def gallery(tmp_path_factory):
     return run
 
 
+def named(run, name):
+    return next(impl for impl in run.manifest.impls if impl.name == name)
+
+
+def rows(run):
+    with (run.path / "timings.csv").open() as stream:
+        return list(csv.DictReader(stream))
+
+
 @pytest.mark.parametrize("kind", EXPECTED)
 def test_what_is_wrong_is_named(gallery, kind):
     status, reason = EXPECTED[kind]
-    impl = next(impl for impl in gallery.manifest.impls if impl.name == kind.replace("-", "_"))
+    impl = named(gallery, kind.replace("-", "_"))
     assert impl.status == status
     assert re.search(reason, impl.reason), impl.reason
 
 
-def test_the_rest_is_measured(gallery):
-    assert measured(gallery) == {"reference", "honest", "loud"}
+def test_the_rest_is_measured_in_the_same_rounds(gallery):
     assert gallery.manifest.status == "done"
+    assert gallery.manifest.isolated
     assert gallery.manifest.reference.ok
+    rounds = {}
+    for row in rows(gallery):
+        if row["method"] == "wall":
+            rounds.setdefault(row["impl"], set()).add(int(row["round"]))
+    assert set(rounds) == {"reference", "honest", "loud"}
+    assert rounds["honest"] | rounds["loud"] <= rounds["reference"]
+    assert len(rounds["honest"]) >= 3
+
+
+def test_seeds_are_drawn_by_the_judge_and_kept(gallery):
+    assert len(gallery.manifest.seeds) == 2
+    assert [check.seed for check in named(gallery, "honest").checks] == gallery.manifest.seeds
+
+
+def test_a_candidates_job_names_neither_reference_nor_seeds(gallery):
+    job = json.loads((gallery.logs / "measure-honest.job.json").read_text())
+    assert job["seeds"] == []
+    assert [subject["name"] for subject in job["subjects"]] == ["honest"]
+    assert "example_torchcode" not in json.dumps(job)
+
+
+def test_every_process_is_in_the_manifest_and_nothing_is_left_of_the_exchange(gallery):
+    argv = [" ".join(command.argv) for command in gallery.manifest.commands]
+    assert sum("measure-honest.job.json" in one for one in argv) == 1
+    crashed = next(c for c in gallery.manifest.commands if "measure-crash.job.json" in " ".join(c.argv))
+    assert crashed.exit_code == -signal.SIGSEGV
+    places = [json.loads(file.read_text())["exchange"] for file in gallery.logs.glob("*.job.json")]
+    assert places
+    assert not [place for place in places if os.path.exists(place)]
+
+
+def test_honest_claims_stand_from_outside(gallery):
+    for name in ("reference", "honest"):
+        # A batch that others keep from running may seem to take nothing more than a single call.
+        clocks = [r["method"] for r in rows(gallery) if r["impl"] == name and float(r["seconds"]) >= 0]
+        assert clocks.count("outside") >= 3
+        assert "wall" in clocks
 
 
 def test_last_words_are_kept(gallery):
-    by_name = {impl.name: impl for impl in gallery.manifest.impls}
-    assert "about to die" in by_name["crash"].tail
-    assert "still here" in by_name["hang"].tail
+    assert "about to die" in named(gallery, "crash").tail
+    assert "still here" in named(gallery, "hang").tail
     # By the user's file, and not by the copy that was run.
-    assert re.search(r'File "(?!.*/code/).*/ITESTS/error\.py", line \d+, in forward', by_name["error"].tail)
+    assert re.search(r'File "(?!.*/code/).*/ITESTS/error\.py", line \d+, in forward', named(gallery, "error").tail)
 
 
 def test_output_is_bounded(gallery):

@@ -5,17 +5,12 @@ import sys
 
 import pytest
 from click.testing import CliRunner
-from served import trace
+from served import CALLS, trace
 
 from profkit.cli.group import cli
 from profkit.errors import ProfkitError, ProgramFailedError
 from profkit.record import verify
 
-BIG, BF16 = [8192, 8192], "c10::BFloat16"
-CALLS = [
-    (("aten::mm", [BIG, BIG], [BF16, BF16], [], "nvjet_tst"), 1500),
-    (("aten::gelu", [BIG, []], [BF16, ""], [], "gelu_kernel"), 120),
-]
 PROGRAM = 'took = 100\nprint("step", took, "ms")\nprint("loss 0.5")\n'
 PATCH = '--- a/prog.py\n+++ b/prog.py\n@@ -1,3 +1,3 @@\n-took = 100\n+took = {took}\n print("step", took, "ms")\n-print("loss 0.5")\n+print("{said}")\n'
 
