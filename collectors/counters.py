@@ -296,15 +296,16 @@ def _deep() -> Iterator[Counter]:
 def _speed_of_light() -> Iterator[Counter]:
     elapsed, active = "avg.pct_of_peak_sustained_elapsed", "avg.pct_of_peak_sustained_active"
     parts = {
-        "compute": f"sm__throughput.{elapsed}",
-        "memory": f"gpu__compute_memory_throughput.{elapsed}",
-        "dram": f"gpu__dram_throughput.{elapsed}",
-        "l1": f"l1tex__throughput.{active}",
-        "l2": f"lts__throughput.{elapsed}",
+        "compute": [f"sm__throughput.{elapsed}"],
+        "memory": [f"gpu__compute_memory_throughput.{elapsed}"],
+        "dram": [f"gpu__dram_throughput.{elapsed}", f"dram__throughput.{elapsed}"],
+        "l1": [f"l1tex__throughput.{active}"],
+        "l2": [f"lts__throughput.{elapsed}"],
     }
-    for name, metric in parts.items():
+    for name, (metric, *others) in parts.items():
         doc = f"ncu's busiest {name} part, share of peak."
-        yield _row("light", "mean", f"{name}_throughput", "1", doc, one(metric, 0.01))
+        more = (one(other, 0.01, ask=False) for other in others)
+        yield _row("light", "mean", f"{name}_throughput", "1", doc, one(metric, 0.01), *more)
     for pipe in ("alu", "fma", "fp64", "tensor", "xu"):
         share = one(f"sm__inst_executed_pipe_{pipe}.{active}", 0.01)
         yield _row("light", "mean", f"pipe_{pipe}", "1", f"Share of the {pipe} pipe's peak in active cycles.", share)

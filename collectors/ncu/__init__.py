@@ -30,7 +30,8 @@ __all__ = ["FORMAT", "diagnose", "read", "sniff"]
 SHARES = ("occupancy", "l2_hit_rate", "l1_hit_rate", "compute_throughput", "memory_throughput", "dram_throughput")
 _ABOVE = 1.05
 _SNIFF = re.compile(
-    r'"?ID"?,"?Process ID"?,"?Process Name"?,|^"(?:Process ID|Domain)",.*"Invocations",|^==(?:PROF|ERROR|WARNING)== ',
+    r'"?ID"?,"?Process ID"?,"?Process Name"?,|^"(?:Process ID|Domain)",.*"Invocations",|^==(?:PROF|ERROR|WARNING)== '
+    r"|^ *Metric Name +Metric Unit +(?:Metric Value|Minimum)",
     re.MULTILINE,
 )
 
@@ -104,7 +105,7 @@ def _strange(frame: pd.DataFrame) -> list[Caveat]:
 def _no_launches(path: Path, scan: Scan, log: list[Message]) -> CollectError:
     why = reason(log)
     saved = re.search(r"==PROF== Report: .*?([^\\/\n]+?)\s*$", scan.text, re.M)
-    what, fix = "no CSV of ncu in it", "export with --csv --page raw"
+    what, fix = "no launch of ncu in it: its tables need the line that names the kernel", "export with --csv --page raw"
     if saved and (why is None or why.level != "error"):
         what = f"no launches: ncu wrote them into {saved[1]}"
         fix = f"give that file, or what `ncu --import {saved[1]} --page raw --csv` prints"

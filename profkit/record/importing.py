@@ -133,6 +133,9 @@ def _imported(files: Sequence[Path], place: Path, target: Path | None, device: s
             Caveat(f"a file could not be imported: {error}", "its launches are missing here", error.fix)
             for error in failures
         ]
+        if manifest.counters.state == "collected" and (unused := _unused(found)):
+            what = "metrics of the file that are not used here"
+            manifest.caveats.append(Caveat(what, f"{len(unused)}, {_named(unused)}", "", "unused-metrics"))
         manifest.status, manifest.finished = "done", now()
         run.save()
         undo.pop_all()
@@ -257,7 +260,15 @@ def _counters(found: Sequence[_Found], counting: Format) -> Counters:
         return Counters("off", why="operators of a CPU were recorded, by their times alone", tool=tools)
     timed = any("time" in one.frame and one.frame["time"].notna().any() for one in found if one.frame is not None)
     held = "times alone" if timed else "neither times nor counters"
-    if untaken := [name for one in found for name in one.told("untaken")]:
-        names = ", ".join([*untaken[:4], *(["..."] if len(untaken) > 4 else [])])
-        held = f"{'times' if timed else 'no times'} and {len(untaken)} metrics that are not used here: {names}"
+    if unused := _unused(found):
+        held = f"{'times' if timed else 'no times'} and {len(unused)} metrics that are not used here: {_named(unused)}"
     return Counters("off", why=f"these exports ({tools}) hold {held}", tool=tools, fix=counting.remedy)
+
+
+def _unused(found: Sequence[_Found]) -> list[str]:
+    """Metrics of the files for which there is no counter."""
+    return list(dict.fromkeys(name for one in found for name in one.told("untaken")))
+
+
+def _named(metrics: Sequence[str]) -> str:
+    return ", ".join([*metrics[:4], *(["..."] if len(metrics) > 4 else [])])

@@ -197,6 +197,18 @@ def test_steps_say_what_share_of_the_record_they_hold_where_it_is_small(tmp_path
     assert "of the record's GPU time" not in capsys.readouterr().out
 
 
+def test_shares_without_times_are_shown_and_metrics_left_out_are_named(tmp_path, capsys):
+    """Said before, of 445 launches with their share of DRAM's peak: a table of names, and nothing of the other metrics."""
+    (tmp_path / "ncu.csv").write_text(
+        '"ID","Process ID","Process Name","Kernel Name","dram__throughput.avg.pct_of_peak_sustained_elapsed","sm__x.sum"\n'
+        '"","","","","%",""\n"0","7","a","scale","42","1"\n"1","7","a","scale","44","1"\n'
+    )
+    assert invoke(["import", str(tmp_path / "ncu.csv"), "-q", "-o", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"scale +2 +43.0%", said)
+    assert "metrics of the file that are not used here: 1, sm__x.sum" in said
+
+
 def test_counters_come_before_times_and_the_timeline_stays(tmp_path, sqlite):
     run = Study(import_files([sqlite, NCU], tmp_path / "run").run)
     assert [one.role for one in run.manifest.captures] == ["times", "counters"]
