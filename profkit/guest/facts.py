@@ -7,6 +7,7 @@ import ctypes
 import importlib.metadata
 import platform
 import secrets
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -15,9 +16,11 @@ import torch
 from roofline.measure import cpu_device
 from roofline.measure.gpu_clock import gpu_device
 
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # parameters of mallopt(3)
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -2, -3, -4  # parameters of mallopt(3)
 _PAD = 64 << 20
 _NEVER = 2**31 - 1
+_HUGE, _MANY = 32 << 20, 1 << 16
+"""Bytes of a block that goes back to the system at once where the heap is not kept, and the most such blocks."""
 _LINE = 64
 _LINES = 1 << 14
 CYCLES = 2.0e9
@@ -61,6 +64,20 @@ def settle(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+@contextlib.contextmanager
+def heap_kept(device: torch.device) -> Iterator[None]:
+    """Keep huge blocks too inside the block, where calls are timed on a CPU."""
+    release(device)
+    if device.type == "cpu":
+        keep_heap()
+    try:
+        yield
+    finally:
+        if device.type == "cpu":
+            keep_heap(False)
+        release(device)
+
+
 def release(device: torch.device) -> None:
     """Return freed memory to the system, for another process."""
     if device.type == "cuda":
@@ -82,8 +99,8 @@ def context_lost(error: BaseException) -> bool:
     return False
 
 
-def keep_heap() -> bool:
-    """Keep freed host memory in the process, as CUDA's allocator does; False if impossible.
+def keep_heap(all_: bool = True) -> bool:
+    """Keep freed host memory in the process, as CUDA's allocator does; False if impossible. all_: huge blocks too.
 
     Otherwise large blocks return to the system, and each 4 KiB then costs a page fault: 7500 in a chain of 36
     operations on 16 MiB, which doubled its time.
@@ -91,7 +108,7 @@ def keep_heap() -> bool:
     library = ctypes.CDLL(None)
     if not hasattr(library, "mallopt"):
         return False
-    wanted = {_MMAP_MAX: 0, _TRIM_THRESHOLD: _NEVER, _TOP_PAD: _PAD}
+    wanted = {_MMAP_MAX: 0 if all_ else _MANY, _MMAP_THRESHOLD: _HUGE, _TRIM_THRESHOLD: _NEVER, _TOP_PAD: _PAD}
     kept = all(library.mallopt(parameter, value) for parameter, value in wanted.items())
     # A random offset: forks share addresses, and times may depend on them.
     library.malloc(ctypes.c_size_t(_LINE * (1 + secrets.randbelow(_LINES))))

@@ -17,7 +17,7 @@ from profkit.guest.tensors import inputs, state
 from profkit.guest.tensors.compare import Verdict, leaves
 
 MOST_SETS = 3
-MEMORY = 2 << 30
+MEMORY = 1 << 30
 """Bytes of all implementations' input sets."""
 
 

@@ -54,7 +54,7 @@ class Session(WeightChecks):
             if self._job.lines:
                 loading.with_line_tables()
         else:
-            facts.keep_heap()
+            facts.keep_heap(self._job.mode != "judge")
         candidates = self._load()
         if candidates is None:
             return

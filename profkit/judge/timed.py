@@ -234,10 +234,9 @@ class Timed(Task):
 
         while sides:
             current.clear()
-            facts.release(self.device)
             try:
                 calls = self._calls(sides, turn, plan or self._plan())
-                with self._company.alone(), annotated(self._job.sample, "time"):
+                with facts.heap_kept(self.device), self._company.alone(), annotated(self._job.sample, "time"):
                     timed = engine.time_all(job or self._job, calls, self.device, self.events, turn)
                 if job is None:
                     self.events.send("timing", **timed)

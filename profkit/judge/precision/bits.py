@@ -18,16 +18,21 @@ COARSER = {
 """Types commonly used in place of the task's own."""
 UNITS = {"fp64": 2.0**-53, "fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8, "fp8": 2.0**-4}
 
+FLOAT64, BLOCKS, OWN_TYPES = "float64", "float64, in blocks of rows", "own types"
+"""In what the reference is perturbed: as a whole, in parts, or as it is where neither is possible."""
+
 
 @dataclass
 class Precision:
     """Known precision of a task.
 
-    `type`: of inputs, weights and arithmetic; `own`: bits of the reference; `noise`: outputs that are rounding noise.
+    `type`: of inputs, weights and arithmetic; `own`: bits of the reference; `noise`: outputs that are rounding noise;
+    `truth`: see FLOAT64.
     """
 
     type: str = "fp32"
     own: float = math.inf
+    truth: str = FLOAT64
     noise: list[str] = field(default_factory=list)
 
     @property
@@ -45,3 +50,18 @@ class Precision:
         if bits >= self.required:
             return self.type
         return next((one for one in COARSER[self.type] if bits >= BORDERS[one]), "")
+
+
+def over(errors: list[float], responses: list[float]) -> float:
+    """Worst ratio of an error to its response."""
+    return max((share(e, r) for e, r in zip(errors, responses, strict=False)), default=0.0)
+
+
+def share(error: float, response: float) -> float:
+    if error == 0.0:
+        return 0.0
+    return error / response if response > 0.0 else math.inf
+
+
+def to_bits(ratio: float) -> float:
+    return math.inf if ratio == 0.0 else -math.log2(ratio) if ratio < math.inf else -math.inf

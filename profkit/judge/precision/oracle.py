@@ -35,7 +35,8 @@ from profkit.guest.tensors.compare import (
     tensors,
 )
 from profkit.judge.precision import twin
-from profkit.judge.precision.bits import BORDERS, UNITS, Precision
+from profkit.judge.precision.bits import BLOCKS, BORDERS, FLOAT64, OWN_TYPES, UNITS, Precision, over, share, to_bits
+from profkit.judge.precision.rows import Block, blocks
 
 SMOOTH, KINK = 2.0**-20, 2.0**-11
 """Relative steps: far above float64's rounding, and as coarse as accepted types."""
@@ -96,46 +97,58 @@ class Oracle:
         self.model = model
         self.precision = precision or Precision()
         self._pause = pause
-        self._way = 0
+        self._wide = True
         self.any_dtype = False
 
     def case(self, arguments: list[Any], want: Any, view: twin.View = twin.called, *, drawn: bool = False) -> Case:
         """Inputs with the expected answer `want`. drawn: not unusual inputs."""
         return Case(self, arguments, want, view, drawn=drawn)
 
-    def runs(
-        self, arguments: list[Any], view: twin.View, take: Callable[[Any], Any], draws: int
-    ) -> list[tuple[float, Any]]:
-        """(step, `take`'s result) of the truth, `draws` smooth runs and two coarse runs."""
+    def runs(self, case: Case, index: Sequence[Any], draws: int) -> list[tuple[float, list[Any]]]:
+        """(step, elements `index` of the outputs) of the truth, `draws` smooth runs and two coarse runs."""
         plan = [(0.0, 0, 1.0), *((SMOOTH, 1 + n, 1.0) for n in range(draws))]
         coarse = max(KINK, 2 * UNITS[self.precision.type])
         plan += [(coarse, 1 + draws, sign) for sign in (1.0, -1.0)]
-        found = list(twin.ways(self.model, arguments))
         while True:
-            run = found[self._way](view)
+            parts = case.blocks if self._wide else []
+            self.precision.truth = BLOCKS if len(parts) > 1 else FLOAT64 if parts else OWN_TYPES
             try:
-                kept = []
-                for size, seed, sign in plan:
-                    self._pause()
-                    value, taken = run(size, seed, sign)
-                    kept.append((taken, take(value)))
-                return kept
+                return [self._run(case, parts, index, *one) for one in plan]
             except Exception:
-                if self._way + 1 >= len(found):
+                if not parts:
                     raise
                 traceback.print_exc()
-                self._way += 1
+                self._wide = False
+
+    def _run(
+        self, case: Case, parts: Sequence[Block], index: Sequence[Any], size: float, seed: int, sign: float
+    ) -> tuple[float, list[Any]]:
+        each = []
+        for part in parts or [Block(case.arguments)]:
+            self._pause()
+            value, taken = twin.asked(self.model, part.arguments, case.view, wide=bool(parts))(size, seed, sign)
+            each.append(_taken(value, list(map(part.places, index, case.counts))))
+            del value
+        return taken, [
+            one[0] and (torch.cat([chosen for chosen, _ in one]), one[0][1]) for one in zip(*each, strict=True)
+        ]
 
 
 class Case:
     """Inputs, the reference's answer, and the truth, computed on demand."""
 
     def __init__(self, oracle: Oracle, arguments: list[Any], want: Any, view: twin.View, *, drawn: bool) -> None:
-        self._oracle, self._arguments, self._view, self._drawn = oracle, arguments, view, drawn
+        self._oracle, self.arguments, self.view, self._drawn = oracle, arguments, view, drawn
         self.want = want
-        self._leaves = [(where, _as_tensor(leaf)) for where, leaf in tensors(_after(want))]
+        self._leaves = [(where, _as_tensor(leaf)) for where, leaf in tensors(twin.after(want))]
+        self.counts = [leaf.numel() if isinstance(leaf, torch.Tensor) else None for _, leaf in self._leaves]
         self._bases = _bases(want, len(self._leaves))
         self._thin: list[_Leaf | None] | None = None
+
+    @functools.cached_property
+    def blocks(self) -> list[Block]:
+        """Parts in which the truth is computed, [] if it is too large."""
+        return blocks(self._oracle.model, self.arguments, [leaf for _, leaf in self._leaves], self.view)
 
     def judged(self, got: Any, *, exact: bool = False, full: bool = False, strict: bool = False) -> Verdict:
         """Verdict on an answer.
@@ -145,9 +158,9 @@ class Case:
         """
         known = self._oracle.precision
         least = known.required if strict else known.least
-        if wrong := form(_after(got), _after(self.want), any_dtype=self._oracle.any_dtype):
+        if wrong := form(twin.after(got), twin.after(self.want), any_dtype=self._oracle.any_dtype):
             return wrong
-        mine = [_as_tensor(leaf) for _, leaf in tensors(_after(got))]
+        mine = [_as_tensor(leaf) for _, leaf in tensors(twin.after(got))]
         bits, exactly, measured = math.inf, True, False
         for n, ((where, want), have) in enumerate(zip(self._leaves, mine, strict=True)):
             if not isinstance(want, torch.Tensor):
@@ -170,7 +183,7 @@ class Case:
                 if found < least and (self._drawn or found < min(least, self._own(n) - _RARE)):
                     return Verdict("mismatch", f"{where}: {what}", bits=found)
             bits = min(bits, found)
-        shown: dict[str, Any] = figures(_after(got), _after(self.want)) if full else {}
+        shown: dict[str, Any] = figures(twin.after(got), twin.after(self.want)) if full else {}
         if exactly:
             return Verdict("ok", **shown)
         return Verdict(
@@ -240,11 +253,11 @@ class Case:
         bits = self._ratio(sample, _flat(have, index), have.dtype)
         if want.numel() > sample.truth.numel():
             every = torch.arange(0, want.numel(), index.step, device=want.device)
-            look = torch.cat([every, self._worst(n, have)])
+            look = torch.cat([every, self._worst(n, have)]).sort().values
             more = self._evaluated(n, look)
             if more is not None:
                 worst = scalars(self._error(more, _flat(have, look), have.dtype).max(), more.moved.max())
-                bits = min(bits, _to_bits(_share(*worst)))
+                bits = min(bits, to_bits(share(*worst)))
         known = self._oracle.precision
         right = f"right to {bits:.1f} bits" if bits >= _ANY else "no bit agrees"
         return bits, f"{right} where {known.type} has {known.required:.1f}: {self._far(n, have)}"
@@ -274,7 +287,7 @@ class Case:
     def _ratio(self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype) -> float:
         error = self._error(one, have, dtype)
         found = _quantiles(error), _quantiles(error[one.small])
-        return _to_bits(max(map(_over, found, one.expected)))
+        return to_bits(max(map(over, found, one.expected)))
 
     def _error(self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         """Error beyond rounding at the elements of a leaf, 0 if one side is not finite."""
@@ -291,11 +304,7 @@ class Case:
     def _sampled(self, n: int) -> _Leaf | None:
         """Truth and response at a sample of the elements; None if the reference fails."""
         if self._thin is None:
-            index = [
-                slice(None, None, step(leaf.numel())) if isinstance(leaf, torch.Tensor) else None
-                for _, leaf in self._leaves
-            ]
-            self._thin = self._evaluate(index)
+            self._thin = self._evaluate([None if n is None else slice(None, None, step(n)) for n in self.counts])
         return self._thin[n]
 
     def _evaluated(self, n: int, index: torch.Tensor, draws: int = 0) -> _Leaf | None:
@@ -303,10 +312,10 @@ class Case:
 
     def _evaluate(self, index: Sequence[Any], draws: int = 0) -> list[_Leaf | None]:
         """Truth and response of the outputs at these elements."""
-        least = min((leaf.numel() for _, leaf in self._leaves if isinstance(leaf, torch.Tensor)), default=0)
+        least = min((one for one in self.counts if one is not None), default=0)
         draws = draws or _DRAWS + (least < _FEW)
         try:
-            runs = self._oracle.runs(self._arguments, self._view, lambda value: _taken(value, index), draws)
+            runs = self._oracle.runs(self, index, draws)
         except Exception:
             traceback.print_exc()
             return [None] * len(index)
@@ -372,10 +381,6 @@ class Case:
         return "" if bool(agree.all()) else what
 
 
-def _after(value: Any) -> Any:
-    return value.after if isinstance(value, Left) else value
-
-
 def _bases(value: Any, count: int) -> list[Any]:
     if not isinstance(value, Left):
         return [None] * count
@@ -384,7 +389,7 @@ def _bases(value: Any, count: int) -> list[Any]:
 
 def _taken(value: Any, index: Sequence[Any]) -> list[Any]:
     """(elements, dtype) of the wanted outputs, minus the values before the call."""
-    leaves = [_as_tensor(leaf) for _, leaf in tensors(_after(value))]
+    leaves = [_as_tensor(leaf) for _, leaf in tensors(twin.after(value))]
     bases = _bases(value, len(leaves))
     found: list[Any] = []
     for leaf, base, at in zip(leaves, bases, index, strict=True):
@@ -426,20 +431,6 @@ def _quantiles(values: torch.Tensor) -> list[float]:
     else:  # Sorting takes seven times as long on a CPU.
         found = numpy.partition(values.numpy(), places)[places].tolist()
     return found
-
-
-def _over(errors: list[float], responses: list[float]) -> float:
-    return max((_share(e, r) for e, r in zip(errors, responses, strict=False)), default=0.0)
-
-
-def _share(error: float, response: float) -> float:
-    if error == 0.0:
-        return 0.0
-    return error / response if response > 0.0 else math.inf
-
-
-def _to_bits(ratio: float) -> float:
-    return math.inf if ratio == 0.0 else -math.log2(ratio) if ratio < math.inf else -math.inf
 
 
 def _class_of(values: torch.Tensor) -> torch.Tensor:

@@ -33,18 +33,14 @@ def left(model: Any, arguments: list[Any]) -> Left:
     return Left(before, arguments)
 
 
-def ways(model: Any, arguments: list[Any]) -> Iterator[Callable[[View], Run]]:
-    """Ways to evaluate a model more exactly, best first."""
-    # A copy in float64, then one in the model's own types.
-    for wide in (True, False):
-        yield lambda view, wide=wide: _asked(model, arguments, view, wide=wide)  # type: ignore[misc]
+def after(value: Any) -> Any:
+    """What a view compares, without the state before the call."""
+    return value.after if isinstance(value, Left) else value
 
 
-def _asked(model: Any, arguments: list[Any], view: View, *, wide: bool) -> Run:
+def asked(model: Any, arguments: list[Any], view: View, *, wide: bool) -> Run:
     """Evaluate, in float64 if `wide`; one-byte codes move only by coarse steps or alone."""
-    floats = [leaf for leaf in inputs.floating(arguments) if not coded(leaf)]
-    held = isinstance(model, torch.nn.Module) and any(not coded(one) and inexact(one) for one in _held(model))
-    alone = not floats and not held
+    alone = all(coded(one) or not inexact(one) for one in [*leaves(arguments), *held(model)])
 
     def run(step: float, seed: int, sign: float) -> tuple[Any, float]:
         codes = alone or step > _FINE
@@ -97,9 +93,11 @@ class _Perturbation:
         return far.to(source.dtype)
 
 
-def _held(model: torch.nn.Module) -> list[torch.Tensor]:
+def held(model: Any) -> list[torch.Tensor]:
     """Parameters, buffers and tensor attributes of a model, each once, in a fixed order."""
     found: dict[int, torch.Tensor] = {}
+    if not isinstance(model, torch.nn.Module):
+        return []
     for one in [*model.parameters(), *model.buffers()]:
         found.setdefault(id(one), one)
     for module in model.modules():
@@ -131,8 +129,7 @@ def _copied(model: Any, wide: bool) -> tuple[Any, list[tuple[torch.Tensor, torch
             for name, item in list(vars(module).items()):
                 if name not in ("_parameters", "_buffers", "_modules") and any(True for _ in _leaves(item)):
                     object.__setattr__(module, name, inputs.mapped(item, _widened))
-    mine, theirs = _held(own), _held(model)
-    return own, list(zip(mine, theirs, strict=True))
+    return own, list(zip(held(own), held(model), strict=True))
 
 
 def _shared(model: torch.nn.Module) -> dict[int, Any]:
