@@ -170,8 +170,8 @@ class Guest:
     def output(self, output: str) -> None:
         self._give(self._call.last, output)
 
-    def warm_up(self, method: str) -> dict[str, Any]:
-        return {"calls": self._clock(method).warm_up(self._call)}
+    def warm_up(self, method: str) -> None:
+        self._clock(method).warm_up(self._call)
 
     def sample(self, method: str, wanted: bool) -> dict[str, Any]:
         self._call.wanted = wanted

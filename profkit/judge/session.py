@@ -331,7 +331,7 @@ class Session(WeightChecks):
                 left = [one for one in left if one.gone or self._bears(one, trial)]
                 del trial
                 self.events.phase("work", self.reference.subject.name, factor=2.0)
-        self.forget([one for one in sound if one not in left])
+        judge.let_go(one for one in sound if one not in left)
         return left
 
     def _bears(self, candidate: Remote, trial: cases.Trial) -> bool:

@@ -8,14 +8,12 @@ import sys
 import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from profkit.errors import ProfkitError
 from profkit.guest import facts
-from profkit.guest.clocks import timing
 from profkit.guest.implementation import Implementation, classified
 from profkit.guest.tensors import exchange, inputs, state, weights
 from profkit.guest.tensors.compare import Verdict, close, coded, figures, form, inexact, leaves, strange, tensors
@@ -57,7 +55,6 @@ class Task:
         self._own: list[Any] | None = None
         self._drawn: dict[str, Any] = {}
         self.built_with = 0
-        self._apart: list[str] = []
         door = Door(*job.door) if job.door else Door.of(job.shared) if job.shared else None
         self._company = Company(door, self.device, events)
         self._hosted: set[int | None] = set()
@@ -255,14 +252,6 @@ class Task:
     def note(self, name: str, what: str) -> None:
         """Send a note that does not count against the candidate."""
         self.events.send("note", name, what=what[:300])
-
-    def forget(self, wrong: list[Remote]) -> None:
-        """Drop candidates found wrong after timing, and remove their samples."""
-        main = Path(self._job.timings)
-        for one in wrong:
-            one.let_go()
-            for written in (main, *(main.parent / other for other in self._apart)):
-                timing.remove(one.subject.name, written)
 
     # Properties of the task
 

@@ -147,8 +147,7 @@ class Timed(Task):
         (main.parent / file).parent.mkdir(parents=True, exist_ok=True)
         job = msgspec.structs.replace(self._job, timings=str(main.parent / file))
         left = self._time(sound, job, plan)
-        self.forget([one for one in sound if one not in left])
-        self._apart.append(file)
+        judge.let_go(one for one in sound if one not in left)
         return left, file
 
     def _backward(self, sound: list[Remote]) -> list[Remote]:
@@ -158,7 +157,7 @@ class Timed(Task):
             return sound
         named = {one.subject.name: self._wanted(one, slopes) for one in sound}
         left = [one for one in sound if self._slopes_right(one, slopes, named[one.subject.name])]
-        self.forget([one for one in sound if one not in left])
+        judge.let_go(one for one in sound if one not in left)
         wanted = backward.shared(slopes.wanted, set.intersection(*map(set, named.values())))
 
         def answer(given: list[Any], alive: frozenset[str]) -> Any:

@@ -111,15 +111,10 @@ class Events:
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._limits = {**LIMITS, **limits}
         self.doing: Event | None = None
-        self._caveats: list[tuple[str, dict[str, Any]]] = []
         self._began = psutil.Process().create_time()
 
     def send(self, kind: str, impl: str = "", **data: Any) -> None:
-        """Write an event; a repeated caveat is dropped."""
-        if kind == "caveat":
-            if (impl, data) in self._caveats:
-                return
-            self._caveats.append((impl, data))
+        """Write an event."""
         self._write(Event(kind=kind, impl=impl, data=data))
 
     def phase(self, name: str, impl: str = "", *, factor: float = 1.0, least: float = 0.0) -> None:

@@ -144,11 +144,9 @@ def together(one: Timing, more: Timing) -> Timing:
     if not one.method:
         return more
     busiest = max(one, more, key=lambda timing: timing.slower)
-    sums = {name: getattr(one, name) + getattr(more, name) for name in ("budget", "rounds", "warmup", "dropped")}
     return msgspec.structs.replace(
         one,
-        **sums,
-        reached=max(filter(None, (one.reached, more.reached)), default=None),
+        rounds=one.rounds + more.rounds,
         notes=one.notes | more.notes,
         slower=busiest.slower,
         load=busiest.load,

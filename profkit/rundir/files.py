@@ -137,14 +137,6 @@ def write_atomic(path: Path, data: bytes) -> None:
         raise unwritable(path, error) from error
 
 
-def read_rows(file: Path) -> list[list[str]]:
-    """Rows of a CSV file, the header first; [] without a file."""
-    if not file.exists():
-        return []
-    with file.open(newline="", encoding="utf-8") as stream:
-        return list(csv.reader(stream))
-
-
 def write_rows(file: Path, rows: Iterable[Iterable[object]]) -> None:
     """Write a CSV file atomically."""
     text = io.StringIO()

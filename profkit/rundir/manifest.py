@@ -201,7 +201,7 @@ class Window(msgspec.Struct, frozen=True):
 
 
 class Timing(msgspec.Struct):
-    """Method of the times in timings.csv; `notes` by method; `offset` [s] of event pairs.
+    """Method of the times in timings.csv; `notes` by method.
 
     `processes`: per implementation; `spread`: assumed relative difference of another process, for one or two processes.
     """
@@ -211,12 +211,7 @@ class Timing(msgspec.Struct):
     l2: str = ""
     flush_bytes: int = 0
     rounds: int = 0
-    warmup: int = 0
-    budget: float = 0.0
     target: float = 0.0
-    reached: float | None = None
-    dropped: int = 0
-    offset: float = 0.0
     processes: int = 1
     spread: float = 0.0
     notes: dict[str, str] = {}

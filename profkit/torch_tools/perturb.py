@@ -120,11 +120,10 @@ class _Under:
         if self.resident is not None:
             self.resident.leave()
 
-    def warm_up(self, _: str) -> int:
-        count = self.clock.warm_up(self)
+    def warm_up(self, _: str) -> None:
+        self.clock.warm_up(self)
         self.witness()
         facts.settle(self.device)
-        return count
 
     def sample(self, _: str) -> tuple[float, float, bool]:
         if self.clock.l2 == "warm":

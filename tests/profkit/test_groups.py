@@ -8,13 +8,17 @@ from test_isolation import measure
 
 from profkit.launch.protocol import Job, Subject
 from profkit.record import measure as measuring
-from profkit.rundir.files import read_rows, write_rows
+from profkit.rundir.files import write_rows
 
 
 def job(count, timings):
     subjects = [Subject("reference", "reference", "r.py")]
     subjects += [Subject(f"c{n}", "candidate", f"c{n}.py") for n in range(count)]
     return Job("measure", "I", subjects, budget=5.0, timings=str(timings))
+
+
+def read_rows(file):
+    return list(csv.reader(file.read_text().splitlines()))
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(1, [1]), (8, [8]), (9, [8, 1]), (20, [8, 8, 4])])

@@ -145,10 +145,10 @@ def test_a_guest_records_by_the_clock_of_that_name_with_the_turn_of_the_question
 
 
 def test_an_answer_that_nobody_waited_for_is_no_answer_to_the_next_question(line):
-    line.say({"failed": {"reason": "no"}}, {"calls": 3})
+    line.say({"failed": {"reason": "no"}}, {"waits": True, "seconds": 1.0, "host": 1.0, "sound": True})
     call = timed(line)
     call.ask_warm_up("cupti")
-    assert call.warm_up("wall") == 3
+    assert call.sample("wall") == (1.0, 1.0, True)
 
 
 @pytest.mark.parametrize(("told", "waits"), [({}, False), ({"waits": "always"}, False), ({"waits": True}, True)])

@@ -39,7 +39,7 @@ class CudaClock(Clock):
         self._misses: dict[int, int] = {}
         self._reset_persisting = _persisting_reset()
 
-    def warm_up(self, call: Call) -> int:
+    def warm_up(self, call: Call) -> None:
         call()
         torch.cuda.synchronize(self._device)
         end = perf_counter() + _WARM_SECONDS["cuda"]
@@ -51,7 +51,6 @@ class CudaClock(Clock):
             torch.cuda.synchronize(self._device)
             count += 1
         self._hold[id(call)] = min(_MAX_HOLD, 2.0 * sorted(hosts)[len(hosts) // 2] + 40e-6)
-        return count
 
     def sample(self, call: Call, *, look: bool = True) -> tuple[float, float, bool]:
         start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -127,13 +126,12 @@ class CpuClock(Clock):
         self.flush_bytes = min(2 * last_level_cache(), 256 << 20) if cold else 0
         self._buffer = torch.ones(self.flush_bytes // 8, dtype=torch.int64) if cold else None
 
-    def warm_up(self, call: Call) -> int:
+    def warm_up(self, call: Call) -> None:
         end = perf_counter() + _WARM_SECONDS["cpu"]
         count = 0
         while count < 3 or (perf_counter() < end and count < 1000):
             call()
             count += 1
-        return count
 
     def sample(self, call: Call) -> tuple[float, float, bool]:
         end = perf_counter() + self._settle

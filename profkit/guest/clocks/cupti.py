@@ -61,12 +61,11 @@ class CuptiClock(Clock):
         self._profiler: Any = None
         self._count = 0
 
-    def warm_up(self, call: Call) -> int:
+    def warm_up(self, call: Call) -> None:
         if self._profiler is None:
             _set_up()
             self._profiler, self._count = recorder(cpu=False, cuda=True), 0
             self._profiler.__enter__()
-        return 0
 
     def sample(self, call: Call) -> tuple[float, float, bool]:
         seconds, _, _ = self._pairs.sample(call, look=False)

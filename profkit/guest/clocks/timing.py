@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.rundir.files import read_rows, write_rows
+from profkit.rundir.files import write_rows
 
 Call = Callable[[], Any]
 
@@ -67,10 +67,9 @@ class Clock:
     l2 = "warm"
     flush_bytes = 0
 
-    def warm_up(self, call: Call) -> int:
-        """Run the call until it is warm; return the number of calls."""
+    def warm_up(self, call: Call) -> None:
+        """Run the call until it is warm."""
         call()
-        return 1
 
     def sample(self, call: Call) -> tuple[float, float, bool]:
         """(device seconds, host seconds, whether the sample is sound)."""
@@ -83,12 +82,10 @@ class Clock:
 
 @dataclass
 class Result:
-    """All samples. `reached`: the worst relative half-width of a median."""
+    """All samples, and the number of rounds."""
 
     samples: list[Sample]
     rounds: int
-    warmup: int
-    reached: float
 
 
 @dataclass(frozen=True)
@@ -119,12 +116,11 @@ def measure(
     """Time the calls in interleaved rounds, with `before(impl)` and `after(impl, round)`."""
     order = list(calls)
     shuffle = random.Random(plan.seed)
-    warmup = 0
     for name in order:
         before(name)
         call: Any = calls[name]
         # A call in another process is timed there.
-        warmup += call.warm_up(clock.method) if hasattr(call, "warm_up") else clock.warm_up(call)
+        call.warm_up(clock.method) if hasattr(call, "warm_up") else clock.warm_up(call)
     samples: list[Sample] = []
     end = time.monotonic() + plan.budget
     patience = max(plan.budget, min(_PATIENCE * plan.budget, _MOST_PATIENCE))
@@ -142,7 +138,7 @@ def measure(
             break
         if number >= max(3, plan.late) and time.monotonic() > end + (plan.budget if number >= DECIDING else patience):
             break
-    return Result(samples, number, warmup, precision(samples))
+    return Result(samples, number)
 
 
 def _sample(
@@ -216,11 +212,6 @@ def write(samples: list[Sample], path: Path) -> None:
     """Write timings.csv: one row per sample, fields as in `Sample`."""
     names = [field.name for field in fields(Sample)]
     write_rows(path, [names, *([_cell(getattr(sample, name)) for name in names] for sample in samples)])
-
-
-def remove(name: str, path: Path) -> None:
-    """Remove the rows of one implementation from timings.csv. Raises ProfkitError."""
-    write_rows(path, [row for row in read_rows(path) if row[0] != name])
 
 
 def _cell(value: Any) -> Any:

@@ -69,8 +69,8 @@ class RemoteCall:
             raise ChangedResultError("a timed call left no answer", "stops-computing")
         self._data.check(last)
 
-    def warm_up(self, method: str) -> int:
-        return int(self.remote.ask("warm_up", method=method)["calls"])
+    def warm_up(self, method: str) -> None:
+        self.remote.ask("warm_up", method=method)
 
     def sample(self, method: str) -> tuple[float, float, bool]:
         """(device seconds, host seconds, sound), as the process claims."""

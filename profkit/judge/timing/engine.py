@@ -66,12 +66,7 @@ def time_all(
         "l2": clock.l2,
         "flush_bytes": clock.flush_bytes,
         "rounds": result.rounds,
-        "warmup": result.warmup,
-        "budget": job.budget,
         "target": job.target,
-        "reached": result.reached,
-        "dropped": timed.dropped,
-        "offset": timed.offset,
         "notes": {name: note for name, note in timed.notes.items() if name in used},
     }
 
@@ -95,7 +90,7 @@ class _Timed:
         self._full = float(facts.device_facts(device).get("max_sm_clock", 0.0))
         self.samples: list[Sample] = []
         self.notes: dict[str, str] = {}
-        self._scant, self.offset, self.dropped = False, 0.0, 0
+        self._scant, self.offset = False, 0.0
 
     def before(self, name: str) -> None:
         """Change an implementation's data, and decide whether to compare the output."""
@@ -122,7 +117,6 @@ class _Timed:
             call()
             call.recheck()
         self.samples = timing.drop_slow_rounds(self.result.samples, self._full)
-        self.dropped = sum(not sample.kept for sample in self.samples)
         self.notes[self.own.method] = claims.note(self._calls, self.own)
 
     def by_events(self, clock: CudaClock) -> None:
@@ -137,7 +131,6 @@ class _Timed:
         else:
             self.measure(timing.Plan((1 - _AGREEING) * job.budget, job.target))
         self.samples = [self._less(sample) for sample in self.samples] + more
-        self.dropped = sum(not sample.kept for sample in self.samples)
         self.notes |= {"host": HostClock.note, "cupti": cupti.NOTE}
         if self.offset:
             self.notes["event"] += f"; less {self.offset * 1e6:.2f} us, what the pair reads on an empty kernel"
