@@ -54,7 +54,7 @@ _WATCHED = (
     "compute_fraction",
 )
 _FACTS: Mapping[str, tuple[str, ...]] = {
-    "device": ("the device differs", "compare runs of one device; the ratio mixes device and code"),
+    "device": ("the device differs", "compare runs of one device"),
     "uuid": ("another card of the same kind",),
     "driver": ("the driver differs",),
     "clock_control": ("the clock control of the counters differs",),
@@ -64,14 +64,15 @@ _FACTS: Mapping[str, tuple[str, ...]] = {
     "torch": ("torch differs",),
     "cuda": ("CUDA differs",),
     "sample": ("the sample differs", "compare runs of one sample"),
-    "inputs": ("the inputs differ", "compare runs of the same inputs; the ratio mixes inputs and code"),
+    "inputs": ("the inputs differ", "compare runs of the same inputs"),
+    "program": ("the command differs", "check that both commands do the same work"),
     "reference": ("the reference file differs: maybe not the same task", "check that both runs solve the same task"),
 }
-APART = ("device", "sample", "method", "window", "l2", "sm_clock")
-"""Facts that must agree for a time ratio to measure the code change."""
+APART = ("device", "sample", "inputs", "method", "window", "l2")
+"""Facts that must agree for a time ratio to measure the code change, and code of caveats that they do not."""
 
-OTHER_TASK = "other-task"
-"""Verdict on times of different tasks, which have no ratio."""
+NOT_COMPARABLE = "not-comparable"
+"""Verdict on times that other facts than the code may have changed; they have no ratio."""
 
 
 @dataclass(frozen=True)
@@ -102,16 +103,28 @@ class Step:
         """Seconds of a call, or of a launch if both are sums over one kernel's launches."""
         return self.number("time") / (self.number("kernels") if self.counted_unlike(other) else 1.0)
 
-    def over(self, other: Step, threshold: float) -> Ratio:
-        """Speed-up over `other` with its interval; over the run's own reference by paired rounds."""
-        if self.judged_against(other):
+    def over(self, other: Step, threshold: float, clock: str = "time") -> Ratio:
+        """Speed-up over `other` with its interval; over the run's own reference by paired rounds.
+
+        clock: "caller_time" for the caller's, with launch and wait.
+        """
+        if apart_of(other.facts, self.facts):
+            return Ratio(verdict=NOT_COMPARABLE)
+        if clock == "time" and self.judged_against(other):
             value, low, high = (self.number(name) for name in ("speedup", "speedup_low", "speedup_high"))
             known = str(self.row.get("verdict", ""))
             return Ratio(value, low, high, verdict=known if known in (*PACED, "inconclusive") else word(low, high))
-        # Of intervals that ignore that rounds were interleaved: wider, never narrower. Load lengthens a time alone.
-        low = other.number("time_low") / other.loaded / self.number("time_high")
-        high = other.number("time_high") / self.number("time_low") * self.loaded
-        value = speedup(other.time_beside(self), self.time_beside(other))
+        # Of intervals that ignore that rounds were interleaved: wider, never narrower. Load and a lower SM clock lengthen
+        # a time alone.
+        slower = self.facts.get("sm_clock", NAN) / other.facts.get("sm_clock", NAN)
+        low = other.number(f"{clock}_low") / other.loaded / self.number(f"{clock}_high") / max(1.0, slower)
+        high = other.number(f"{clock}_high") / self.number(f"{clock}_low") * self.loaded * max(1.0, 1 / slower)
+        times = (
+            (other.time_beside(self), self.time_beside(other))
+            if clock == "time"
+            else (other.number(clock), self.number(clock))
+        )
+        value = speedup(*times)
         return Ratio(value, low, high, verdict=word(*ends(Ratio(value, low, high)), threshold))
 
     def judged_against(self, other: Step) -> bool:
@@ -139,7 +152,7 @@ class Moved:
 class Rung:
     """Step of a ladder: old / new against the previous step, `step`, and the first, `total`.
 
-    `low`, `high`: interval of `step`. `kernel`: the longest; `moved` needs the same kernel.
+    `low`, `high`: interval of `step`. `caller`: the total by the caller's clock. `kernel`: the longest; `moved` needs the same kernel.
     """
 
     label: str
@@ -157,6 +170,18 @@ class Rung:
     moved: tuple[Moved, ...] = ()
     kernel: str = ""
     since: Ratio = UNKNOWN
+    caller_time: float = NAN
+    caller: Ratio = UNKNOWN
+
+    @property
+    def over_step(self) -> Ratio:
+        """Speed-up over the previous step by the clock that decides."""
+        return Ratio(self.step, self.low, self.high, verdict=self.verdict)
+
+
+def of_ratio(one: Ratio) -> dict[str, Any]:
+    """Speed-up, interval and verdict for JSON."""
+    return {"ratio": one.value, "low": one.low, "high": one.high, "verdict": one.verdict}
 
 
 def ends(one: Ratio) -> tuple[float, float]:
@@ -187,7 +212,13 @@ class Ladder(Row):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: SI, NaN as None."""
-        rows = [plain({key: one for key, one in asdict(rung).items() if key != "since"}) for rung in self.rungs]
+        rows = [
+            {
+                **plain({key: one for key, one in asdict(rung).items() if key not in ("since", "caller")}),
+                "caller": plain(of_ratio(rung.caller)),
+            }
+            for rung in self.rungs
+        ]
         return {
             "schema": SCHEMA,
             "convention": {"name": "ratio", "formula": FORMULAS["ratio"]},
@@ -218,7 +249,9 @@ def compare(steps: Sequence[Step], threshold: float = 0.01) -> Ladder:
     ]
     if single := [rung.label for rung in rungs[1:] if math.isnan(rung.low) and rung.step > 0]:
         what = f"one time on each side: no spread is known, and a change below {SINGLE}x may be chance"
-        caveats.append(Caveat(what, ", ".join(single), "record both again, or compare calls or steps", "single"))
+        unsure = any(rung.verdict == "inconclusive" for rung in rungs[1:])
+        fix = "record both again, or compare calls or steps" if unsure else ""
+        caveats.append(Caveat(what, ", ".join(single), fix, "single"))
     return Ladder(tuple(rungs), unique(caveats), tuple(apart))
 
 
@@ -234,19 +267,28 @@ def _rung(step: Step, before: Step | None, first: Step, threshold: float) -> Run
         bound_by=str(step.row.get("bound_by", "")),
         kernel=step.main,
         since=since,
+        caller_time=step.number("caller_time"),
     )
     if before is None:
         return rung
     over = step.over(before, threshold)
-    verdict = OTHER_TASK if _other_task(before, step) else over.verdict
-    changed, moved = _changed(before, step), _moved(before, step)
-    return replace(rung, changed=changed, step=over.value, low=over.low, high=over.high, verdict=verdict, moved=moved)
+    return replace(
+        rung,
+        changed=_changed(before, step),
+        step=over.value,
+        low=over.low,
+        high=over.high,
+        verdict=over.verdict,
+        moved=_moved(before, step) if over.verdict != NOT_COMPARABLE else (),
+        caller=step.over(first, threshold, "caller_time"),
+    )
 
 
-def _other_task(before: Step, after: Step) -> bool:
-    """Whether samples and references differ, so that the code is not comparable."""
-    facts = [(before.facts.get(name), after.facts.get(name)) for name in ("sample", "reference")]
-    return all(one and other and one != other for one, other in facts)
+def apart_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
+    """Differing facts of APART; a sample of another name with the same reference is no other task."""
+    known = [name for name in (*APART, "reference") if before.get(name) and after.get(name)]
+    other = [name for name in known if before[name] != after[name]]
+    return tuple(name for name in other if name in APART and (name != "sample" or "reference" in other))
 
 
 def _changed(before: Step, after: Step) -> tuple[str, ...]:
@@ -280,8 +322,9 @@ def unlike(steps: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[list[Caveat]
         values = {label: str(facts.get(name) or "") for label, facts in steps}
         if len(set(filter(None, values.values()))) > 1:
             listed = ", ".join(f"{label}: {value}" for label, value in values.items() if value)
-            caveats.append(Caveat(words, listed, *(fix or ["measure both one after the other"])))
-            apart += [name] if name in APART else []
+            code = "apart" if name in APART else ""
+            caveats.append(Caveat(words, listed, fix[0] if fix else "measure both one after the other", code))
+            apart += [name] if code else []
     clocks = {label: facts.get("sm_clock", NAN) for label, facts in steps}
     known = [clock for clock in clocks.values() if clock > 0]
     if known and max(known) / min(known) - 1 > CLOCK:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from analyzers.compare import UNKNOWN, Row, unlike
+from analyzers.compare import NOT_COMPARABLE, UNKNOWN, Row, apart_of, of_ratio, unlike
 from analyzers.errors import AnalyzeError
 from analyzers.records import plain
 from analyzers.timeline.budget import SLICES, Budget
@@ -27,6 +27,7 @@ SCHEMA = "profkit-compare-steps/1"
 FORMULA = "step time before / step time after: median of the quotients of every step of one and every step of the other"
 WINDOW = "window"
 """Differences of two programs that make their steps incomparable."""
+UNLIKE = Ratio(verdict=NOT_COMPARABLE)
 STEPS, PASSAGES, RECORD = "steps", "passages", "record"
 _KINDS = {"repeating": STEPS, "after": STEPS, "range": PASSAGES, "all": RECORD}
 APPEARED, GONE = "appeared", "gone"
@@ -93,12 +94,13 @@ class Piece:
     def to_dict(self) -> dict[str, Any]:
         known = asdict(self)
         del known["ratio"]
-        return known | _ends(self.ratio)
+        return known | {key: one for key, one in of_ratio(self.ratio).items() if key != "verdict"}
 
 
 @dataclass(frozen=True)
 class Rung:
-    """Steps of a program on the device with the longest step; `within`: range of passages.
+    """Steps of a program on the device with the longest step; `within`: range of passages; `slowed`: a profiler
+    lengthened its launches.
 
     `ratio` and `pieces` compare with the previous program, `since` and `busy` with the first. Speed-ups are old / new;
     inconclusive and NaN for the first, and for different windows.
@@ -111,6 +113,7 @@ class Rung:
     devices: int = 1
     within: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
+    slowed: bool = False
     ratio: Ratio = UNKNOWN
     busy: Ratio = UNKNOWN
     since: Ratio = UNKNOWN
@@ -129,6 +132,11 @@ class Rung:
     def known(self) -> int:
         """Steps of known duration."""
         return len(self.steps.lengths) if self.budget.edges else 0
+
+    @property
+    def launched(self) -> float:
+        """Kernels, copies and fills per step."""
+        return (self.budget.launches + self.budget.copies + self.budget.fills) / self.budget.parts
 
     def part(self, kind: str) -> float:
         """Seconds per step of a slice."""
@@ -160,12 +168,8 @@ class Rung:
             "copies": one.copies / one.parts,
             "fills": one.fills / one.parts,
             "gaps": one.gaps / one.parts,
-            **{name: _ends(ratio) | {"verdict": ratio.verdict} for name, ratio in compared.items()},
+            **{name: of_ratio(ratio) for name, ratio in compared.items()},
         }
-
-
-def _ends(ratio: Ratio) -> dict[str, float]:
-    return {"ratio": ratio.value, "low": ratio.low, "high": ratio.high}
 
 
 class Programs(Row):
@@ -197,10 +201,8 @@ def compare_steps(programs: Sequence[Rung]) -> Programs:
     first = programs[0]
     rungs = [first]
     for before, after in pairwise(programs):
-        ratio, busy, since = (
-            _ratio(getattr(one.steps, name), getattr(after.steps, name)) if _alike(one, after) else UNKNOWN
-            for one, name in ((before, "lengths"), (first, "busy"), (first, "lengths"))
-        )
+        busy = _ratio(first.steps.busy, after.steps.busy) if _alike(first, after) else UNLIKE
+        ratio, since = (_of_steps(one, after) if _alike(one, after) else UNLIKE for one in (before, first))
         pieces = _pieces(before, after) if _alike(before, after) else ()
         rungs.append(replace(after, ratio=ratio, busy=busy, since=since, pieces=pieces))
     caveats, apart = unlike([(one.label, one.facts) for one in programs])
@@ -210,8 +212,22 @@ def compare_steps(programs: Sequence[Rung]) -> Programs:
 
 
 def _alike(a: Rung, b: Rung) -> bool:
-    """Whether their windows are of one kind: steps, passages of one range, whole records."""
-    return a.window == b.window and a.within == b.within
+    """Whether their windows are of one kind (steps, passages of one range, whole records) and of one device and tool."""
+    return a.window == b.window and a.within == b.within and not apart_of(a.facts, b.facts)
+
+
+def _of_steps(before: Rung, after: Rung) -> Ratio:
+    """Speed-up of a step; its end nearer 1 allows for what a profiler's cost of a launch can explain."""
+    found, pair = _ratio(before.steps.lengths, after.steps.lengths), (before, after)
+    costs = [(one.time - one.budget.least) / one.launched for one in pair if one.slowed and one.launched]
+    old, new = (one.time - min(costs, default=0.0) * one.launched * one.slowed for one in pair)
+    if not (costs and old > 0 and new > 0 and found.low > 0):
+        return found
+    excess = old / new / (before.time / after.time)
+    low, high = (
+        (found.low * min(1.0, excess), found.high) if found.value > 1 else (found.low, found.high * max(1.0, excess))
+    )
+    return replace(found, low=low, high=high, verdict=word(low, high, THRESHOLD))
 
 
 def _ratio(before: Times, after: Times) -> Ratio:
@@ -240,10 +256,11 @@ def _rows(steps: Steps) -> dict[tuple[str, str], tuple[str, float, Times]]:
 
 
 def _windows(a: Rung, b: Rung) -> Iterator[Caveat]:
-    if not _alike(a, b):
+    if (a.window, a.within) != (b.window, b.within):
         told = "; ".join(f"{one.label}: {_said(one)}" for one in (a, b))
         fix = "record both in the same way: enough steps for a steady state, or the same --range"
         yield Caveat("the windows differ: no speed-up is given", told, fix, "windows")
+    if not _alike(a, b):
         return
     if a.devices != b.devices:
         told, fix = f"{a.label}: {a.devices}, {b.label}: {b.devices}", "a step may be a different share of the work"

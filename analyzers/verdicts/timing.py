@@ -239,8 +239,13 @@ def for_a_caller(
     return {
         name: f"{digits(waited[name].value)}x"
         for name, r in ratios.items()
-        if name in waited and (waited[name].low > r.high * ANOTHER or waited[name].high * ANOTHER < r.low)
+        if name in waited and differ(waited[name], r)
     }
+
+
+def differ(one: Ratio, other: Ratio) -> bool:
+    """Whether the speed-ups by two clocks differ by more than their intervals and ANOTHER."""
+    return one.low > other.high * ANOTHER or one.high * ANOTHER < other.low
 
 
 def _contradicts(other: Ratio, claimed: Ratio) -> bool:

@@ -63,7 +63,7 @@ class Tools:
         For programs: their steady step and its work.
         """
         named = [(self._study(run), implementation) for run in (before, after)]
-        return _short(compared(named).ladder.to_dict())
+        return _short(compared(named).to_dict())
 
     def lines(self, run: str, kernel: str = "", top: int = 5) -> str:
         """Source lines where kernels stall, most stalls first, of a run with --lines."""

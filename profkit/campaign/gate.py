@@ -29,6 +29,7 @@ from roofline import units
 
 MARK = "<!-- profkit -->"
 """Identifies this tool's comment."""
+APART = "not comparable"
 MOST_CAVEATS = 20
 STEP, PROGRAM = "step", "program"
 """Names of a program's rows: its step, or its whole without a known step."""
@@ -41,8 +42,8 @@ BEYOND_TIME = ("void", "impossible")
 class Judged:
     """One implementation before and after. `ratio`: old time / new time with its interval.
 
-    `word`: slower (beyond the limit), wrong, gone, faster, same, inconclusive, new, or apart (measured differently, not
-    compared).
+    `word`: slower (beyond the limit), wrong, gone, faster, same, inconclusive, new, or not comparable (measured
+    differently).
     """
 
     sample: str
@@ -78,7 +79,7 @@ def judge(
         for impl, row in _rows(study).items()
         if number(row, "time") > 0 and (name, impl) not in there
     ]
-    failing = {"slower", "wrong", *(() if allow_missing else ("gone",)), *(("inconclusive", "apart") if strict else ())}
+    failing = {"slower", "wrong", *(() if allow_missing else ("gone",)), *(("inconclusive", APART) if strict else ())}
     return [replace(one, fails=one.word in failing) for one in found], list(new.values())
 
 
@@ -117,9 +118,10 @@ def _judged(sample: str, old: Study | None, new: Study, impl: str, limit: float)
     first, rung = ladder.rungs
     since = rung.since
     word, said = _word(ladder, since, limit)
-    busy = word == "inconclusive" and not new.stepwise and max(loaded(one, own) for one in (old, new)) > 1
-    said += ["the machine was busy"] if busy else []
-    if verdict is not None and verdict.word in BEYOND_TIME and word not in ("apart", "slower"):
+    load = 1.0 if new.stepwise else max(loaded(one, own) for one in (old, new))
+    if word == "inconclusive" and load > 1:
+        said.append("the machine was busy" + (f": load explains up to {load:.3g}x" if math.isfinite(load) else ""))
+    if verdict is not None and verdict.word in BEYOND_TIME and word not in (APART, "slower"):
         said.append(verdict.text())
     if new.stepwise:
         before, after = first.time, rung.time
@@ -132,7 +134,7 @@ def _judged(sample: str, old: Study | None, new: Study, impl: str, limit: float)
 def _word(found: Ladder | Programs, since: Ratio, limit: float) -> tuple[str, list[str]]:
     """Verdict of the gate on a step, and why."""
     if found.apart:
-        return "apart", [f"measured with another {', '.join(found.apart)}"]
+        return APART, [f"the runs differ in {', '.join(found.apart)}"]
     low, high = ends(since)
     if 1 / high > 1 + limit:
         return "slower", [f"at least {1 / high - 1:.1%} slower, {limit:.1%} allowed"]
@@ -144,7 +146,7 @@ def _word(found: Ladder | Programs, since: Ratio, limit: float) -> tuple[str, li
 def comment(found: Sequence[Judged], studies: Sequence[Study], limit: float, picture: str = "") -> str:
     """Comment of a pull request: verdict, a row per implementation, caveats. picture: address."""
     failed = [one for one in found if one.fails]
-    unknown = [one for one in found if one.word in ("inconclusive", "apart") and not one.fails]
+    unknown = [one for one in found if one.word in ("inconclusive", APART) and not one.fails]
     head = f"{len(failed)} of {len(found)} fail" if failed else f"{len(found) - len(unknown)} pass"
     head += f", {len(unknown)} inconclusive" if unknown else ""
     table = Table(
@@ -194,7 +196,7 @@ def junit(found: Sequence[Judged]) -> bytes:
         case = ElementTree.SubElement(root, "testcase", classname=_legal(one.sample), name=_legal(one.impl))
         if one.after == one.after:
             case.set("time", f"{one.after:.9f}")
-        tag = "failure" if one.fails else "skipped" if one.word in ("new", "apart") else ""
+        tag = "failure" if one.fails else "skipped" if one.word in ("new", APART) else ""
         if tag:
             ElementTree.SubElement(case, tag, message=_legal(one.why))
         ElementTree.SubElement(case, "system-out").text = _legal(f"{one.word} {_interval(one)}")

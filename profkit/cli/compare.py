@@ -72,7 +72,8 @@ def compare_(
     profkit compare profkit-runs/ICJTRP:reference profkit-runs/ICJTRP:ori profkit-runs/ICJTRP:cuda -o ladder.png
     profkit compare runs/before runs/after -o compare.html
 
-    Runs that differ in device, clock, method or window are compared with a caveat; the gate refuses them (exit code 2).
+    Runs that differ in device, task, inputs, method or window are not comparable: their times stand without a speed-up,
+    and the gate refuses them (exit code 2).
     """
     from profkit.report.compare import compared, named_runs  # pandas stays out of start-up
 
@@ -90,7 +91,7 @@ def compare_(
     if as_json:
         told = {"regressions": [rung.label for rung in slower], "inconclusive": [rung.label for rung in unsure]}
         gate = {"limit": limit, **told} if limit is not None else None
-        shared.print_json({**done.ladder.to_dict(), "gate": gate})
+        shared.print_json({**done.to_dict(), "gate": gate})
     if slower or unsure:
         click.echo(done.gate(limit)[0], err=True)
     return 1 if slower else 0

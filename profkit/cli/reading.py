@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +50,14 @@ def import_(
     from profkit.report.writers import terminal
     from profkit.study.study import Study
 
-    with progress(quiet) as now:
+    with progress(quiet) as now, contextlib.ExitStack() as undo:
         found = import_files(files, output, device=device, progress=now)
+        undo.callback(shutil.rmtree, found.run.path, ignore_errors=True)  # of an interrupted import nothing stays
         now("analysing")
         study = Study(found.run, found.frames)
         # Of times alone a picture tells no more than the report's table, and takes longer than reading 100 MB.
         written = write(study, pictures=study.manifest.counters.state == "collected")
+        undo.pop_all()
     for error in found.failures:
         complain(str(error), error.fix)
     if as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,43 +13,32 @@ from typing import TYPE_CHECKING, Any
 import click
 import pandas as pd
 
-from analyzers.compare import Ladder, Moved, Step, compare
-from analyzers.compare import Rung as LadderRung
-from analyzers.timeline.budget import SLICES
-from analyzers.timeline.compare import (
-    APPEARED,
-    FEWEST,
-    GONE,
-    PASSAGES,
-    RECORD,
-    SERIAL,
-    STEPS,
-    Programs,
-    Rung,
-    compare_steps,
-)
-from analyzers.timeline.idle import IDLE
-from analyzers.verdicts.speedup import shown
+from analyzers.compare import NOT_COMPARABLE, Ladder, Step, compare
+from analyzers.timeline.compare import FEWEST, SERIAL, Programs, Rung, compare_steps
+from analyzers.verdicts.timing import check, spreads
 from profkit.errors import ProfkitError
-from profkit.report.layout import Column, Table, column, terminal_table
-from profkit.report.messages import bound, bound_word, of_roof, say
-from profkit.report.names import short_names
+from profkit.report.layout import terminal_table
+from profkit.report.messages import say, speaking
 from profkit.report.sections import answer, caveats
-from profkit.report.sections.tables import spelled
+from profkit.report.sections.comparison import (
+    ladder_table,
+    moved,
+    of_ladder,
+    of_programs,
+    pieces_table,
+    sides_table,
+    slices_table,
+)
 from profkit.study.study import open_study
 from profkit.study.verdicts import loaded
 from roofline import units
 
 if TYPE_CHECKING:
-    from analyzers.verdicts.statistics import Ratio
+    from profkit.report.sections.caveats import Said
     from profkit.rundir.manifest import Manifest
     from profkit.study.study import Study
 
 COLOURS = {"faster": "green", "slower": "red", "inconclusive": "yellow"}
-MOST_PIECES, LEAST = 14, 5e-4
-"""Rows of the table of changed kernels, copies and fills, and the share of the longer step needed for a row."""
-_ENDINGS = {STEPS: "_step", PASSAGES: "_passage", RECORD: "_all"}
-_UNITS = dict.fromkeys(("bytes", "dram_bytes", "l2_bytes", "l1_bytes", "shared_memory"), "B") | {"flops": "FLOP"}
 
 
 @dataclass(frozen=True)
@@ -86,7 +76,7 @@ class Compared:
         return click.unstyle(self.text())
 
     @property
-    def caveats(self) -> list[caveats.Said]:
+    def caveats(self) -> list[Said]:
         """Caveats of the comparison, caveats common to all runs, then each run's other ones."""
         steps = [(one.study, one.impl) for one in self.chosen] or [(study, "") for study in self.studies]
         own, labels = [caveats.concerning(*step) for step in steps], [rung.label for rung in self.ladder.rungs]
@@ -98,21 +88,60 @@ class Compared:
             if one not in shared
         ]
 
+    @property
+    def title(self) -> str:
+        """The task, if it is one, and the steps."""
+        names = list(dict.fromkeys(answer.task(one) or one.manifest.sample.id for one in self.studies))
+        return say("colon").join([*names[: len(names) == 1], " → ".join(rung.label for rung in self.ladder.rungs)])
+
+    @property
+    def subtitle(self) -> str:
+        """What was measured, on which device, with which inputs, and when."""
+        made = dict.fromkeys(
+            (say("comma").join([answer.title(one), *one.manifest.inputs]), one.manifest.created) for one in self.studies
+        )
+        whats = {what: " → ".join(when for other, when in made if other == what) for what, _ in made}
+        return say("semicolon").join(map(say("comma").join, whats.items()))
+
+    @property
+    def weighty(self) -> list[Said]:
+        """The caveat that weighs most, unless the verdict says it."""
+        return [one for one in caveats.weightiest(self.caveats) if one.code not in caveats.APART][:1]
+
+    def lines(self) -> list[str]:
+        """The verdict, what changed with it, and the caveat that weighs most."""
+        found = self.ladder
+        verdict, changes = of_ladder(found) if isinstance(found, Ladder) else of_programs(found)
+        lines = [say("c_with", what=say("semicolon").join(changes))] if changes else []
+        if found.rungs[-1].since.verdict == NOT_COMPARABLE:
+            lines = [one.line() for one in self.caveats if one.code in caveats.APART]
+        return [verdict, *lines, *(say("c_caveat") + one.with_fix() for one in self.weighty)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison for JSON, with its sentences in English."""
+        with speaking("en"):
+            told = {"title": self.title, "subject": self.subtitle, "lines": self.lines()}
+        return {**self.ladder.to_dict(), **told}
+
     def text(self) -> str:
-        """The comparison for the terminal: tables, what moved, the convention and the caveats."""
+        """The comparison for the terminal: verdict, tables, what moved, the convention and the caveats."""
         found, tones = self.ladder, [COLOURS.get(rung.verdict) for rung in self.ladder.rungs]
+        head = [self.title, self.subtitle, *self.lines(), ""]
         if isinstance(found, Ladder):
             moves = [f"  {rung.label}: {'; '.join(map(moved, rung.moved))}" for rung in found.rungs if rung.moved]
             blocks = [
+                *head,
                 terminal_table(ladder_table(found, self.chosen), tones=tones),
                 *([f"{say('moved')}:", *moves] if moves else []),
             ]
         else:
             pieces = [pieces_table(found, at) for at in range(1, len(found.rungs))]
-            blocks = [lead(found), "", terminal_table(sides_table(found), tones=tones)]
+            blocks = [*head, terminal_table(sides_table(found), tones=tones)]
             blocks += [terminal_table(one) for one in (slices_table(found), *pieces) if one.rows]
         note = say("c_note" if isinstance(found, Ladder) else "st_note")
-        return "\n".join([*blocks, note, *(say("c_caveat") + one.with_fix() for one in self.caveats)])
+        return "\n".join(
+            [*blocks, note, *(say("c_caveat") + one.with_fix() for one in self.caveats if one not in self.weighty)]
+        )
 
     def slower(self, limit: float = 0.0) -> list[Any]:
         """Steps slower than the first by more than `limit`. Raises ProfkitError if unknown."""
@@ -225,7 +254,7 @@ def _machine(manifest: Manifest) -> dict[str, Any]:
     """Facts that two runs must share for their times to be compared."""
     of_device = {name: manifest.device.get(name) for name in ("name", "uuid", "driver")}
     versions = {name: manifest.versions.get(name) for name in ("torch", "cuda")}
-    return {"device": of_device.pop("name"), **of_device, **versions}
+    return {"device": of_device.pop("name"), **of_device, **versions, "program": shlex.join(manifest.program)}
 
 
 def _step(chosen: Chosen, label: str) -> Step:
@@ -243,7 +272,7 @@ def _step(chosen: Chosen, label: str) -> Step:
         clock = float(timings.loc[timings["impl"] == chosen.impl, "sm_clock"].median())
     facts = {
         **_machine(manifest),
-        "sample": manifest.sample.id,
+        "sample": manifest.sample.id if manifest.impls else "",
         "inputs": ", ".join(manifest.inputs),
         "method": row.get("method"),
         "window": "" if manifest.impls else manifest.window.range or "the whole",
@@ -253,7 +282,20 @@ def _step(chosen: Chosen, label: str) -> Step:
         "reference": reference.sha256[:12] if reference else "",
     }
     files = {ref.path: ref.sha256 for ref in own}
+    row = {**row, **_by_caller(study, chosen.impl)}
     return Step(label, chosen.impl, row, kernel, facts, files, str(study.path), loaded(study, chosen.impl))
+
+
+def _by_caller(study: Study, impl: str) -> dict[str, float]:
+    """Time of a call by the caller's clock with its interval [s], where another clock decides."""
+    timings = study.timings
+    if timings is None or study.manifest.device.get("kind") == "cpu":
+        return {}
+    waited = timings[timings["method"].eq("host") & timings["impl"].eq(impl)]
+    if waited.empty or waited["method"].nunique() == timings["method"].nunique():
+        return {}
+    spread = spreads(check(waited))[impl].spread
+    return {"caller_time": spread.median, "caller_time_low": spread.low, "caller_time_high": spread.high}
 
 
 def _taken(study: Study, label: str) -> Rung:
@@ -264,148 +306,4 @@ def _taken(study: Study, label: str) -> Rung:
     frame = study.captured.timeline
     facts = {**_machine(manifest), "method": frame["tool"].iloc[0] if frame is not None else ""}
     within = manifest.window.range if budget.steady.found == "range" else ""
-    return Rung(label, budget, steps, device, len(study.budgets), within, facts)
-
-
-# ---- the steps of a ladder
-
-
-def ladder_table(ladder: Ladder, chosen: Sequence[Chosen], correct: Sequence[str] = ()) -> Table:
-    """One row per step; all times in one unit."""
-    rungs = ladder.rungs
-    same = say("c_same_file") if all(one.study.manifest.impls for one in chosen) else units.MISSING
-    first, *others = [", ".join(rung.changed) for rung in rungs]
-    unit, times = units.column([rung.time for rung in rungs], "s")
-    return Table.of(
-        [
-            Column(say("implementation"), [rung.label for rung in rungs]),
-            Column(say("measure"), [first or units.MISSING, *(one or same for one in others)], 5),
-            Column(say("correct"), correct or [units.MISSING] * len(rungs), 5),
-            Column(f"{say('time')} [{unit}]", times),
-            Column(say("c_step"), [ratio_text(rung.step, rung) for rung in rungs]),
-            Column(
-                say("since"), [shown(rung.total, "ratio") if len(rungs) > 2 else units.MISSING for rung in rungs], 3
-            ),
-            Column(say("js_frac"), [of_roof(one.row) for one in chosen], 4),
-            Column(say("x_lower_bound"), [answer.far(one.row) for one in chosen], 4),
-            Column(say("bound_by"), [(bound(one.row) and bound_word(one.row)) or units.MISSING for one in chosen], 2),
-        ]
-    )
-
-
-def ratio_text(value: float, one: LadderRung | Ratio) -> str:
-    """ "1.35x [1.3, 1.41] faster"; a dash where nothing is compared."""
-    if math.isnan(value):
-        return units.MISSING
-    return f"{spelled(value, one.low, one.high)} {say(f'c_{one.verdict}')}"
-
-
-def interval(one: LadderRung | Ratio) -> str:
-    """ "[1.30, 1.41]"."""
-    return spelled(math.nan, one.low, one.high).partition(" ")[2]
-
-
-def moved(one: Moved) -> str:
-    """ "DRAM traffic 2.58 GB -> 268 MB"."""
-    share = one.name.endswith(("_fraction", "_share", "occupancy", "issue_active"))
-    unit, show = _UNITS.get(one.name, ""), units.percent if share else units.count
-    before, after = (units.text(value, unit) if unit else show(value) for value in (one.before, one.after))
-    return f"{say(f'moved_{one.name}')} {before} -> {after}"
-
-
-# ---- the steps of programs
-
-
-def lead(found: Programs) -> str:
-    """Sentence with the speed-up of the last program over the first and its interval."""
-    first, last, since = found.rungs[0], found.rungs[-1], found.rungs[-1].since
-    times = {"before": units.text(first.time, "s"), "after": units.text(last.time, "s")}
-    names = {"first": first.label, "last": last.label}
-    if math.isnan(since.value):
-        return say("st_unlike", **names, before=_window(first), after=_window(last))
-    counts = {"few": str(first.known), "many": str(last.known)}
-    key = "st_unsure" if math.isnan(since.low) else "st_sure"
-    sure = say(key, word=say(f"c_{since.verdict}"), interval=interval(since), **counts)
-    return per(found, "st_lead", ratio=shown(since.value, "ratio"), sure=sure, **names, **times)
-
-
-def per(found: Programs, key: str, **values: str) -> str:
-    """The message `key` for a step, a passage or a whole record."""
-    windows = {one.window for one in found.rungs}
-    return say(key + _ENDINGS[windows.pop() if len(windows) == 1 else RECORD], **values)
-
-
-def _window(one: Rung) -> str:
-    """ "steady state, 5 steps"."""
-    said = say(f"st_window{_ENDINGS[one.window]}", count=str(one.counted), range=one.within)
-    return said + (say("st_of_device", device=one.device, count=str(one.devices)) if one.devices > 1 else "")
-
-
-def sides_table(found: Programs) -> Table:
-    """One row per program: window, step time, GPU work, launches, speed-up."""
-    taken = found.rungs
-    rows = [{"time": one.budget.step, "share": one.budget.busy / one.budget.step} for one in taken]
-    since = [ratio_text(one.since.value, one.since) for one in found.rungs]
-    return Table.of(
-        [
-            Column(say("st_program"), [one.label for one in taken]),
-            column(per(found, "st_time"), rows, "time", "s"),
-            Column(say("st_range"), [answer.spread(one.budget) for one in taken], 3),
-            Column(say("c_step"), [ratio_text(one.ratio.value, one.ratio) for one in found.rungs]),
-            Column(say("since"), since if len(since) > 2 else [units.MISSING] * len(since), 4),
-            column(say("st_busy"), rows, "share", "%", 2),
-            Column(say("st_busy_ratio"), [ratio_text(one.busy.value, one.busy) for one in found.rungs], 1),
-            Column(per(found, "st_launched"), [answer.launched(one.budget) for one in taken], 6),
-            Column(say("st_window"), [_window(one) for one in taken], 5),
-        ]
-    )
-
-
-def slices_table(found: Programs) -> Table:
-    """One row per part of a step, one column per program, and the change from first to last.
-
-    Parts: the step, GPU work and idle time; the last two are split further.
-    """
-    taken = found.rungs
-    told = [(per(found, "st_whole"), [one.budget.step for one in taken])]
-    for head, kinds in (("st_busy", SLICES[: -len(IDLE)]), ("wall_idle", IDLE)):
-        parts = [(kind, [one.part(kind) for one in taken]) for kind in kinds]
-        told.append((say(head), [sum(each) for each in zip(*(each for _, each in parts), strict=True)]))
-        told += [(f"- {say(f'wall_{kind}')}", each) for kind, each in parts if any(each)]
-    return Table.of(
-        [
-            Column(per(found, "st_part"), [name for name, _ in told]),
-            *(Column(one.label, [units.text(each[at], "s") for _, each in told]) for at, one in enumerate(taken)),
-            Column(say("c_change"), [_change(each[-1] - each[0]) for _, each in told]),
-        ]
-    )
-
-
-def _change(seconds: float) -> str:
-    """ "+1.2 ms", "-30 us"."""
-    return ("+" if seconds > 0 else "-" if seconds < 0 else "") + units.text(abs(seconds), "s")
-
-
-def pieces_table(found: Programs, at: int) -> Table:
-    """Kernels, copies and fills compared with the previous program, largest change first."""
-    before, after = found.rungs[at - 1], found.rungs[at]
-    least = LEAST * max(before.time, after.time)
-    large = [one for one in after.pieces if abs(one.gained) >= least or one.word in (APPEARED, GONE)][:MOST_PIECES]
-    rest = [one for one in after.pieces if one not in large]
-    short = short_names(one.name for one in after.pieces)
-    rows = [
-        [
-            short[one.name],
-            " -> ".join(dict.fromkeys(map(answer.many, (one.count_before, one.count_after)))),
-            *(units.text(seconds, "s") if seconds else units.MISSING for seconds in (one.before, one.after)),
-            _change(one.gained),
-            say(f"st_{one.word}"),
-        ]
-        for one in large
-    ]
-    if rest:
-        sums = [sum(one.before for one in rest), sum(one.after for one in rest)]
-        times = [units.text(one, "s") for one in sums]
-        rows.append([say("c_rest", count=str(len(rest))), "", *times, _change(sums[1] - sums[0]), ""])
-    heads = say("st_piece"), per(found, "col_launches"), before.label, after.label, say("st_change")
-    return Table([*heads, say("st_word")], rows, (0, 4, 2, 2, 0, 0)) if rows else Table([], [])
+    return Rung(label, budget, steps, device, len(study.budgets), within, facts, answer.slowed(study))

@@ -78,13 +78,13 @@ def _evidence(study: Study, impl: Impl, rows: Mapping[str, Mapping[Any, Any]], f
 def loaded(study: Study, name: str) -> float:
     """Largest factor by which other work can have lengthened an implementation's time; 1: none.
 
-    At most the tasks per core, times the longest usual wait: median over fastest call, of any in the same rounds.
+    At most the tasks per core, or the longest usual wait: median over fastest call, of any in the same rounds.
     """
     row, timings = study.analysis.rows.get(name, {}), study.timings
     known = _lengthened(study.manifest, name, (row,))
     if timings is not None and math.isfinite(known):
         calls = timings[timings["method"] == row.get("method")].groupby("impl")["seconds"]
-        known = min(known, study.manifest.timing.slower * float((calls.median() / calls.min()).max()))
+        known = min(known, max(study.manifest.timing.slower, float((calls.median() / calls.min()).max())))
     return max(1.0, known)
 
 

@@ -1,5 +1,6 @@
 """Comparison of runs as a ladder."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -40,6 +41,15 @@ def test_against_the_reference_of_its_run_a_step_has_that_runs_speed_up():
     assert compare([candidate, reference]).rungs[1].step == pytest.approx(161 / 462)
 
 
+def test_the_callers_clock_is_told_where_the_devices_says_same():
+    """ "same" by the device's clock hid 9.44x by the caller's."""
+    waits = {"caller_time": 80e-6, "caller_time_low": 79e-6, "caller_time_high": 81e-6}
+    rung = compare(
+        [step("a", 2e-6, **waits), step("b", 2e-6, **{name: one / 9.44 for name, one in waits.items()})]
+    ).rungs[1]
+    assert (rung.since.value, rung.caller.value, rung.caller.verdict) == (1.0, pytest.approx(9.44), "faster")
+
+
 def test_launches_are_compared_with_launches():
     """Eight launches of a kernel and one of it were 8.16x apart, of 57.9 and 56.8 ms each."""
     eight, one = (replace(step(str(n), n * 57e-3, kernels=n), kernel={"kernel": "k"}) for n in (8, 1))
@@ -77,7 +87,7 @@ def test_beside_load_no_step_is_plainly_slower_or_faster():
         ("device", "A100", ["device"]),
         ("sm_clock", 1.4e9, ["sm_clock"]),
         ("driver", "1", []),
-        ("inputs", "float32 [2]", []),
+        ("inputs", "float32 [2]", ["inputs"]),
         ("method", "ncu", ["method"]),
     ],
 )
@@ -87,6 +97,9 @@ def test_unlike_runs_are_told_apart(fact, value, apart):
     assert list(ladder.apart) == apart
     assert len(ladder.caveats) == 1
     assert "a: " in ladder.caveats[0].how_much
+    # A clock explains a difference up to its own; whatever else counts in a time leaves nothing to compare.
+    comparable = fact in ("sm_clock", "driver")
+    assert (ladder.rungs[1].verdict == "not-comparable", math.isnan(ladder.rungs[1].step)) == (not comparable,) * 2
 
 
 def test_what_cannot_be_compared():

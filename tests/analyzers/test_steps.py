@@ -163,6 +163,14 @@ def test_passages_compare_with_those_of_the_same_range():
     assert compare_steps([one, other]).apart == ("window",)
 
 
+def test_a_gain_that_a_profilers_cost_of_launches_explains_is_inconclusive():
+    before, after = taken(apart=20.0), taken("b", apart=50.0, launches=10)
+    slowed = [replace(one, slowed=True) for one in (before, after)]
+    assert compare_steps([before, after]).rungs[1].verdict == "faster"
+    assert compare_steps(slowed).rungs[1].verdict == "inconclusive"
+    assert compare_steps(slowed).rungs[1].since.value == pytest.approx(2.0, rel=0.1)
+
+
 def test_other_work_is_told():
     def renamed(work):
         return work.assign(kernel=["x" + name for name in work["kernel"]])

@@ -65,11 +65,19 @@ def test_an_ncu_export_becomes_a_run_that_reports_as_usual(tmp_path):
     }
 
 
-def test_an_import_that_found_no_room_leaves_nothing_and_works_again(tmp_path, monkeypatch):
+def test_an_import_that_found_no_room_or_was_interrupted_leaves_nothing_and_works_again(tmp_path, monkeypatch):
     export = NCU
 
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as change:
+        change.setattr("profkit.report.derived.write", interrupted)
+        assert invoke(["import", str(export), "-o", str(tmp_path / "run")]) == 130
+    assert not (tmp_path / "run").exists()
 
     with monkeypatch.context() as change:
         change.setattr("profkit.record.importing.shutil.copy2", full)

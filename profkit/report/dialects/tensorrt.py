@@ -18,13 +18,14 @@ from analyzers.rules.rule import TIME
 from analyzers.verdicts.speedup import FORMULAS, shown, speedup
 from profkit.errors import ProfkitError
 from profkit.report import figures
-from profkit.report.compare import Chosen, choose, ladder_of, ladder_table, moved
+from profkit.report.compare import Chosen, choose, ladder_of
 from profkit.report.dialects import Written
 from profkit.report.explain import gain, headline, proof, worded
 from profkit.report.layout import Table, code, pipe_table
 from profkit.report.messages import language, say, spoken, translated
 from profkit.report.names import short_name
 from profkit.report.sections import answer, caveats, method, tables
+from profkit.report.sections.comparison import ladder_table, moved
 from profkit.study.study import open_study
 from roofline import units
 

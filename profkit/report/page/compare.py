@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from analyzers.compare import Ladder
-from analyzers.records import number
 from analyzers.timeline.compare import Programs
-from analyzers.verdicts.speedup import shown
+from analyzers.verdicts.verdict import PACED
 from profkit._version import __version__
-from profkit.report import compare, figures
-from profkit.report.compare import Chosen, Compared
+from profkit.report import figures
+from profkit.report.compare import Compared
 from profkit.report.messages import say
 from profkit.report.page.data import Kernels, Shown, data_of, falls_of, wall_of
 from profkit.report.page.frame import render
 from profkit.report.page.run import Card, next_card, trust_card
 from profkit.report.page.timeline import timeline_of
-from profkit.report.sections import answer, method
+from profkit.report.sections import caveats, comparison, method
 from profkit.report.sections.tables import correctness, kernel_note
-from roofline import units
 from roofline.figure.style import places
 
 
@@ -36,16 +33,15 @@ def page_of(done: Compared, limit: float | None = None) -> str:
 
     def make() -> dict[str, Any]:
         own = _ladder(done, found, parts, data["kernels"]) if isinstance(found, Ladder) else _programs(found)
-        verdict = found.rungs[-1].verdict if isinstance(found, Ladder) else found.rungs[-1].since.verdict
-        made = dict.fromkeys((answer.title(one), one.manifest.created) for one in done.studies)
-        whats = {what: " → ".join(when for other, when in made if other == what) for what, _ in made}
-        names = list(dict.fromkeys(answer.task(one) or one.manifest.sample.id for one in done.studies))
+        verdict, (lead, *also) = found.rungs[-1].since.verdict, done.lines()
         said, mood = done.gate(limit)
         bare = next((one for one in done.studies if not one.manifest.impls), None)
         right = [Card(say("p_right"), say("not_checked"), method.unchecked(bare))] if bare is not None else []
         return {
-            "title": say("colon").join([*names[: len(names) == 1], " → ".join(rung.label for rung in found.rungs)]),
-            "subtitle": "; ".join(map(say("comma").join, whats.items())),
+            "title": done.title,
+            "subtitle": done.subtitle,
+            "lead": lead,
+            "also": also,
             "mood": verdict if verdict in ("faster", "slower") else "",
             "gate": said,
             "gate_mood": mood,
@@ -58,7 +54,7 @@ def page_of(done: Compared, limit: float | None = None) -> str:
             "slices": None,
             **own,
             "caveats": done.caveats,
-            "cards": [*right, trust_card(done.caveats), *own.get("cards", ())],
+            "cards": [*right, replace(trust_card(done.caveats), note=""), *_next(done)],
             "note": say("c_note" if parts else "st_note"),
         }
 
@@ -74,14 +70,24 @@ def _timelines(done: Compared) -> list[dict[str, Any]]:
     return [{**one, "label": label} for one, label in drawn if one]
 
 
+def _next(done: Compared) -> list[Card]:
+    """What to do: mend the comparison while it tells nothing, else the last step's own advice."""
+    if done.ladder.rungs[-1].since.verdict not in PACED:
+        fixes = [one.fix for one in caveats.weightiest(done.caveats) if one.fix][:1]
+        return [Card(say("p_next"), fix, kind="wide", link="#caveats") for fix in fixes]
+    if not done.chosen:
+        return []
+    last = done.chosen[-1]
+    return [next_card(last.study, last.impl, last.study.findings(), link="", settled=True)]
+
+
 def _programs(found: Programs) -> dict[str, Any]:
-    head = compare.per(found, "p_one")
-    pieces = [(rung.label, compare.pieces_table(found, at)) for at, rung in enumerate(found.rungs) if rung.pieces]
+    head = comparison.per(found, "p_one")
+    pieces = [(rung.label, comparison.pieces_table(found, at)) for at, rung in enumerate(found.rungs) if rung.pieces]
     return {
-        "lead": compare.lead(found),
-        "table": compare.sides_table(found),
+        "table": comparison.sides_table(found),
         "budgets": [wall_of(rung.budget, head, rung.label) for rung in found.rungs],
-        "slices": compare.slices_table(found),
+        "slices": comparison.slices_table(found),
         "work": pieces,
     }
 
@@ -90,27 +96,8 @@ def _ladder(done: Compared, ladder: Ladder, parts: list[Shown], kernels: Kernels
     known = [part for part in parts if part.impl in part.study.waterfalls]
     head = say("p_now" if done.studies[0].manifest.impls else "p_now_gpu")
     impls = [next((one for one in each.study.manifest.impls if one.name == each.impl), None) for each in done.chosen]
-    last = done.chosen[-1]
     return {
-        "lead": _lead(ladder, done.chosen),
-        "table": compare.ladder_table(ladder, done.chosen, list(map(correctness, impls))),
-        "cards": [next_card(last.study, last.impl, last.study.findings(), link="")],
+        "table": comparison.ladder_table(ladder, done.chosen, list(map(correctness, impls))),
         "falls": list(falls_of(known, head, kernels, open_=len(known) - 1)),
-        "moved": [(rung.label, list(map(compare.moved, rung.moved))) for rung in ladder.rungs if rung.moved],
+        "moved": [(rung.label, list(map(comparison.moved, rung.moved))) for rung in ladder.rungs if rung.moved],
     }
-
-
-def _lead(ladder: Ladder, chosen: Sequence[Chosen]) -> str:
-    first, last = ladder.rungs[0], ladder.rungs[-1]
-    times = {"before": units.text(first.time, "s"), "after": units.text(last.time, "s")}
-    how = {
-        "last": last.label,
-        "above": ladder.rungs[-2].label,
-        "first": first.label,
-        "ratio": shown(last.total, "ratio"),
-    }
-    few, many = (units.count(number(one.row, "n")) for one in (chosen[-2], chosen[-1]))
-    known = {"word": say(f"c_{last.verdict or 'inconclusive'}"), "interval": compare.interval(last)}
-    sure = say("c_unsure_one" if math.isnan(last.low) else "c_sure", few=few, many=many, **known)
-    key = "c_two" if len(ladder.rungs) == 2 else "c_many"
-    return say(key, **times, **how, sure=sure, step=shown(last.step, "ratio"))

@@ -327,7 +327,7 @@ def _trust_card(study: Study, verdict: Verdict | None = None) -> Card:
 def trust_card(matter: Sequence[caveats.Said], *, clear: bool = True, **more: int) -> Card:
     """Number of caveats that matter, and the first; `more`: message ids for the others."""
     counts = {"p_trust_more": len(matter) - 1, **more}
-    first = sorted(matter, key=lambda one: one.code != "busy")[:1]
+    first = caveats.weightiest(matter)[:1]
     notes = [cut(one.line().rstrip("."), 110) for one in first]
     notes += [_counted(key, count) for key, count in counts.items() if count > 0]
     trust = _counted("p_trust_some", len(matter)) if matter else say("p_trust_none")
@@ -339,12 +339,14 @@ def _counted(key: str, count: int) -> str:
     return say(f"{key}_one" if count == 1 and key != "p_trust_rest" else key, count=str(count))
 
 
-def next_card(study: Study, impl: str | None, found: Sequence[Finding], *, link: str = "#findings") -> Card:
-    """Next step for an implementation, or for a program (None)."""
+def next_card(
+    study: Study, impl: str | None, found: Sequence[Finding], *, link: str = "#findings", settled: bool = False
+) -> Card:
+    """Next step for an implementation, or for a program (None); settled: see advice."""
     question = say("p_next")
     if impl:
         part = next(one for one in study.parts if one.name == impl)
-        then, first = advice(study, part, [one for one in found if one.impl == impl])
+        then, first = advice(study, part, [one for one in found if one.impl == impl], settled=settled)
         if first is None:
             return Card(question, then, kind="wide")
         title = worded(first, study)[0]

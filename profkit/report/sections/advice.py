@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from analyzers.records import number
 from analyzers.rules.call import BUSY
 from analyzers.rules.rule import COLLECT, HOST, Finding
+from analyzers.verdicts.verdict import PACED
 from collectors.caveat import SLOWED
 from profkit.report.explain import runnable, start_with, unchecked, unexplained, worded
 from profkit.report.messages import judged, say, translated
@@ -22,10 +23,12 @@ AT_LOWER_BOUND = 1.1
 """Ratio to the lower bound below which the advice is to stop."""
 
 
-def advice(study: Study, part: Part | None, mine: Sequence[Finding]) -> tuple[str, Finding | None]:
+def advice(
+    study: Study, part: Part | None, mine: Sequence[Finding], *, settled: bool = False
+) -> tuple[str, Finding | None]:
     """Next step and its finding: make it right, measure quietly, stop, or the first finding.
 
-    mine: findings about the part in rank order.
+    mine: findings about the part in rank order. settled: a verdict that load cannot explain needs no other measurement.
     """
     verdict = study.verdicts.get(part.name) if part is not None else None
     if verdict is not None and no_time_counts(verdict):
@@ -35,7 +38,7 @@ def advice(study: Study, part: Part | None, mine: Sequence[Finding]) -> tuple[st
     first = told[0] if told else None
     then = worded(first, study)[1] if first is not None else ""
     codes = [one.code for one in study.manifest.caveats] + [one.code for one in verdict.conditions] if verdict else []
-    if "busy" in codes:
+    if "busy" in codes and not (settled or (verdict is not None and verdict.word in PACED)):
         quiet = say("p_quiet", command=again(study))
         then = "" if first is not None and first.variant == BUSY else then
         return (say("p_then", first=quiet, then=then) if then else quiet), first

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzers.verdicts.verdict import brief
+from collectors.caveat import SLOWED
 from profkit.report.messages import language, say, translated
 from profkit.report.sections.method import placed
 
@@ -26,6 +27,11 @@ FRAGILE = "fragile"
 """Code of the caveat that a candidate is wrong for some inputs; it matters for every candidate."""
 OF_ROOFS = ("datasheet-roofs",)
 """Caveats about ceilings; left out if nothing is compared with a ceiling."""
+
+APART = ("apart", "windows")
+"""Caveats that leave two times incomparable."""
+_WEIGHTY = (*APART, "busy", SLOWED, "single", "other-work", "too-few-steps")
+"""Caveats that may turn a verdict, the weightiest first."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,11 @@ def concerning(study: Study, name: str) -> list[Said]:
     """Caveats about a part, the reference or the whole run, without those in ASIDE."""
     mine = {"", study.analysis.reference, name}
     return [one for one in all_caveats(study) if one.code not in ASIDE and mine & set(one.about)]
+
+
+def weightiest(told: Sequence[Said]) -> list[Said]:
+    """Caveats, those that may turn the verdict first."""
+    return sorted(told, key=lambda one: _WEIGHTY.index(one.code) if one.code in _WEIGHTY else len(_WEIGHTY))
 
 
 def _told(what: str, fix: str, code: str, concerned: Sequence[tuple[str, str]]) -> Said:
