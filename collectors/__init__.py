@@ -23,6 +23,8 @@ __all__ = ["READERS", "CollectError", "Format", "Role", "format_of", "formats", 
 
 READERS = ("ncu", "nsys", "nvprof", "trtexec", "cupti", "kineto", "key_averages", "rocprof")
 """Formats in the order of detection; also the values of a frame's column `tool`."""
+MARK = "profkit:"
+"""Prefix of profkit's own ranges in a trace of torch; here, as a program's Python may lack what readers need."""
 _HEAD = 1 << 18
 _OTHERS = (
     (

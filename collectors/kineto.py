@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from collectors import Format
+from collectors import MARK, Format
 from collectors.caveat import SLOWED, Caveat
 from collectors.errors import CollectError
 from collectors.frame import build, host_of, role_of, set_host
@@ -44,8 +44,6 @@ _MARK, _BLOCK = b'"traceEvents"', 1 << 20
 _PIECE = 8 << 20
 _BEGIN = re.compile(_MARK + rb"\s*:\s*\[")
 _BETWEEN = re.compile(rb'\}\s*,(?=\s*\{\s*")')
-MARK = "profkit:"
-"""Prefix of annotate's ranges in torch's records."""
 RAN_ALONG = Caveat(
     "torch's profiler slowed the host's launches",
     "idle time before launches is overestimated; other shares are underestimated",

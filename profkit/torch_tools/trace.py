@@ -25,19 +25,21 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from collectors.kineto import MARK
+from collectors import MARK
 from profkit import annotation
-from profkit.guest.clocks.cupti import recorder
 
 _MOST_NAMES = 5
 
 
 def main(arguments: Sequence[str]) -> int:
     out, *words = arguments
-    import torch
-
-    annotation.listen(_mirror)
     wanted, target = parsed(words)
+    try:
+        import torch
+    except ModuleNotFoundError:
+        # The program's Python, which needs none of profkit's packages, may lack this one too.
+        return run(target)
+    annotation.listen(_mirror)
     if out == "-":
         window = Window(wanted, _announced("start"), _announced("stop"))
         code = run(target)
@@ -47,7 +49,9 @@ def main(arguments: Sequence[str]) -> int:
     begun: list[Any] = []
 
     def begin() -> None:
-        begun.append(recorder(cpu=True, cuda=cuda, shapes=cuda))
+        # torch.profiler.profile wraps this, but imports torch's compiler and Triton, which takes seconds.
+        used = "cuda" if cuda else None
+        begun.append(torch.autograd.profiler.profile(use_device=used, use_kineto=True, record_shapes=cuda))
         begun[-1].__enter__()
 
     window = Window(wanted, _settled(begin), _settled(lambda: begun[-1].__exit__(None, None, None)))

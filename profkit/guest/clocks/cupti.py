@@ -234,14 +234,12 @@ def write(calls: Mapping[str, Sequence[Activity]], path: Path) -> None:
     write_rows(path, rows)
 
 
-def recorder(*, cpu: bool, cuda: bool, shapes: bool = False) -> Any:
+def recorder(*, cpu: bool, cuda: bool) -> Any:
     """torch's profiler of the host, the device or both.
 
     torch.profiler.profile wraps this one, but imports torch's compiler and Triton, which takes seconds.
     """
-    return torch.autograd.profiler.profile(
-        use_cpu=cpu, use_device="cuda" if cuda else None, use_kineto=True, record_shapes=shapes
-    )
+    return torch.autograd.profiler.profile(use_cpu=cpu, use_device="cuda" if cuda else None, use_kineto=True)
 
 
 def kind_of(event: Any) -> str:

@@ -104,7 +104,7 @@ class Traced:
             files[written.stem.partition(".")[2]] = packed.name
         if not files:
             why = f"torch's profiler wrote no record; see {session.run.logs / f'{TRACER}.log'}"
-            how = "a program that ends by os._exit cannot be traced from inside: install nsys, or count it with --ncu"
+            how = "its Python has no torch, or it ends by os._exit: install nsys, or count it with --ncu"
             raise session.nothing(ended, why, how)
         first, *rest = files.values()
         ranks = dict(zip([*files][1:], rest, strict=True))
