@@ -22,10 +22,16 @@ def codes(folder):
     return {defect.code for defect in check(folder).defects}
 
 
-@pytest.mark.parametrize("sample", ["001-example", "ICVXKH"])
-def test_the_contests_own_samples_lack_the_bonus_alone(sample):
-    """Its prompts are cut, or ask for something else."""
-    (defect,) = check(DATA / sample).defects
+@pytest.mark.parametrize("example", [True, False])
+def test_the_contests_own_samples_lack_the_bonus_alone(tmp_path, example):
+    """Its prompts are cut, or ask for something else; its first example prints no differences and another name."""
+    folder = Path(shutil.copytree(DATA / "ICVXKH", tmp_path / "ICVXKH"))
+    if example:
+        shutil.copy(DATA / "prompt_001.txt", folder / "prompt.txt")
+        code = (folder / "run_code.py").read_text("utf-8").replace("PyTorch (matmul + relu)", "PyTorch torch.relu")
+        kept = [line for line in code.splitlines(keepends=True) if "差异" not in line]
+        (folder / "run_code.py").write_text("".join(kept).replace("自定义 CUDA ReLU", "自定义 CUDA 内核"), "utf-8")
+    (defect,) = check(folder).defects
     assert (defect.code, defect.rejects, defect.file.name) == ("P1", False, "prompt.txt")
     assert defect.fix
 

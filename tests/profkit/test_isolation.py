@@ -8,7 +8,7 @@ from importlib._bootstrap_external import _code_to_timestamp_pyc
 from pathlib import Path
 
 import pytest
-from candidates import write_sample
+from candidates import _HEAD, write_sample
 
 from profkit.api import profile
 from profkit.guest.build import loading
@@ -16,15 +16,7 @@ from profkit.launch import cache
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("private_cache")]
 
-HEAD = """
-import torch
-from torch import nn
-
-class ModelNew(nn.Module):
-    def __init__(self, weight):
-        super().__init__()
-        self.weight = nn.Parameter(weight)
-"""
+HEAD = _HEAD.removesuffix("    def forward(self, x):\n")
 RELU = "torch.relu(x @ self.weight)"
 
 LIAR = """

@@ -5,7 +5,7 @@ import time
 
 import click
 import pytest
-from candidates import write_sample
+from candidates import _HEAD, write_sample
 from test_process import alive, start
 
 from profkit.api import profile
@@ -14,17 +14,7 @@ from profkit.launch import cache
 
 pytestmark = pytest.mark.usefixtures("private_cache")
 
-HEAD = """
-import os, signal, subprocess, sys, time
-import torch
-from torch import nn
-
-class ModelNew(nn.Module):
-    def __init__(self, weight):
-        super().__init__()
-        self.weight = nn.Parameter(weight)
-    def forward(self, x):
-"""
+HEAD = f"import os, signal, subprocess, sys, time\n{_HEAD}"
 EATER = f"{HEAD}        self.food = [torch.ones(1 << 24) for _ in range(1000)]\n        return x\n"
 
 

@@ -15,7 +15,6 @@ from profkit.errors import ProfkitError
 from profkit.launch import process, waiting
 from profkit.launch.environment import allowed, environment
 from profkit.launch.live import Live
-from profkit.launch.protocol import command
 
 
 def start(code: str, log: Path, **options: object) -> process.Exit:
@@ -224,24 +223,3 @@ def test_relative_places_to_import_from_are_left_out(monkeypatch):
     places = environment()["PYTHONPATH"].split(os.pathsep)
     assert "/somewhere" in places
     assert all(os.path.isabs(place) for place in places)
-
-
-@pytest.mark.slow
-def test_what_lies_in_the_working_directory_is_not_imported(tmp_path):
-    (tmp_path / "statistics.py").write_text("open('ran', 'w')\n")
-    argv = command(Path("no-job"), Path("no-events"))
-    done = subprocess.run(argv, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
-    assert "no-job" in done.stderr
-    argv[-2:] = []
-    code = "import profkit.judge.timing.engine, statistics; print(statistics.__file__)"
-    told = subprocess.run(
-        [*argv[: argv.index("-m")], "-c", code],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert str(tmp_path) not in told.stdout
-    assert argv[0] == sys.executable
-    assert not (tmp_path / "ran").exists()

@@ -344,28 +344,6 @@ def test_a_server_that_still_imports_is_not_waited_for(place, monkeypatch):
     assert time.monotonic() - began < 30
 
 
-def test_children_end_with_who_asked_another_s_server_for_them(place, tmp_path):
-    code = (
-        "import os, sys\nfrom profkit.launch import process\nfrom profkit.launch.warm import Warm\n"
-        "from pathlib import Path\nprocess.start = Warm([], {'ran'}, lent={sys.argv[4]: int(sys.argv[1])})\n"
-        "argv = [sys.executable, '-m', 'ran', \"import os, sys, time; \"\n"
-        "        \"open(sys.argv[2], 'w').write(str(os.getpid())); time.sleep(600)\", sys.argv[2]]\n"
-        "process.run(argv, log=Path(sys.argv[3]), env=dict(os.environ))"
-    )
-    env = {**os.environ, "PYTHONPATH": f"{place}{os.pathsep}{Path(process.__file__).parents[2]}"}
-    told = tmp_path / "pid"
-    with closing(Warm(["kept"], {"ran"})) as servers:
-        name, lent = servers.lend(env)
-        argv = [sys.executable, "-c", code, str(lent), str(told), str(tmp_path / "log"), name]
-        with subprocess.Popen(argv, env=env, pass_fds=(lent,)) as asker:
-            while not told.exists() or not told.read_text():
-                assert asker.poll() is None
-                time.sleep(0.01)
-            with os.fdopen(os.pidfd_open(int(told.read_text()))) as child:
-                asker.kill()
-                assert select.select([child], [], [], 60)[0]
-
-
 def test_servers_end_with_who_asked(place, tmp_path):
     code = (
         "import os, sys\nfrom profkit.launch import process\nfrom profkit.launch.warm import Warm\n"
