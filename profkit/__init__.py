@@ -8,7 +8,7 @@
     profkit.compare(before, after)                        # steps of a ladder; .slower(0.05) is the gate
     profkit.sweep(function, {"n": [1024, 2048]})          # a tidy frame over a grid
     profkit.draw(run)                                     # the roofline, a matplotlib Figure
-    profkit.do_bench(f)                                   # milliseconds, with Triton's signature
+    profkit.do_bench(f); profkit.compare_timings(f, g)    # milliseconds as Triton's; g against f, paired, with interval
     profkit.read("ncu.csv")                               # somebody else's export, a launches frame
 
 Names are resolved on first use, so that importing profkit stays cheap. `%load_ext profkit` brings %%profkit.
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from profkit.annotation import annotate
     from profkit.api import Run, compare, draw, measure, open_run, profile, roofline, sweep
     from profkit.errors import CannotProfileError, ProfkitError
-    from profkit.torch_tools.bench import do_bench
+    from profkit.torch_tools.bench import compare_timings, do_bench
 
 _HOME = {
     "CannotProfileError": "profkit.errors",
     "ProfkitError": "profkit.errors",
     "annotate": "profkit.annotation",
+    "compare_timings": "profkit.torch_tools.bench",
     "do_bench": "profkit.torch_tools.bench",
     "read": "collectors",
 }
@@ -45,6 +46,7 @@ __all__ = [
     "__version__",
     "annotate",
     "compare",
+    "compare_timings",
     "do_bench",
     "draw",
     "measure",

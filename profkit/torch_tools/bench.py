@@ -1,16 +1,19 @@
-"""A timing function for tuners and scripts, with the signature of triton.testing.do_bench."""
+"""Timing functions for tuners and scripts, with the signature of triton.testing.do_bench."""
 
 from __future__ import annotations
 
 import statistics
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import astuple, fields
 from functools import cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
+
+    from analyzers.verdicts.statistics import Ratio
 
 _MODES: dict[str, Callable[[Sequence[float]], Any]] = {
     "mean": statistics.fmean,
@@ -60,6 +63,22 @@ def do_bench(
         told: list[float] = np.quantile(samples, list(quantiles)).tolist()
         return told[0] if len(told) == 1 else told
     return _MODES[return_mode](samples)
+
+
+def compare_timings(a: Callable[[], Any], b: Callable[[], Any], *, budget: float = 1.0, target: float = 0.005) -> Ratio:
+    """Time two callables alternately: speed-up of `b` over `a`, its 95 % interval and verdict.
+
+    budget: most seconds; target: relative half-width of the medians at which to stop.
+    """
+    import pandas as pd
+
+    from analyzers.verdicts import timing as judging
+    from profkit.guest.clocks.timing import Plan, Sample, measure
+
+    samples = measure({"a": a, "b": b}, _clock(), Plan(budget, target)).samples
+    names = [field.name for field in fields(Sample)]
+    frame = judging.check(pd.DataFrame([astuple(sample) for sample in samples], columns=names))
+    return judging.speedups(judging.choose(frame), "a")["b"]
 
 
 @cache

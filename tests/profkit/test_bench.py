@@ -1,4 +1,4 @@
-"""do_bench has Triton's signature and units."""
+"""do_bench has Triton's signature and units; compare_timings pairs and says how sure it is."""
 
 import time
 
@@ -43,3 +43,11 @@ def test_gradients_are_let_go_before_each_call():
 
     profkit.do_bench(call, warmup=0, rep=1, grad_to_none=[x])
     assert all(seen)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="waits on the host")
+def test_two_calls_are_compared_in_turns():
+    found = profkit.compare_timings(wait(3e-3), wait(1e-3), budget=0.5)
+    assert found.low <= found.value <= found.high
+    assert found.value > 1.0
+    assert found.n >= 3
