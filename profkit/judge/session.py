@@ -116,7 +116,7 @@ class Session(WeightChecks):
     def _ceilings_unknown(self) -> bool:
         """Whether the device's ceilings are to be measured in passing."""
         # On a GPU that others use too nothing that is measured in passing would be a peak.
-        beside = self.device.type != "cpu" and (self._job.door or self._job.shared)
+        beside = self.device.type != "cpu" and self._job.shared
         known = self._job.again or beside or self._ceilings_sent
         return not known and not cache.ceilings(facts.device_facts(self.device)).exists()
 

@@ -55,8 +55,7 @@ class Task:
         self._own: list[Any] | None = None
         self._drawn: dict[str, Any] = {}
         self.built_with = 0
-        door = Door(*job.door) if job.door else Door.of(job.shared) if job.shared else None
-        self._company = Company(door, self.device, events)
+        self._company = Company(Door.of(job.shared) if job.shared else None, self.device, events)
         self._hosted: set[int | None] = set()
         self._sizes = {"given": 0, "answer": 0, "weights": 0}
         """Most device bytes of the inputs, an answer and the model."""

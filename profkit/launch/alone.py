@@ -91,7 +91,7 @@ def counting(device: str, say: Callable[[str], None] = lambda _: None) -> Iterat
 class Door:
     """Lock of a device: shared while preparing, exclusive while timing.
 
-    main, gate: descriptors of its two files. Processes of one measurement inherit them and hold the locks together.
+    main, gate: descriptors of its two files.
     """
 
     main: int
@@ -133,7 +133,7 @@ class Door:
         _take(self.main, main, waits)
 
     def leave(self) -> None:
-        """Release the lock, and the gate if its last holder died with it closed."""
+        """Release the lock, and the gate."""
         fcntl.flock(self.gate, fcntl.LOCK_UN)
         fcntl.flock(self.main, fcntl.LOCK_UN)
 

@@ -47,12 +47,12 @@ class Job(msgspec.Struct):
     shapes: also time get_more_inputs(). backward: also compare and time gradients; a task may request it too.
     precision: cast floating inputs and weights to it, "" for no cast. model_mode: "train" (modules as constructed) or
     "eval"; "": the sample's, else eval. memory: host bytes of the process (with a judge: of each candidate's), 0 for no
-    limit; the parent enforces it. trust: put no walls up. again: these passed in another process, which reported `probe`: compare once, time.
-    lines: build with line tables. campaign: do not rebuild sources that failed to compile in this campaign; "": none.
+    limit; the parent enforces it. trust: put no walls up. again: these passed in another process, which reported
+    `probe`: compare once, time. lines: build with line tables. campaign: do not rebuild sources that failed to compile
+    in this campaign; "": none. shared: name of a device shared except while timing or counting (alone.named).
 
-    With separate processes: channels: socket descriptor of each candidate (in its own job: to the judge). door: descriptors of a device shared except while timing (alone.Door), () for an
-    unshared one; shared: its name (alone.named), for processes that do not inherit descriptors. exchange: directory for
-    transferred tensors. trials: number of seeds to draw once candidates are loaded.
+    With separate processes: channels: socket descriptor of each candidate (in its own job: to the judge). exchange:
+    directory for transferred tensors. trials: number of seeds to draw once candidates are loaded.
     """
 
     mode: str
@@ -70,7 +70,6 @@ class Job(msgspec.Struct):
     precision: str = ""
     model_mode: str = ""
     channels: dict[str, int] = {}
-    door: list[int] = []
     shared: str = ""
     exchange: str = ""
     trials: int = 0

@@ -24,7 +24,6 @@ import msgspec
 
 from profkit.errors import ProfkitError
 from profkit.launch import process, protocol
-from profkit.launch.alone import Door
 from profkit.launch.environment import environment
 from profkit.launch.protocol import Event, Files, Follower, Job, Progress, Subject, write_job
 from profkit.rundir.files import MEMORY, ROOM, temporary, unwritable
@@ -138,18 +137,16 @@ def run_isolated(
     stem: str = "",
     progress: Progress = lambda _: None,
     outcome: Outcome | None = None,
-    door: Door | None = None,
 ) -> Outcome:
     """Run a "measure" job with every implementation in its own process; see run_job.
 
-    door: lock of a shared device; the judge locks it exclusively while timing. If the judge itself crashes while it
-    handles a candidate, everything starts again without that candidate; also if optional inputs ended a candidate's
+    If the judge itself crashes while it handles a candidate, everything starts again without that candidate; also if optional inputs ended a candidate's
     process, which then gets none of them.
     """
     outcome = outcome if outcome is not None else Outcome()
 
     def start(job: Job, files: Files, follower: Follower) -> process.Exit:
-        return _sitting(job, files, follower, progress, outcome, door)
+        return _sitting(job, files, follower, progress, outcome)
 
     return _until_done(job, Files(logs, stem or job.mode), start, progress, outcome, least=2, slack=SLACK)
 
@@ -223,17 +220,13 @@ def _verdict(phase: str, ended: process.Exit, limit: float | None, memory: int) 
     return "crash", f"{how} during {what}", ended.tail
 
 
-def _sitting(
-    job: Job, files: Files, follower: Follower, progress: Progress, outcome: Outcome, door: Door | None
-) -> process.Exit:
+def _sitting(job: Job, files: Files, follower: Follower, progress: Progress, outcome: Outcome) -> process.Exit:
     """Run the judge to its end; its candidates have ended too."""
     with _private_directory() as folder, temporary() as scratch, contextlib.ExitStack() as stack:
         candidates = [subject for subject in job.subjects if subject.role != "reference"]
         reference = next(Path(subject.file) for subject in job.subjects if subject.role == "reference")
         lines = {one.name: socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for one in candidates}
-        shared = [os.fdopen(os.dup(one), "rb", 0) for one in (door.main, door.gate)] if door is not None else []
-        ends: list[process.Given] = [*itertools.chain(*lines.values()), *shared]
-        for end in ends:
+        for end in itertools.chain(*lines.values()):
             stack.callback(end.close)
         children = []
         for subject in candidates:
@@ -247,7 +240,6 @@ def _sitting(
             job,
             mode="judge",
             channels={name: one.fileno() for name, (one, _) in lines.items()},
-            door=[one.fileno() for one in shared],
             exchange=str(folder),
         )
         write_job(judge, files.of("job.json"))
@@ -255,16 +247,13 @@ def _sitting(
         try:
             for child in children:
                 child.start()
-            given: list[process.Given] = [*(one for one, _ in lines.values()), *shared]
+            given = [one for one, _ in lines.values()]
             env = _environment(Path(scratch))
             ended = process.run(files.argv, log=files.of("log"), env=env, limit=follower, hand_over=given)
             _noted(files.argv, ended, files.of("log"), follower, outcome)
             patience = _FAREWELL
         finally:
             _dismiss(children, patience, outcome)
-            if door is not None:
-                # Of a judge that ended in its turn, what it held is held by this process as well.
-                door.leave()
     for child in children:
         if child.error is not None:
             raise child.error
@@ -343,6 +332,7 @@ def _candidate(job: Job, subject: Subject, reference: Path, line: int, folders: 
         seeds=[],
         trials=0,
         timings="",
+        shared="",
         channels={subject.name: line},
         exchange=str(place),
     )

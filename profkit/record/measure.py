@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 import shutil
@@ -17,7 +16,7 @@ from analyzers.errors import AnalyzeError
 from collectors.caveat import Caveat
 from profkit.errors import ProfkitError
 from profkit.launch import protocol, runner
-from profkit.launch.alone import Door
+from profkit.launch.alone import named
 from profkit.launch.protocol import Event, Job
 from profkit.record.job import absorb, job
 from profkit.record.request import LEAST
@@ -126,17 +125,15 @@ def _start(session: Session, made: Job, stem: str, spread: float = 0.0) -> runne
     spread: added to the interval of the first answer.
     """
     found, logs = runner.Outcome(finished=True), session.run.logs
+    made.shared = named(session.shared)
     many = [*in_groups(made)]
     for number, (some, suffix) in enumerate(many, 1):
         outcome = runner.Outcome()
         if len(many) == 1 and not made.again:
             outcome.known = functools.partial(_first_answer, session, stem, spread)
         try:
-            # The device as it is shared, where the run has it not alone.
-            uuid = session.shared
-            with contextlib.closing(Door.of(uuid)) if uuid else contextlib.nullcontext() as door:
-                how: dict[str, Any] = {"stem": f"{stem}{suffix}", "progress": session.progress, "outcome": outcome}
-                runner.run_isolated(some, logs, door=door, **how)
+            how: dict[str, Any] = {"stem": f"{stem}{suffix}", "progress": session.progress, "outcome": outcome}
+            runner.run_isolated(some, logs, **how)
         finally:
             absorb(session.run, outcome, stem, again=made.again)
             if suffix:

@@ -20,7 +20,7 @@ from profkit.api import profile
 from profkit.campaign import stages
 from profkit.judge import remote, session
 from profkit.judge.timing.company import Company
-from profkit.launch import gpu, process, runner, waiting
+from profkit.launch import gpu, waiting
 from profkit.launch.alone import Door, alone, counting, folder, named
 from profkit.launch.protocol import Job, Subject
 from profkit.record.measure import Measure
@@ -257,8 +257,7 @@ def test_inputs_are_drawn_on_the_device_or_on_the_host_while_others_may_time(pla
             raise TypeError("can't convert cuda:0 device type tensor to numpy")
         return [torch.rand(3)]
 
-    door = Door.of(DEVICE)
-    judging = session.Session(Job("judge", "A", [], device="cpu", door=[door.main, door.gate]), Told())
+    judging = session.Session(Job("judge", "A", [], device="cpu", shared=named(DEVICE)), Told())
     judging.reference = SimpleNamespace(module=SimpleNamespace(get_inputs=get_inputs))
     monkeypatch.setattr(judging, "device", Gpu())
     monkeypatch.setattr(session.inputs, "to_device", lambda item, _: item)
@@ -268,7 +267,7 @@ def test_inputs_are_drawn_on_the_device_or_on_the_host_while_others_may_time(pla
     assert not free(fcntl.LOCK_EX)
     assert torch.equal(drawn[0], drawn[1])
     assert not torch.equal(drawn[0], drawn[2])
-    door.close()
+    judging._company.leave()
 
 
 @pytest.mark.parametrize("phase", ["first", "check"])
@@ -345,29 +344,6 @@ def test_a_judge_has_the_device_alone_while_it_times_and_shares_it_before_and_af
     assert True in shared[:first]
     assert True in shared[first:]
     assert free(fcntl.LOCK_EX)
-
-
-def test_a_judge_that_is_killed_in_its_turn_keeps_nobody_waiting_until_the_next_one_begins(place, monkeypatch):
-    alive = []
-
-    def killed(argv, *, hand_over, **_):
-        judge = len(hand_over) > 1
-        if judge:
-            fcntl.flock(hand_over[-2], fcntl.LOCK_EX)
-            fcntl.flock(hand_over[-1], fcntl.LOCK_SH)
-            alive.append(free(fcntl.LOCK_SH))
-        for given in hand_over:
-            given.close()
-        return process.Exit(-9 if judge else 0, 0.1, "")
-
-    monkeypatch.setattr(runner.process, "run", killed)
-    sample = resolve(write_sample(place, "honest"))
-    subjects = [Subject(one.name, one.role, str(one.path)) for one in sample.parts]
-    with contextlib.closing(Door.of(DEVICE)) as door:
-        runner.run_isolated(Job("measure", "honest", subjects), place, door=door)
-        assert alive == [False]
-        assert free(fcntl.LOCK_EX)
-        assert not gate_held()
 
 
 @pytest.mark.parametrize(
