@@ -16,6 +16,7 @@ import pandas as pd
 from analyzers.compare import NOT_COMPARABLE, Ladder, Step, compare
 from analyzers.timeline.compare import FEWEST, SERIAL, Programs, Rung, compare_steps
 from analyzers.verdicts.timing import check, spreads
+from analyzers.verdicts.verdict import PACED
 from profkit.errors import ProfkitError
 from profkit.report.layout import terminal_table
 from profkit.report.messages import say, speaking
@@ -81,12 +82,15 @@ class Compared:
         steps = [(one.study, one.impl) for one in self.chosen] or [(study, "") for study in self.studies]
         own, labels = [caveats.concerning(*step) for step in steps], [rung.label for rung in self.ladder.rungs]
         shared = [one for one in own[0] if all(one in mine for mine in own)]
-        return [*map(caveats.Said.of, self.ladder.caveats), *shared] + [
+        told = [*map(caveats.Said.of, self.ladder.caveats), *shared] + [
             replace(one, what=label + say("colon") + one.what.removeprefix(impl + say("colon")))
             for label, (_, impl), mine in zip(labels, steps, own, strict=True)
             for one in mine
             if one not in shared
         ]
+        # Load that cannot explain the verdict asks for no other measurement.
+        settled = self.ladder.rungs[-1].since.verdict in PACED
+        return [replace(one, fix="") if settled and one.code == "busy" else one for one in told]
 
     @property
     def title(self) -> str:
@@ -111,7 +115,7 @@ class Compared:
     def lines(self) -> list[str]:
         """The verdict, what changed with it, and the caveat that weighs most."""
         found = self.ladder
-        verdict, changes = of_ladder(found) if isinstance(found, Ladder) else of_programs(found)
+        verdict, changes = of_ladder(found, self.chosen) if isinstance(found, Ladder) else of_programs(found)
         lines = [say("c_with", what=say("semicolon").join(changes))] if changes else []
         if found.rungs[-1].since.verdict == NOT_COMPARABLE:
             lines = [one.line() for one in self.caveats if one.code in caveats.APART]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from analyzers.compare import NOT_COMPARABLE
 from analyzers.records import number
 from analyzers.verdicts.speedup import shown
 from profkit.errors import ProfkitError
@@ -150,7 +151,9 @@ def _point(row: Mapping[Any, Any], level: str, name: str) -> Point:
 
 
 def _ratio(told: str, word: str) -> str:
-    """Text of a speed-up, marked if inconclusive."""
+    """Text of a speed-up, marked if inconclusive; the word alone if the times are not comparable."""
+    if word == NOT_COMPARABLE:
+        return say(f"c_{word}")
     return f"{told} {say('c_inconclusive')}" if word == "inconclusive" else told
 
 

@@ -22,6 +22,7 @@ from profkit.launch.protocol import Events
 _PRESSED = 0.05
 """Share of time with a task waiting for a core below which the machine counts as free."""
 _ROUGH = 1.5
+"""Factor on the fair share of a core: the queue is sampled between calls, and other work also takes caches and DRAM."""
 
 
 class Company:

@@ -31,7 +31,7 @@ _ENDINGS = {STEPS: "_step", PASSAGES: "_passage", RECORD: "_all"}
 _UNITS = dict.fromkeys(("bytes", "dram_bytes", "l2_bytes", "l1_bytes", "shared_memory"), "B") | {"flops": "FLOP"}
 
 
-def of_ladder(ladder: Ladder) -> tuple[str, list[str]]:
+def of_ladder(ladder: Ladder, chosen: Sequence[Chosen]) -> tuple[str, list[str]]:
     """The verdict's sentence, and what changed in the last step."""
     first, above, last = ladder.rungs[0], *ladder.rungs[-2:]
     said = judged(last.since)
@@ -42,7 +42,7 @@ def of_ladder(ladder: Ladder) -> tuple[str, list[str]]:
         said = say("c_many", said=said, above=above.label, step=judged(last.over_step))
     kernels = [short_name(one.kernel, 48) for one in (above, last) if one.kernel]
     other = [f"{say('c_kernel')} {' -> '.join(kernels)}"] if above.kernel != last.kernel and kernels[1:] else []
-    files = [one for one in last.changed if " -> " not in one]
+    files = [one for one in last.changed if " -> " not in one] if last.changed else same_file(chosen)
     return _arrow(first, last, "", said), [*files, *other, *map(moved, last.moved[:MOST_CHANGES])]
 
 
@@ -78,10 +78,15 @@ def judged(one: Ratio) -> str:
 # ---- the steps of a ladder
 
 
+def same_file(chosen: Sequence[Chosen]) -> list[str]:
+    """That files have not changed, where they are known: not of exports."""
+    return [say("c_same_file")] if all(one.study.manifest.impls for one in chosen) else []
+
+
 def ladder_table(ladder: Ladder, chosen: Sequence[Chosen], correct: Sequence[str] = ()) -> Table:
     """One row per step; all times in one unit."""
     rungs = ladder.rungs
-    same = say("c_same_file") if all(one.study.manifest.impls for one in chosen) else units.MISSING
+    same = next(iter(same_file(chosen)), units.MISSING)
     first, *others = [", ".join(rung.changed) for rung in rungs]
     unit, times = units.column([rung.time for rung in rungs], "s")
     caller = [column(say("c_caller"), [vars(rung) for rung in rungs], "caller_time", "s", 1)]
