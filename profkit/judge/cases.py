@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from profkit.guest.tensors import inputs
-from profkit.guest.tensors.alike import Common, whole
-from profkit.guest.tensors.compare import close, coded, equal, inexact, leaves, numbers, tensors
+from profkit.guest.tensors.alike import Common
+from profkit.guest.tensors.compare import close, coded, equal, inexact, leaves, numbers, parts, tensors, whole
 
 VALUES, CONSTANT = "values", "constant"
 """Kinds of unusual inputs; of the second no failure rejects."""
@@ -133,7 +133,7 @@ def _settled(make: Make, ask: Callable[[list[Any]], Any], *, finite: bool) -> tu
 
 
 def _finite(answer: Any) -> bool:
-    return all(bool(numbers(leaf).isfinite().all()) for leaf in leaves(answer) if inexact(leaf))
+    return all(bool(part.isfinite().all()) for leaf in leaves(answer) if inexact(leaf) for part in parts(leaf))
 
 
 def _inside(arguments: list[Any], allowed: Domain) -> bool:

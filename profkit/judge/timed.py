@@ -234,9 +234,11 @@ class Timed(Task):
         while sides:
             current.clear()
             try:
-                calls = self._calls(sides, turn, plan or self._plan())
-                with facts.heap_kept(self.device), self._company.alone(), annotated(self._job.sample, "time"):
-                    timed = engine.time_all(job or self._job, calls, self.device, self.events, turn)
+                with facts.heap_kept(self.device):
+                    calls = self._calls(sides, turn, plan or self._plan())
+                    with self._company.alone(), annotated(self._job.sample, "time"):
+                        timed = engine.time_all(job or self._job, calls, self.device, self.events, turn)
+                    del calls
                 if job is None:
                     self.events.send("timing", **timed)
                 break

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from profkit.guest.tensors import inputs
-from profkit.guest.tensors.compare import numbers, same, tensors, thin
+from profkit.guest.tensors.compare import same, tensors, thin, whole
 
 _FEW = 16
 """Most distinct integers that count as categories, which allow no other value."""
@@ -42,12 +42,6 @@ class Common:
 
         found: list[Any] = inputs.numbered(changed, kept)
         return None if inputs.alike(found, self._drawn) and same(found, self._drawn) else found
-
-
-def whole(leaf: torch.Tensor) -> bool:
-    """Whether the tensor holds integers only."""
-    leaf = numbers(leaf)
-    return bool((leaf == leaf.round()).all())
 
 
 class Leaf:

@@ -76,8 +76,13 @@ def equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Equal element by element; NaN equals NaN."""
     if one.shape != other.shape:
         return False
-    pairs = zip(_parts(one), _parts(other), strict=True)
+    pairs = zip(parts(one), parts(other), strict=True)
     return all(bool(((a == b) | ((a != a) & (b != b))).all()) for a, b in pairs)
+
+
+def whole(tensor: torch.Tensor) -> bool:
+    """Whether the tensor holds integers only."""
+    return all(bool((part == part.round()).all()) for part in parts(tensor))
 
 
 def same(one: Any, other: Any) -> bool:
@@ -254,10 +259,10 @@ def chunks(got: torch.Tensor, want: torch.Tensor) -> Iterator[tuple[torch.Tensor
 
 def _wide(tensor: torch.Tensor, complex_: bool | None = None) -> Iterator[torch.Tensor]:
     wide = torch.complex128 if (tensor.is_complex() if complex_ is None else complex_) else torch.float64
-    return (part.to(wide) for part in _parts(tensor))
+    return (part.to(wide) for part in parts(tensor))
 
 
-def _parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+def parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """Flat, in a type to compare in, as many elements at a time as are compared at once."""
     flat = tensor.detach().reshape(-1)
     size = CHUNK if flat.is_cuda else _CACHED

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 import torch
 
-from profkit.guest.tensors.compare import CHUNK, coded, equal, inexact, leaves, numbers, packed, tensors
+from profkit.guest.tensors.compare import CHUNK, coded, equal, inexact, leaves, numbers, packed, tensors, whole
 
 _CHANCE = torch.default_generator
 STIRRED = 64.0
@@ -35,10 +35,7 @@ def torch_seed(seed: int) -> None:
 def scalable(arguments: Any) -> list[bool]:
     """Whether each leaf may be scaled: floating, not integral as masks are, not of one byte."""
     return [
-        isinstance(leaf, torch.Tensor)
-        and leaf.is_floating_point()
-        and not coded(leaf)
-        and bool((leaf != leaf.round()).any())
+        isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and not coded(leaf) and not whole(leaf)
         for _, leaf in tensors(arguments)
     ]
 
