@@ -113,25 +113,21 @@ class Oracle:
             parts = case.blocks if self._wide else []
             self.precision.truth = BLOCKS if len(parts) > 1 else FLOAT64 if parts else OWN_TYPES
             try:
-                return [self._run(case, parts, index, *one) for one in plan]
+                return [self._run(case, parts, index, one) for one in plan]
             except Exception:
                 if not parts:
                     raise
                 traceback.print_exc()
                 self._wide = False
 
-    def _run(
-        self, case: Case, parts: Sequence[Block], index: Sequence[Any], size: float, seed: int, sign: float
-    ) -> tuple[float, list[Any]]:
+    def _run(self, case: Case, parts: Sequence[Block], index: Sequence[Any], step: Any) -> tuple[float, list[Any]]:
         each = []
         for part in parts or [Block(case.arguments)]:
             self._pause()
-            value, taken = twin.asked(self.model, part.arguments, case.view, wide=bool(parts))(size, seed, sign)
+            value, taken = twin.asked(self.model, part.arguments, case.view, *step, wide=bool(parts))
             each.append(_taken(value, list(map(part.places, index, case.counts))))
             del value
-        return taken, [
-            one[0] and (torch.cat([chosen for chosen, _ in one]), one[0][1]) for one in zip(*each, strict=True)
-        ]
+        return taken, [one[0] and (torch.cat([few for few, _ in one]), one[0][1]) for one in zip(*each, strict=True)]
 
 
 class Case:
@@ -369,16 +365,14 @@ class Case:
         want = self._leaves[n][1]
         if not (what := strange(have, want)):
             return ""
-        a, b = _flat(have), _flat(want)
-        odd = ~(a.isfinite() & b.isfinite()) & (_class_of(a) != _class_of(b))
-        look = odd.nonzero().flatten()[: 1 << 16]
+        odd = [_class_of(a) != _class_of(b) for a, b in chunks(have, want)]
+        look = torch.cat(odd).nonzero().flatten()[: 1 << 16]
         one = self._evaluated(n, look)
         if one is None:
             return what
-        mine, agree = _class_of(a[look]), torch.zeros(len(look), dtype=torch.bool, device=a.device)
-        for value in [one.truth, *(value for _, value in one.kinks)]:
-            agree |= _class_of(value) == mine
-        return "" if bool(agree.all()) else what
+        mine = _class_of(_flat(have, look))
+        agree = [_class_of(value) == mine for value in [one.truth, *(value for _, value in one.kinks)]]
+        return "" if bool(torch.stack(agree).any(0).all()) else what
 
 
 def _bases(value: Any, count: int) -> list[Any]:

@@ -60,7 +60,7 @@ def blocks(model: Any, arguments: list[Any], answer: Sequence[Any], view: twin.V
         found = [_block(arguments, begin, end, rows, every) for begin, end in itertools.pairwise(ends)]
         try:
             one, two, both = (
-                leaves(twin.after(twin.asked(model, block.arguments, view, wide=True)(0.0, 0, 1.0)[0]))
+                leaves(twin.after(twin.asked(model, block.arguments, view, wide=True)[0]))
                 for block in (*found[:2], _block(arguments, 0, ends[2], rows, every))
             )
             if close([torch.cat(pair) for pair in zip(one, two, strict=True)], both, _SAME):

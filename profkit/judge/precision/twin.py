@@ -15,8 +15,6 @@ from profkit.guest.tensors.compare import CHUNK, Left, coded, inexact, leaves
 
 _FINE = 2.0**-16
 """Step above which one-byte codes are perturbed too."""
-Run = Callable[[float, int, float], tuple[Any, float]]
-"""(step, seed, sign) -> (result of a view, the step taken)."""
 View = Callable[[Any, list[Any]], Any]
 """(model, arguments, used up) -> the values to compare."""
 
@@ -38,21 +36,18 @@ def after(value: Any) -> Any:
     return value.after if isinstance(value, Left) else value
 
 
-def asked(model: Any, arguments: list[Any], view: View, *, wide: bool) -> Run:
-    """Evaluate, in float64 if `wide`; one-byte codes move only by coarse steps or alone."""
-    alone = all(coded(one) or not inexact(one) for one in [*leaves(arguments), *held(model)])
-
-    def run(step: float, seed: int, sign: float) -> tuple[Any, float]:
-        codes = alone or step > _FINE
-        perturbation = _Perturbation(step, seed, sign, wide=wide, codes=codes)
-        own, pairs = _copied(model, wide)
-        with _widening() if wide else contextlib.nullcontext():
-            for target, source in pairs:
-                if inexact(source) and (codes or not coded(source)):
-                    target.copy_(perturbation.moved(source))
-            return view(own, inputs.mapped(arguments, perturbation.changed)), perturbation.taken
-
-    return run
+def asked(
+    model: Any, arguments: list[Any], view: View, step: float = 0.0, seed: int = 0, sign: float = 1.0, *, wide: bool
+) -> tuple[Any, float]:
+    """(what the view gives, step taken), in float64 if `wide`; one-byte codes move only by coarse steps or alone."""
+    codes = step > _FINE or all(coded(one) or not inexact(one) for one in [*leaves(arguments), *held(model)])
+    perturbation = _Perturbation(step, seed, sign, wide=wide, codes=codes)
+    own, pairs = _copied(model, wide)
+    with _widening() if wide else contextlib.nullcontext():
+        for target, source in pairs:
+            if inexact(source) and (codes or not coded(source)):
+                target.copy_(perturbation.moved(source))
+        return view(own, inputs.mapped(arguments, perturbation.changed)), perturbation.taken
 
 
 class _Perturbation:
