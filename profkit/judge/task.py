@@ -374,17 +374,22 @@ class Task:
             else:
                 self.probe = replace(self._probed(reference), keeps=self._state.tells, varied=self._varied)
                 self.probe.report(self.events)
-        self.oracle = Oracle(reference.model, self.probe.precision, self._company.step_aside)
+        self.oracle = Oracle(reference.model, self.probe.precision, self._between)
         self.oracle.any_dtype = bool(getattr(reference.module, "any_dtype", False))
 
     def _probed(self, reference: Implementation) -> Probe:
-        pause = self._company.step_aside
-        found = probed(reference.model, self._fresh, judge.draw(2), pause, self.device)
+        found = probed(reference.model, self._fresh, judge.draw(2), self._between, self.device)
         if not (found.passing or found.still) or found.random:
             return found
         self._drawn = thinned(self.ask_reference(self.unseen()))
-        oracle = Oracle(reference.model, found.precision, pause)
+        oracle = Oracle(reference.model, found.precision, self._between)
         return told_apart(found, self._unusual(), self._drawn, oracle)
+
+    def _between(self) -> None:
+        """Let others time between two runs of the reference, each of which may take the phase's limit."""
+        self._company.step_aside()
+        if self.events.doing is not None:
+            self.events.resume(self.events.doing)
 
     def _work(self) -> None:
         """Report declared and modelled work; failing to model it is a caveat, not an error."""
