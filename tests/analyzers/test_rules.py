@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from string import Formatter
 
 import pandas as pd
 import pytest
@@ -67,6 +68,11 @@ FIRST = {
 }
 
 
+def roof_of(frame):
+    peaks = {name: float(frame[name].median()) for name in frame if name.startswith("peak_")}
+    return Roofline("NVIDIA H200").with_(ncu_ceilings(peaks))
+
+
 @pytest.fixture(scope="module")
 def recorded():
     """(findings, seconds by kernel) of the recording; every kernel is an implementation of its own."""
@@ -77,8 +83,7 @@ def recorded():
         seen[short] = seen.get(short, 0) + 1
         names.append(short if seen[short] == 1 else f"{short} {seen[short]}")
     frame["impl"] = names
-    peaks = {c: float(frame[c].median()) for c in frame if c.startswith("peak_")}
-    roof = Roofline("NVIDIA H200").with_(ncu_ceilings(peaks))
+    roof = roof_of(frame)
     analysis = analyze(None, frame, {}, roof)
     times = {s.impl: s.time for s in kernel_subjects(analysis, roof, 132)}
     return explain(analysis, roof, sms=132), times
@@ -156,20 +161,13 @@ def test_each_range_has_its_own_work():
     """What one range declares says nothing about the kernels of another."""
     frame = read(RECORDED).query("kernel.str.startswith('stream_copy') or kernel.str.startswith('doubled_loop')")
     frame = frame.assign(impl=["copy", "doubled"])
-    roof = Roofline("NVIDIA H200").with_(
-        ncu_ceilings({c: float(frame[c].median()) for c in frame if c.startswith("peak_")})
-    )
+    roof = roof_of(frame)
     own = {"copy": (Work({}, 2.0**29),), "doubled": (Work({"fp32": 2.0 * 132 * 8 * 256 * 4096 * 8}, 1e6),)}
     analysis = analyze(None, frame, own, roof)
-    told = {(f.impl, f.rule): f for f in explain(analysis, roof, sms=132)}
+    whole = replace(analysis, needs={"": tuple(work for one in own.values() for work in one)})
+    told, shared = ({(f.impl, f.rule): f for f in explain(one, roof, sms=132)} for one in (analysis, whole))
     assert told["doubled", "precision"].variant == ""
     assert told["doubled", "precision"].params["wanted"] == "fp32"
-    shared = {
-        (f.impl, f.rule): f
-        for f in explain(
-            replace(analysis, needs={"": tuple(work for one in own.values() for work in one)}), roof, sms=132
-        )
-    }
     assert shared["copy", "dram-bound"].upper_bound >= told["copy", "dram-bound"].upper_bound
 
 
@@ -257,14 +255,10 @@ def test_every_rule_has_words_in_both_languages():
         for variant in known.variants:
             texts = [known.words(variant, lang) for lang in LANGUAGES]
             assert all(map(all, texts)), (known.name, variant)
-            english, chinese = ([sorted(set(_places(text))) for text in words] for words in texts)
+            english, chinese = (
+                [{place for _, place, _, _ in Formatter().parse(text) if place} for text in words] for words in texts
+            )
             assert english == chinese, (known.name, variant)
-
-
-def _places(text):
-    from string import Formatter
-
-    return [name for _, name, _, _ in Formatter().parse(text) if name]
 
 
 def test_a_variant_without_words_has_the_rules_own():
@@ -357,8 +351,7 @@ def test_fusing_changes_no_precision():
     frame = read(RECORDED).query("kernel.str.startswith('fma_loop') or kernel.str.startswith('doubled_loop')")
     frame = frame.assign(impl="reference", dram_bytes=2e9)
     flops = 0.2 * float(frame[["flop_fp32", "flop_fp64"]].to_numpy().sum())
-    peaks = {name: float(frame[name].median()) for name in frame if name.startswith("peak_")}
-    roof = Roofline("NVIDIA H200").with_(ncu_ceilings(peaks))
+    roof = roof_of(frame)
     analysis = analyze(None, frame, {"": (Work({"tensor_bf16": flops}, 1e6),)}, roof)
     pipe = str(analysis.impl("reference")["lower_bound_own_bound_by"])
     fuse = next(one for one in explain(analysis, roof, sms=132) if one.rule == "fuse")

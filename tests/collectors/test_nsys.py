@@ -48,23 +48,6 @@ def test_trace_gives_one_row_a_launch(tmp_path, version):
     assert frame["registers"][1] == 96
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda rows: [*rows[:2], rows[2][: len(rows[2]) // 2] + rows[3], *rows[4:]],
-        lambda rows: [*rows[:3], rows[3].rsplit(",", 3)[0] + "\n", *rows[4:]],
-        lambda rows: [*rows[:2], rows[2].replace("gemm", 'ge"mm'), *rows[3:]],
-        lambda rows: [*rows[:2], rows[2].replace("1500", "nan"), *rows[3:]],
-    ],
-)
-def test_what_a_parser_would_swallow_is_refused(tmp_path, damage):
-    rows = gpu_trace(OPS).splitlines(keepends=True)
-    changed = damage(rows)
-    assert changed != rows
-    with pytest.raises(CollectError):
-        nsys.read(write(tmp_path / "t.csv", "".join(changed)))
-
-
 ODD = {
     "names with commas, quotes and newlines": lambda text: text.replace("relu", 'a "b", c<d>\nsecond line'),
     "names beyond ASCII": lambda text: text.replace("relu", "größe_核"),
@@ -265,6 +248,10 @@ def test_thousands_separators_are_settled_or_refused(tmp_path):
     [
         (2, lambda row, _: row[:30] + "\n", "line 3"),
         (2, lambda row, after: row[:-2] + after, "line 3"),
+        (2, lambda row, after: row[: len(row) // 2] + after, "line 3"),
+        (3, lambda row, _: row.rsplit(",", 3)[0] + "\n", "line 4"),
+        (2, lambda row, _: row.replace("gemm", 'ge"mm'), "line 3"),
+        (2, lambda row, _: row.replace("1500", "nan"), "without time"),
         (3, lambda row, _: row.replace("700,", "7x0,", 1), r"line 4.*Duration.*7x0"),
         (3, lambda row, _: row.replace(",700,", ",,", 1), "without time"),
     ],

@@ -2,6 +2,7 @@
 
 import math
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,12 @@ SHARED = Path(__file__).parents[3] / "shared" / "data" / "nsys"
 
 def whats(frame) -> str:
     return "\n".join(one.what for one in frame.attrs["caveats"])
+
+
+def change(path, *statements) -> int:
+    """How many rows the last of them changed."""
+    with closing(sqlite3.connect(path)) as base, base:
+        return [base.execute(one).rowcount for one in statements][-1]
 
 
 def test_kernels_copies_and_memsets_by_start(tmp_path):
@@ -138,25 +145,25 @@ def test_two_devices(tmp_path):
 def test_what_is_no_device_of_cuda_does_not_take_its_number(tmp_path):
     """Windows lists its renderer beside the GPU, both as device 0."""
     path = sqlite_export(tmp_path / "r.sqlite", [Op(1000, 500)], more=Base(devices=("NVIDIA T4", "Basic Renderer")))
-    with sqlite3.connect(path) as base:
-        base.execute("UPDATE TARGET_INFO_GPU SET cuDevice = 0")
-        base.execute("CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INT, cudaId INT)")
-        base.execute("INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (0, 0)")
-    base.close()
+    change(
+        path,
+        "UPDATE TARGET_INFO_GPU SET cuDevice = 0",
+        "CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INT, cudaId INT)",
+        "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (0, 0)",
+    )
     assert set(collectors.read(path)["device"]) == {"NVIDIA T4"}
 
 
 def test_the_device_of_an_export_by_an_nsys_of_2021(tmp_path):
     path = sqlite_export(tmp_path / "r.sqlite", [Op(1000, 500)])
-    with sqlite3.connect(path) as base:
-        base.execute("DROP TABLE TARGET_INFO_GPU")
-        base.execute("CREATE TABLE TARGET_INFO_GPU (deviceId INT, name TEXT)")
-        facts = (
-            "deviceId INT, name TEXT, computeCapabilityMajor INT, computeCapabilityMinor INT, numMultiprocessors INT"
-        )
-        base.execute(f"CREATE TABLE TARGET_INFO_CUDA_GPU ({facts})")
-        base.execute("INSERT INTO TARGET_INFO_CUDA_GPU VALUES (0, 'NVIDIA T4', 7, 5, 40)")
-    base.close()
+    facts = "deviceId INT, name TEXT, computeCapabilityMajor INT, computeCapabilityMinor INT, numMultiprocessors INT"
+    change(
+        path,
+        "DROP TABLE TARGET_INFO_GPU",
+        "CREATE TABLE TARGET_INFO_GPU (deviceId INT, name TEXT)",
+        f"CREATE TABLE TARGET_INFO_CUDA_GPU ({facts})",
+        "INSERT INTO TARGET_INFO_CUDA_GPU VALUES (0, 'NVIDIA T4', 7, 5, 40)",
+    )
     assert collectors.read(path).iloc[0][["device", "cc"]].tolist() == ["NVIDIA T4", "7.5"]
 
 
@@ -237,18 +244,14 @@ def test_recorded_export_agrees_with_nsys_itself():
 )
 def test_cells_of_another_kind_are_refused(tmp_path, damage):
     path = sqlite_export(tmp_path / "r.sqlite", [Op(1000, 5, call=10)], [Nvtx(0, 100, "outer")])
-    with sqlite3.connect(path) as base:
-        assert base.execute(damage).rowcount
-    base.close()
+    assert change(path, damage)
     with pytest.raises(CollectError, match="the database cannot be read: "):
         read_sqlite(path)
 
 
 def test_a_table_of_calls_without_rows_is_none(tmp_path):
     path = sqlite_export(tmp_path / "r.sqlite", [Op(1000, 5, call=10)], [Nvtx(0, 100, "outer")])
-    with sqlite3.connect(path) as base:
-        base.execute("DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME")
-    base.close()
+    change(path, "DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME")
     frame = read_sqlite(path)
     assert frame["range"].tolist() == [""]
     assert "API calls were not traced" in whats(frame)

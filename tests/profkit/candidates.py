@@ -1,5 +1,6 @@
 """Small samples for the tests: an honest reference and candidates that go wrong in every way we name."""
 
+import csv
 from pathlib import Path
 
 REFERENCE = """
@@ -97,3 +98,8 @@ def write_sample(root: Path, *kinds: str, name: str = "ITESTS") -> Path:
     for kind in kinds:
         (folder / f"{kind.replace('-', '_')}.py").write_text(candidate(kind))
     return folder
+
+
+def timings(run):
+    with (run.path / "timings.csv").open() as stream:
+        return list(csv.DictReader(stream))

@@ -53,6 +53,7 @@ def many(folder, count, seed=1):
     for number in range(count):
         noise = {name: float(np.exp(0.01 * rng.standard_normal())) for name in ("reference", "cuda", "triton", "ori")}
         write(folder, *bases[number % len(bases)], hour=number, scale=noise)
+    return folder
 
 
 def series(folder, values, sample="ICFSMX", impl="cuda", **changes):

@@ -3,7 +3,7 @@
 import csv
 
 import pytest
-from candidates import write_sample
+from candidates import timings, write_sample
 from test_isolation import measure
 
 from profkit.launch.protocol import Job, Subject
@@ -67,8 +67,7 @@ def test_all_are_measured_and_no_more_than_a_group_is_alive(tmp_path, monkeypatc
         "second": "ok",
         "third": "ok",
     }
-    with (run.path / "timings.csv").open() as stream:
-        rows = [row for row in csv.DictReader(stream) if row["method"] == "wall" and row["process"] == "1"]
+    rows = [row for row in timings(run) if row["method"] == "wall" and row["process"] == "1"]
     rounds = {name: {row["round"] for row in rows if row["impl"] == name} for name in ("honest", "second", "third")}
     first, other = {frozenset(one) for one in rounds.values()}
     assert not first & other

@@ -19,9 +19,7 @@ pytestmark = pytest.mark.usefixtures("private_cache")
 
 @pytest.fixture
 def runs(tmp_path):
-    folder = tmp_path / "runs"
-    many(folder, 24)
-    return folder
+    return many(tmp_path / "runs", 24)
 
 
 def rows(folder, **wanted):

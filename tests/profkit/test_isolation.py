@@ -1,6 +1,5 @@
 """Reference and candidates in processes of their own: what is found, what a candidate cannot reach, who is disturbed."""
 
-import csv
 import importlib.util
 import re
 import textwrap
@@ -8,7 +7,7 @@ from importlib._bootstrap_external import _code_to_timestamp_pyc
 from pathlib import Path
 
 import pytest
-from candidates import _HEAD, write_sample
+from candidates import _HEAD, timings, write_sample
 
 from profkit.api import profile
 from profkit.guest.build import loading
@@ -39,11 +38,6 @@ def timed():
         frame = frame.f_back
     return False
 """
-
-
-def rows(run):
-    with (run.path / "timings.csv").open() as stream:
-        return list(csv.DictReader(stream))
 
 
 def measure(folder, root, **options):
@@ -123,7 +117,7 @@ def test_a_time_that_its_process_shortens_is_bounded_from_outside(tmp_path, monk
     assert claimed < 1e-3
     assert least > 3e-3
     if told["liar"].code == "outside":
-        mine = [float(row["seconds"]) for row in rows(run) if row["impl"] == "liar" and row["method"] == "wall"]
+        mine = [float(row["seconds"]) for row in timings(run) if row["impl"] == "liar" and row["method"] == "wall"]
         assert sorted(mine)[len(mine) // 2] > 3e-3
     assert impl(run, "honest").status == "ok"
 

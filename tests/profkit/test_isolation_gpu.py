@@ -1,12 +1,12 @@
 """Two processes on one GPU, timed in turns; needs an NVIDIA GPU and nvcc."""
 
-import csv
 import statistics
 import subprocess
 import time
 
 import pytest
 import torch
+from candidates import timings
 
 from profkit.api import profile
 from profkit.launch import gpu
@@ -35,56 +35,32 @@ def get_inputs():
 def get_init_inputs():
     return [2048]
 """
-HEAD = """
-import sys
-import torch
-from torch import nn
-
-class ModelNew(nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.layer = nn.Linear(n, n)
-    def forward(self, x):
-"""
 RESULT = "        return torch.relu(self.layer(x)) * 2\n"
-LIAR = """
+HEAD = REFERENCE.partition(RESULT)[0].replace("Model(", "ModelNew(")
+LIAR = f"""
 import sys
 import torch
-from torch import nn
 
 TRUE = torch.cuda.Event.elapsed_time
 
 def once(self, other):
     torch.cuda.Event.elapsed_time = TRUE
     return 1e-3
-
-class ModelNew(nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.layer = nn.Linear(n, n)
-    def forward(self, x):
+{HEAD}
         frame = sys._getframe()
         while frame is not None:
             if frame.f_code.co_name == "sample" and frame.f_code.co_filename.endswith("clocks.py"):
                 torch.cuda.Event.elapsed_time = once
             frame = frame.f_back
-        return torch.relu(self.layer(x)) * 2
-"""
-FAULT = '''
-import torch
-from torch import nn
+{RESULT}"""
+FAULT = f'''
 from torch.utils.cpp_extension import load_inline
 
 module = load_inline(name="isolated_fault", cpp_sources="void poke();", functions=["poke"], cuda_sources="""
-__global__ void wild(int *p) { *p = 1; }
-void poke() { wild<<<1, 1>>>((int *)0x10); }
+__global__ void wild(int *p) {{ *p = 1; }}
+void poke() {{ wild<<<1, 1>>>((int *)0x10); }}
 """)
-
-class ModelNew(nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.layer = nn.Linear(n, n)
-    def forward(self, x):
+{HEAD}
         module.poke()
         torch.cuda.synchronize()
         return x
@@ -107,10 +83,9 @@ def measure(root, **sources):
 
 def times(run):
     found: dict[tuple[str, str], list[float]] = {}
-    with (run.path / "timings.csv").open() as stream:
-        for row in csv.DictReader(stream):
-            if row["kept"] == "1":
-                found.setdefault((row["impl"], row["method"]), []).append(float(row["seconds"]))
+    for row in timings(run):
+        if row["kept"] == "1":
+            found.setdefault((row["impl"], row["method"]), []).append(float(row["seconds"]))
     return {key: statistics.median(values) for key, values in found.items()}
 
 

@@ -1,12 +1,11 @@
 """Own processes by default, several of them in turn; what was allowed; and what a trusted run may do."""
 
-import csv
 import json
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-from candidates import ANSWERS, REFERENCE, task, write_sample
+from candidates import ANSWERS, REFERENCE, task, timings, write_sample
 
 from collectors.caveat import Caveat
 from profkit.api import profile
@@ -59,13 +58,8 @@ def run(tmp_path_factory):
         return profile(folder, runs=root / "runs", processes=3, **QUICK)
 
 
-def timed(run):
-    with (run.path / "timings.csv").open() as stream:
-        return list(csv.DictReader(stream))
-
-
 def test_times_come_from_processes_of_their_own(run):
-    rows = timed(run)
+    rows = timings(run)
     assert {(row["impl"], row["process"]) for row in rows} == {
         (name, number) for name in ("reference", "honest") for number in "012"
     }

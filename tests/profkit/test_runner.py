@@ -1,13 +1,12 @@
 """The runner on real candidates that go wrong; each is reported as what it is, the rest is kept."""
 
-import csv
 import json
 import os
 import re
 import signal
 
 import pytest
-from candidates import ANSWERS, write_sample
+from candidates import ANSWERS, timings, write_sample
 
 from profkit.api import profile
 from profkit.guest.build.extensions import refusal
@@ -46,11 +45,6 @@ def named(run, name):
     return next(impl for impl in run.manifest.impls if impl.name == name)
 
 
-def rows(run):
-    with (run.path / "timings.csv").open() as stream:
-        return list(csv.DictReader(stream))
-
-
 @pytest.mark.parametrize("kind", EXPECTED)
 def test_what_is_wrong_is_named(gallery, kind):
     status, reason = EXPECTED[kind]
@@ -64,7 +58,7 @@ def test_the_rest_is_measured_in_the_same_rounds(gallery):
     assert gallery.manifest.isolated
     assert gallery.manifest.reference.ok
     rounds = {}
-    for row in rows(gallery):
+    for row in timings(gallery):
         if row["method"] == "wall":
             rounds.setdefault(row["impl"], set()).add(int(row["round"]))
     assert set(rounds) == {"reference", "honest", "loud"}
@@ -97,7 +91,7 @@ def test_every_process_is_in_the_manifest_and_nothing_is_left_of_the_exchange(ga
 def test_honest_claims_stand_from_outside(gallery):
     for name in ("reference", "honest"):
         # A batch that others keep from running may seem to take nothing more than a single call.
-        clocks = [r["method"] for r in rows(gallery) if r["impl"] == name and float(r["seconds"]) >= 0]
+        clocks = [r["method"] for r in timings(gallery) if r["impl"] == name and float(r["seconds"]) >= 0]
         assert clocks.count("outside") >= 3
         assert "wall" in clocks
 

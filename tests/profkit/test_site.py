@@ -20,9 +20,7 @@ EVIL = '</script><img src=x onerror="document.title=1">{{7*7}}'
 
 @pytest.fixture
 def runs(tmp_path):
-    folder = tmp_path / "runs"
-    many(folder, 24)
-    return folder
+    return many(tmp_path / "runs", 24)
 
 
 def data(site):
