@@ -75,7 +75,7 @@ def independent(path: Path) -> Figures:
         header = next(csv.reader([line.rstrip("\r")]), [])
         for marks, sums in FORMS:
             if marks <= set(header):
-                return sums(header, [row for row in csv.reader(lines[at + 1 :]) if len(row) > 4])
+                return sums(header, [row for row in csv.reader(lines[at + 1 :]) if len(row) > 4 and row != header])
     return _printed(lines) or _page(lines)
 
 
