@@ -9,8 +9,8 @@ from torch.nn import functional
 
 from profkit.guest.tensors import compare, state
 from profkit.guest.tensors.compare import Left
-from profkit.judge.precision import probe, twin
-from profkit.judge.precision.bits import Precision
+from profkit.judge.precision import probe, rows, twin
+from profkit.judge.precision.bits import BLOCKS, OWN_TYPES, Precision
 from profkit.judge.precision.oracle import Oracle
 from profkit.judge.timed import _as_exact
 
@@ -204,6 +204,34 @@ def test_what_a_call_adds_to_its_inputs_is_judged_by_itself():
     left = oracle.case(given, Left(given, after), twin.left)
     assert left.judged(Left(given, after), strict=True).status == "ok"
     assert left.judged(Left(given, [given[0].clone(), given[1]]), strict=True).status == "mismatch"
+
+
+SQUARE = torch.randn(128, 128), torch.randn(128, 128)
+LARGE = {
+    "rows of softmax": (lambda x: x.softmax(-1), [A], BLOCKS),
+    "a square product": (product, SQUARE, BLOCKS),
+    "places": (lambda x: (x.amax(-1), x.argmax(-1)), [A], BLOCKS),
+    "columns": (lambda x: x.cumsum(0), [A], OWN_TYPES),
+    "the whole": (lambda x: x / x.norm(), [A], OWN_TYPES),
+    "positions": (lambda x: x * torch.arange(len(x))[:, None], [A], OWN_TYPES),
+    "indices": (lambda x, y: x[y], [A, torch.arange(128).flip(0)], OWN_TYPES),
+}
+
+
+@pytest.mark.parametrize("which", LARGE)
+def test_a_large_task_is_judged_in_blocks_where_rows_stand_alone(monkeypatch, which):
+    model, given, truth = LARGE[which]
+
+    def rough(*arguments):
+        return model(*(one.bfloat16().to(one.dtype) if one.is_floating_point() else one for one in arguments))
+
+    whole = bits(model, rough, *given)
+    monkeypatch.setattr(rows, "LARGE", 0)
+    one = case(model, *given)
+    found = one.judged(rough(*given), exact=True)
+    assert found.status == whole.status
+    assert found.bits == pytest.approx(whole.bits, abs=0.5)
+    assert one._oracle.precision.truth == truth
 
 
 def test_state_is_judged_by_what_a_call_adds_to_it():
