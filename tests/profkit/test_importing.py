@@ -205,6 +205,13 @@ def test_steps_say_what_share_of_the_record_they_hold_where_it_is_small(tmp_path
     assert "of the record's GPU time" not in capsys.readouterr().out
 
 
+def test_graphs_traced_whole_are_no_kernels(tmp_path, capsys):
+    ops = [Op(1000 * at, 400, "f(int)", call=1000 * at - 100, graph=bool(at % 2)) for at in range(2, 18)]
+    trace = sqlite_export(tmp_path / "trace.sqlite", ops)
+    assert invoke(["import", str(trace), "-q", "-o", str(tmp_path / "run")]) == 0
+    assert "1 kernel, 1 CUDA graph" in capsys.readouterr().out
+
+
 def test_shares_without_times_are_shown_and_metrics_left_out_are_named(tmp_path, capsys):
     """Said before, of 445 launches with their share of DRAM's peak: a table of names, and nothing of the other metrics."""
     (tmp_path / "ncu.csv").write_text(

@@ -29,6 +29,7 @@ LEAST_HELD = 0.75
 LEAST_SLOWED = 0.01
 """Share of a step below which recording overhead is not mentioned."""
 _TYPE = re.compile(r"\b(?:fp(?:64|32|16|8)|[bt]f(?:16|32)|b?float(?:64|32|16))\b", re.I)
+_GRAPH = "[CUDA graph "
 _ENDINGS = re.compile(r"(\.(trace|pt|json|gz|sqlite|nsys-rep|ncu-rep|csv|txt|log))+$")
 """File extensions of exports."""
 
@@ -84,7 +85,7 @@ def ran(study: Study) -> str:
     name = cut(shlex.join(manifest.program), 60) or known or next(iter(files), manifest.sample.id)
     if study.first_step is not None:
         one = study.first_step[1]
-        work = say("comma").join(_launched({"kernel": one.launches / one.parts}))
+        work = say("comma").join(_launched(_whole_graphs(study, {"kernel": one.launches / one.parts})))
         return per(study, "title", what=name, work=work)
     if manifest.program or study.of_operators or tool(study) == "trtexec" or not len(kernels) or launches is None:
         return name
@@ -248,11 +249,13 @@ def _step_work(study: Study) -> str:
     """Launches of a step, their time, and the kernel with the largest share."""
     step, ran = study.step, study.step[study.step["kind"] == "kernel"]
     counts = {str(kind): float(count) for kind, count in step.groupby("kind")["count"].sum().items()}
+    counts = _whole_graphs(study, counts)
+    different = ran.loc[~ran["name"].str.startswith(_GRAPH), "name"].nunique()
     time, own = float(ran["time"].sum()), float(ran["own"].sum())
     apart = say("cap_beside", time=units.text(time - own, "s")) if time - own > 0.01 * time else ""
     said = per(study, "cap_in") + say(
         "cap_step",
-        launches=say("comma").join(_launched(counts, kinds=ran["name"].nunique())),
+        launches=say("comma").join(_launched(counts, kinds=different)),
         time=units.text(time, "s"),
         beside=apart,
     )
@@ -270,9 +273,21 @@ def _hottest(kernel: Mapping[Any, Any], share: str) -> str:
     return say("cap_hottest", what=say("comma").join(parts))
 
 
+def _whole_graphs(study: Study, counts: Mapping[str, float]) -> dict[str, float]:
+    """Counts with graphs that nsys traced whole apart from the kernels."""
+    step = study.step if len(study.budgets) == 1 else study.step[:0]
+    graphs = float(step.loc[step["name"].str.startswith(_GRAPH), "count"].sum())
+    return {**counts, "kernel": counts.get("kernel", 0.0) - graphs, "graph": graphs}
+
+
 def _launched(counts: Mapping[str, float], *, kinds: int = 0) -> list[str]:
     """ "719 kernels (72 different)", "2.25 copies", "17 fills"; kinds: of kernels, 0 for none."""
-    names = (("kernel", "different" if kinds > 1 else "kernels"), ("memcpy", "copies"), ("memset", "fills"))
+    names = (
+        ("kernel", "different" if kinds > 1 else "kernels"),
+        ("memcpy", "copies"),
+        ("memset", "fills"),
+        ("graph", "graphs"),
+    )
     told = [(name, many(counts[kind])) for kind, name in names if counts.get(kind, 0)]
     return [
         say(f"count_{name}_one" if count == "1" else f"count_{name}", count=count, kinds=str(kinds))
