@@ -300,7 +300,11 @@ class Remote:
         facts.release(self.device)
         clock = self.company.clock if self.company is not None else time.monotonic
         given, answer, began = self.hand_over(list(arguments)), self.fresh_file(), clock()
-        self.ask("call", given=given, output=answer.name, seed=seed)
+        try:
+            self.ask("call", given=given, output=answer.name, seed=seed)
+        finally:
+            # Of a call that failed the inputs are still there.
+            (self._folder / given).unlink(missing_ok=True)
         if not self._called:
             # Later calls may be as slow.
             self._called, self.patience = True, PATIENT * (clock() - began)
