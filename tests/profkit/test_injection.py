@@ -231,9 +231,8 @@ def test_every_dialect_is_harmless(run, name, lang, tmp_path, capsys):
 
 
 def test_a_comment_below_a_pull_request_is_harmless(tmp_path, capsys):
-    for side in ("before", "after"):
-        measured(tmp_path / side / "T1")
-    invoke(["gate", str(tmp_path / "before"), str(tmp_path / "after"), "-o", str(tmp_path / "out")])
+    measured(tmp_path / "runs/T1")
+    invoke(["gate", str(tmp_path / "runs"), str(tmp_path / "runs"), "-o", str(tmp_path / "out")])
     text = (tmp_path / "out/comment.md").read_text()
     check_rendered("comment", text)
     ours = r"<!-- profkit -->|</?details>|<summary>\d+ caveats</summary>|</?sub>"

@@ -51,8 +51,9 @@ def test_what_is_amended_is_told_again_and_nothing_else(folder, tmp_path, capsys
     assert len([line for line in lines if line.startswith("late: correct")]) == 1
     # Its lower bound comes with the ceilings, which are measured last.
     assert len({line.removeprefix("amended: ").partition(",")[0] for line in lines if "honest: correct" in line}) == 1
-    capsys.readouterr()
-    assert invoke(["profile", str(folder), *QUICK, "--events", "--json", "--runs", str(tmp_path / "runs")]) == 1
+    (folder / "honest.py").unlink()
+    again = ["--events", "--json", "--processes", "1", "--runs", str(tmp_path / "runs")]
+    assert invoke(["profile", str(folder), *QUICK, *again]) == 1
     said = capsys.readouterr()
     assert said.out.startswith("{")
     assert "  amended: late: " in said.err
