@@ -99,37 +99,33 @@ class Step:
     def number(self, name: str) -> float:
         return number(self.row if name in self.row else self.kernel, name)
 
-    def time_beside(self, other: Step) -> float:
+    def time_beside(self, other: Step, time: str) -> float:
         """Seconds of a call, or of a launch if both are sums over one kernel's launches."""
-        return self.number("time") / (self.number("kernels") if self.counted_unlike(other) else 1.0)
+        return self.number(time) / (self.number("kernels") if self.counted_unlike(other) else 1.0)
 
-    def over(self, other: Step, threshold: float, clock: str = "time") -> Ratio:
+    def over(self, other: Step, threshold: float, clock: str = "") -> Ratio:
         """Speed-up over `other` with its interval; over the run's own reference by paired rounds.
 
-        clock: "caller_time" for the caller's, with launch and wait.
+        clock: "caller_" for the caller's, with launch and wait.
         """
         if apart_of(other.facts, self.facts):
             return Ratio(verdict=NOT_COMPARABLE)
-        if clock == "time" and self.judged_against(other):
-            value, low, high = (self.number(name) for name in ("speedup", "speedup_low", "speedup_high"))
-            known = str(self.row.get("verdict", ""))
+        time = f"{clock}time"
+        if self.judged_against(other, clock):
+            value, low, high = (self.number(f"{clock}speedup{end}") for end in ("", "_low", "_high"))
+            known = "" if clock else str(self.row.get("verdict", ""))
             return Ratio(value, low, high, verdict=known if known in (*PACED, "inconclusive") else word(low, high))
         # Of intervals that ignore that rounds were interleaved: wider, never narrower. Load and a lower SM clock lengthen
         # a time alone.
         slower = self.facts.get("sm_clock", NAN) / other.facts.get("sm_clock", NAN)
-        low = other.number(f"{clock}_low") / other.loaded / self.number(f"{clock}_high") / max(1.0, slower)
-        high = other.number(f"{clock}_high") / self.number(f"{clock}_low") * self.loaded * max(1.0, 1 / slower)
-        times = (
-            (other.time_beside(self), self.time_beside(other))
-            if clock == "time"
-            else (other.number(clock), self.number(clock))
-        )
-        value = speedup(*times)
+        low = other.number(f"{time}_low") / other.loaded / self.number(f"{time}_high") / max(1.0, slower)
+        high = other.number(f"{time}_high") / self.number(f"{time}_low") * self.loaded * max(1.0, 1 / slower)
+        value = speedup(other.time_beside(self, time), self.time_beside(other, time))
         return Ratio(value, low, high, verdict=word(*ends(Ratio(value, low, high)), threshold))
 
-    def judged_against(self, other: Step) -> bool:
+    def judged_against(self, other: Step, clock: str = "") -> bool:
         """Whether `other` is the reference of the same run, with a recorded speed-up."""
-        own = self.run == other.run != "" and self.number("speedup_low") > 0
+        own = self.run == other.run != "" and self.number(f"{clock}speedup_low") > 0
         return own and other.row.get("verdict") == "reference" != self.row.get("verdict")
 
     def counted_unlike(self, other: Step) -> bool:
@@ -280,7 +276,7 @@ def _rung(step: Step, before: Step | None, first: Step, threshold: float) -> Run
         high=over.high,
         verdict=over.verdict,
         moved=_moved(before, step) if over.verdict != NOT_COMPARABLE else (),
-        caller=step.over(first, threshold, "caller_time"),
+        caller=step.over(first, threshold, "caller_"),
     )
 
 

@@ -118,13 +118,13 @@ def _own(needs: Needs, name: str) -> tuple[Work, ...]:
 class _Timings:
     """Deciding samples, and their figures.
 
-    `clocks`: results of two clocks that disagree; `caller`: the speed-up for a waiting caller, if it differs.
+    `clocks`: results of two clocks that disagree; `caller`: columns by a waiting caller's clock.
     """
 
     timed: Mapping[str, timing.Timed] = field(default_factory=dict)
     ratios: Mapping[str, Ratio] = field(default_factory=dict)
     clocks: Mapping[str, str] = field(default_factory=dict)
-    caller: Mapping[str, str] = field(default_factory=dict)
+    caller: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, timings: pd.DataFrame | None, reference: str, spread: float) -> _Timings:
@@ -134,7 +134,7 @@ class _Timings:
         chosen = timing.choose(samples)
         ratios = timing.speedups(chosen, reference, spread)
         clocks = timing.two_clocks(samples, chosen, ratios, reference)
-        caller = timing.for_a_caller(samples, chosen, ratios, reference)
+        caller = timing.for_a_caller(samples, chosen, ratios, reference, spread)
         return cls(timing.spreads(chosen, samples, spread), ratios, clocks, caller)
 
     @property
@@ -254,7 +254,7 @@ def analyze(
     for row in rows:
         name = row["impl"]
         told = compared(name, row, times.ratios.get(name), reference, judged, times.clocks.get(name, ""))
-        judged.append(row | told | {"caller": times.caller.get(name, "")})
+        judged.append(row | told | {"caller": "", **times.caller.get(name, {})})
     by_name = {row["impl"]: row for row in judged}
     caveats = [one for one in caveats if not timing.explained(one, by_name, reference, roofline)]
     return Analysis(

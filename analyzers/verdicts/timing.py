@@ -24,6 +24,7 @@ from analyzers.verdicts.statistics import (
     widened,
 )
 from collectors.caveat import Caveat
+from roofline import units
 from roofline.ceilings import Roofline
 from roofline.units import digits
 
@@ -227,20 +228,28 @@ def two_clocks(
 
 
 def for_a_caller(
-    samples: pd.DataFrame, chosen: pd.DataFrame, ratios: Mapping[str, Ratio], reference: str
-) -> dict[str, str]:
-    """Speed-ups for a waiting caller, as "0.71x", if they differ from the device's.
+    samples: pd.DataFrame, chosen: pd.DataFrame, ratios: Mapping[str, Ratio], reference: str, spread: float = 0.0
+) -> dict[str, dict[str, Any]]:
+    """Columns of each implementation by the clock of a waiting caller, where a device's clock decides.
 
-    By more than their intervals and ANOTHER.
+    `caller` is their sentence, as "0.71x (5 us -> 7 us)", if the two speed-ups differ. spread: see statistics.ratio.
     """
     if not len(chosen) or str(chosen["method"].iloc[0]) not in ("cupti", "event"):
         return {}
-    waited = speedups(samples[samples["method"].eq("host")], reference)
-    return {
-        name: f"{digits(waited[name].value)}x"
-        for name, r in ratios.items()
-        if name in waited and differ(waited[name], r)
-    }
+    waiting = samples[samples["method"].eq("host")]
+    waited = speedups(waiting, reference, spread)
+    found = dict[str, dict[str, Any]]()
+    for name, t in spreads(waiting, None, spread).items():
+        one, s = waited.get(name, Ratio()), t.spread
+        times = {"caller_time": s.median, "caller_time_low": s.low, "caller_time_high": s.high}
+        gains = {"caller_speedup": one.value, "caller_speedup_low": one.low, "caller_speedup_high": one.high}
+        found[name] = {**times, **gains}
+    for name, r in ratios.items():
+        if name in waited and differ(waited[name], r):
+            value, low, high = map(digits, (waited[name].value, waited[name].low, waited[name].high))
+            before, after = (units.text(found[one]["caller_time"], "s") for one in (reference, name))
+            found[name]["caller"] = f"{value}x{f' [{low}, {high}]' if low != high else ''} ({before} -> {after})"
+    return found
 
 
 def differ(one: Ratio, other: Ratio) -> bool:

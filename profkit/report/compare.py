@@ -15,7 +15,6 @@ import pandas as pd
 
 from analyzers.compare import NOT_COMPARABLE, Ladder, Step, compare
 from analyzers.timeline.compare import FEWEST, SERIAL, Programs, Rung, compare_steps
-from analyzers.verdicts.timing import check, spreads
 from analyzers.verdicts.verdict import PACED
 from profkit.errors import ProfkitError
 from profkit.report.layout import terminal_table
@@ -286,20 +285,7 @@ def _step(chosen: Chosen, label: str) -> Step:
         "reference": reference.sha256[:12] if reference else "",
     }
     files = {ref.path: ref.sha256 for ref in own}
-    row = {**row, **_by_caller(study, chosen.impl)}
     return Step(label, chosen.impl, row, kernel, facts, files, str(study.path), loaded(study, chosen.impl))
-
-
-def _by_caller(study: Study, impl: str) -> dict[str, float]:
-    """Time of a call by the caller's clock with its interval [s], where another clock decides."""
-    timings = study.timings
-    if timings is None or study.manifest.device.get("kind") == "cpu":
-        return {}
-    waited = timings[timings["method"].eq("host") & timings["impl"].eq(impl)]
-    if waited.empty or waited["method"].nunique() == timings["method"].nunique():
-        return {}
-    spread = spreads(check(waited))[impl].spread
-    return {"caller_time": spread.median, "caller_time_low": spread.low, "caller_time_high": spread.high}
 
 
 def _taken(study: Study, label: str) -> Rung:

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from profkit.study.study import Part, Study
 
 MOST_FALLS = 12
-CARDS_TELL = ("busy", "clocks", "wide", "wider", "waits")
-"""Conditions shown on a card and left out of the line above."""
+CARDS_TELL = ("busy", "clocks", "wide", "wider", *answer.CLOCKS)
+"""Conditions shown on a card, or behind the times, and left out of the verdict above."""
 NEAR = 0.8
 """Share of a ceiling from which a kernel without a finding counts as near it."""
 
@@ -190,7 +190,7 @@ def _lead(study: Study, name: str) -> str:
     known = study.manifest.reference
     whose = say("p_reference") if known is not None and known.backend == "torch" else say("p_the_reference")
     lead = say("p_lead", verdict=said, time=time, before=before, reference=whose)
-    return say("p_paired", lead=lead) if name in method.unpaired(study) else lead
+    return answer.by_both_clocks(say("p_paired", lead=lead) if name in method.unpaired(study) else lead, verdict)
 
 
 def _unlooked(study: Study, found: Sequence[Finding]) -> str:
@@ -266,7 +266,7 @@ def _faster_card(verdict: Verdict | None, row: Mapping[Any, Any]) -> Card:
     if verdict.word in ("void", "impossible"):
         why = judged(verdict) if verdict.word == "impossible" else ""
         return Card(question, say("p_faster_none"), why, kind="bad")
-    held = [one for one in verdict.conditions if one.code != "fragile"]  # which is said of being right
+    held = [one for one in verdict.conditions if one.code not in ("fragile", *answer.CLOCKS)]  # said elsewhere
     conditions = say("comma").join(judged(one) for one in held)
     ends = tables.speedup(row).partition(" ")[2].strip("[]")
     value = verdict.headline(language())

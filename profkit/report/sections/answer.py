@@ -15,7 +15,7 @@ from analyzers.records import number
 from analyzers.verdicts.verdict import brief
 from collectors.caveat import SLOWED, TARGET_FAILED
 from profkit.report.layout import cut
-from profkit.report.messages import bound_why, judged, named, say
+from profkit.report.messages import bound_why, judged, language, named, say, translated
 from profkit.report.names import short_name
 from roofline import units
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 LEAST_HELD = 0.75
 """Share of the record's GPU time below which the steps' share is stated."""
+CLOCKS = ("waits",)
+"""Conditions that stand behind the times."""
 LEAST_SLOWED = 0.01
 """Share of a step below which recording overhead is not mentioned."""
 _TYPE = re.compile(r"\b(?:fp(?:64|32|16|8)|[bt]f(?:16|32)|b?float(?:64|32|16))\b", re.I)
@@ -139,8 +141,14 @@ def _sentence(study: Study, part: Part, verdict: Verdict | None) -> str:
         return say("comma").join([head + time, *far])
     # Of a time that means nothing neither the distance to a lower bound nor correctness is said.
     sound = verdict.word not in ("void", "impossible")
-    said = [say("is_correct")] if sound else []
-    return head + say("comma").join([*said, judged(verdict), say("takes", time=time), *(far if sound else [])])
+    said, pace = [say("is_correct")] if sound else [], verdict.text(language(), translated, CLOCKS)
+    said = [*said, pace, say("takes", time=time), *(far if sound else [])]
+    return by_both_clocks(head + say("comma").join(said), verdict)
+
+
+def by_both_clocks(said: str, verdict: Verdict) -> str:
+    """A sentence with times, and behind it the speed-up by the caller's clock where it is another."""
+    return say("semicolon").join([said, *(judged(one) for one in verdict.conditions if one.code in CLOCKS)])
 
 
 def by_own(row: Mapping[str, Any]) -> bool:
