@@ -34,7 +34,6 @@ _WATCHED = (
     "kernels",
     "bytes",
     "flops",
-    "dram_bytes",
     "l2_bytes",
     "l1_bytes",
     "occupancy",

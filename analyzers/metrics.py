@@ -152,6 +152,7 @@ def _tensor_share(view: View) -> Array:
 def _fma_share(view: View) -> Array:
     """Share of FMA in the collected precision groups; NaN if none was collected."""
     parts = np.array([[view[f"inst_{pipe}_{op}"] for op in ("add", "mul", "fma")] for pipe in ("fp64", "fp32", "fp16")])
+    parts[2, :, view.known["fp16"] == 0] = 0.0  # HFMA2 also moves constants, see counts.without_half_moves
     known = np.where(np.isnan(parts).any(axis=1, keepdims=True), np.nan, parts)
     share = divide(np.nansum(known[:, 2], axis=0), np.nansum(known, axis=(0, 1)))
     return np.where(np.isnan(known[:, 2]).all(axis=0), np.nan, share)

@@ -243,7 +243,8 @@ def compared(named: Sequence[tuple[Study, str]]) -> Compared:
         fix = "compare programs with programs, each recorded by `profkit profile --nsys -- COMMAND` or imported from a trace"
         raise ProfkitError(f"{other.path} has {what}: cannot be compared with a program", fix=fix)
     studies = tuple(study for study, _ in named)
-    labels = told_apart(studies, [study.manifest.sample.id for study in studies])
+    files, names = [[make(one) for one in studies] for make in (answer.exported, lambda one: one.manifest.sample.id)]
+    labels = told_apart(studies, files if all(files) and len(set(files)) == len(files) else names)
     return Compared(studies, compare_steps([_taken(*one) for one in zip(studies, labels, strict=True)]))
 
 

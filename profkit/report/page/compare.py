@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from analyzers.compare import Ladder
@@ -54,7 +53,7 @@ def page_of(done: Compared, limit: float | None = None) -> str:
             "slices": None,
             **own,
             "caveats": done.caveats,
-            "cards": [*right, replace(trust_card(done.caveats), note=""), *_next(done)],
+            "cards": [*right, trust_card(done.caveats), *_next(done)],
             "note": say("c_note" if parts else "st_note"),
         }
 

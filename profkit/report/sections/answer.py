@@ -77,14 +77,19 @@ def called(study: Study, name: str) -> str:
     return say("p_on_cpu", name=name) if cpu and name in ("cuda", "triton") else name
 
 
+def exported(study: Study) -> str:
+    """Name of the first imported file without its endings; "" if none was imported."""
+    files = [_ENDINGS.sub("", basename(one.origin)) for one in study.manifest.captures if one.origin]
+    return next(iter(files), "")
+
+
 def ran(study: Study) -> str:
     """A sample's name, or a program's or export's name with its size in kernels."""
     if study.manifest.sample.path or study.manifest.impls:
         return study.manifest.sample.id
     manifest, kernels, launches = study.manifest, study.hottest, study.launches
-    files = [_ENDINGS.sub("", basename(one.origin)) for one in manifest.captures if one.origin]
     known = launches.attrs.get("program", "") if launches is not None else ""
-    name = cut(shlex.join(manifest.program), 60) or known or next(iter(files), manifest.sample.id)
+    name = cut(shlex.join(manifest.program), 60) or known or exported(study) or manifest.sample.id
     if study.first_step is not None:
         one = study.first_step[1]
         work = say("comma").join(_launched(_whole_graphs(study, {"kernel": one.launches / one.parts})))

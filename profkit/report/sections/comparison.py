@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from analyzers.compare import NOT_COMPARABLE, Ladder, Moved
@@ -28,7 +29,7 @@ MOST_CHANGES = 3
 MOST_PIECES, LEAST = 14, 5e-4
 """Rows of the table of changed kernels, copies and fills, and the share of the longer step needed for a row."""
 _ENDINGS = {STEPS: "_step", PASSAGES: "_passage", RECORD: "_all"}
-_UNITS = dict.fromkeys(("bytes", "dram_bytes", "l2_bytes", "l1_bytes", "shared_memory"), "B") | {"flops": "FLOP"}
+_UNITS = dict.fromkeys(("bytes", "l2_bytes", "l1_bytes", "shared_memory"), "B") | {"flops": "FLOP"}
 
 
 def of_ladder(ladder: Ladder, chosen: Sequence[Chosen]) -> tuple[str, list[str]]:
@@ -88,15 +89,18 @@ def ladder_table(ladder: Ladder, chosen: Sequence[Chosen], correct: Sequence[str
     rungs = ladder.rungs
     same = next(iter(same_file(chosen)), units.MISSING)
     first, *others = [", ".join(rung.changed) for rung in rungs]
+    files = [units.MISSING if " -> " in one else one or same for one in others]
     unit, times = units.column([rung.time for rung in rungs], "s")
-    caller = [column(say("c_caller"), [vars(rung) for rung in rungs], "caller_time", "s", 1)]
+    waited = column(say("c_caller"), [vars(rung) for rung in rungs], "caller_time", "s", 1)
+    gains = [f" ({shown(rung.caller.value, 'ratio')})" if rung.caller.value > 0 else "" for rung in rungs]
+    caller = [] if waited.empty else [replace(waited, cells=list(map(str.__add__, waited.cells, gains)))]
     return Table.of(
         [
             Column(say("implementation"), [rung.label for rung in rungs]),
-            Column(say("measure"), [first or units.MISSING, *(one or same for one in others)], 5),
+            Column(say("measure"), [first or units.MISSING, *files], 5),
             Column(say("correct"), correct or [units.MISSING] * len(rungs), 5),
-            Column(f"{say('time')} [{unit}]", times),
-            *(caller if any(rung.caller_time > 0 for rung in rungs) else []),
+            Column(f"{say('c_on_device' if caller else 'time')} [{unit}]", times),
+            *caller,
             Column(say("c_step"), [ratio_text(rung.step, rung) for rung in rungs]),
             Column(
                 say("since"), [shown(rung.total, "ratio") if len(rungs) > 2 else units.MISSING for rung in rungs], 3
