@@ -57,8 +57,10 @@ def _host_bound(s: Subject) -> Case | None:
         return None
     hidden = s["host_time"] - s.time
     params = {"host": seconds(s["host_time"]), "time": seconds(s.time), "gap": seconds(hidden)}
+    params["left"] = seconds(max(0.0, s.time - _lower_bound(s)))
+    variant = "one" if s["kernels"] == 1 and _lower_bound(s) > 0 else ""
     # The gap is time of the caller, outside the device time the other bounds speak of.
-    return Case((Proof("host_time/time", ratio, HOST_RATIO),), s.time - hidden, params, 0.5, HOST)
+    return Case((Proof("host_time/time", ratio, HOST_RATIO),), s.time - hidden, params, 0.5, HOST, variant=variant)
 
 
 @rule("fuse", ("kernels", "bytes", "compulsory_bytes"), level=CALL)

@@ -44,11 +44,13 @@ def _few_blocks(s: Subject) -> Case | None:
     used = s["blocks"] / s["sm_count"]
     warps = used * (s["occupancy"] if s.has("occupancy") else 0.0)
     took = s.time * s.scale
+    # A kernel as short as a launch has no time to share out: more blocks would start and stop as fast.
+    short = took < LAUNCH_LOWER_BOUND
+    if short and s["launches"] == 1 and s["host_time"] > took:
+        return None  # a call of one launch, with no other to fuse it with: host-bound tells what is left
     params = {"blocks": f"{s['blocks']:.0f}", "sms": f"{s['sm_count']:.0f}", "time": seconds(took)}
     proofs = (Proof("blocks", s["blocks"], SMALL * s["sm_count"], "below"),)
-    # A kernel as short as a launch has no time to share out: more blocks would start and stop as fast.
-    variant = "short" if took < LAUNCH_LOWER_BOUND else ""
-    return Case(proofs, max(s.least(), s.time * warps), params, 1.0, variant=variant)
+    return Case(proofs, max(s.least(), s.time * warps), params, 1.0, variant="short" if short else "")
 
 
 @rule("small-grid", ("waves", "blocks", "sm_count"))

@@ -176,6 +176,7 @@ def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) ->
             values["sm_count"] = sms
         if name in alone:
             values |= {"compulsory_bytes": number(call, "compulsory_bytes"), "output": written}
+            values["host_time"] = number(call, "host_time")
         text = {"work_pipe": pipe, "library": _library(row, made.get(name, False))}
         text |= {key: str(row.get(key, "")) for key in ("cc", "cause")}
         if call.get("pace") == "slower":

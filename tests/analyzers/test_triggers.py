@@ -22,6 +22,7 @@ SAMPLES = [
     # rule, variant, (sample, implementation) that triggers it, (sample, implementation) that does not
     ("launch-bound", "", ("ICMTNY", "ori"), ("ICMTNY", "cuda")),
     ("host-bound", "", ("ICMTNY", "reference"), ("ICDQRM", "cuda")),
+    ("host-bound", "one", ("ICMTNY", "cuda"), ("ICMTNY", "reference")),
     ("fuse", "", ("ICKGLU", "reference"), ("ICKGLU", "triton")),
     ("fuse", "", ("ICGRMS", "reference"), ("ICGRMS", "cuda")),
     ("launch-gaps", "", ("ICNPLY", "reference"), ("ICNPLY", "cuda")),
