@@ -138,6 +138,11 @@ class Rule:
         """Whether its advice lowers the least time itself, while the bound is of the current work."""
         return bool({**self._texts, **self._texts.get(variant, {})}.get("moves", False))
 
+    def measures(self, variant: str) -> bool:
+        """Whether the next step of a variant is a measurement, by the table that words it."""
+        own = self._texts.get(variant, {})
+        return bool((own if "next" in own else self._texts).get("measures", False))
+
     def words(self, variant: str, lang: str) -> Words:
         """Words of a variant, falling back to the rule's own field by field."""
         return _in(lang, {**self._texts, **self._texts.get(variant, {})})
@@ -220,6 +225,12 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
         return self.severity == TIME and self.rule in RULES and RULES[self.rule].moves(self.variant)
 
     @property
+    def measures(self) -> bool:
+        """Whether its advice is to measure, which saves nothing: the bound is what is left to find."""
+        known = self.rule in RULES and not self.params.get("library")
+        return self.severity == COLLECT or (known and RULES[self.rule].measures(self.variant))
+
+    @property
     def title(self) -> str:
         return self.words()[0]
 
@@ -231,6 +242,7 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
         """Plain data for JSON with the English words, NaN as None."""
         known = msgspec.structs.asdict(self) | {"evidence": [asdict(one) for one in self.evidence]}
         del known["covers"]
+        known["measures"] = self.measures
         return plain(known | dict(zip(("title", "next_step", "expect"), self.words(), strict=True)))
 
 

@@ -170,13 +170,15 @@ def runnable(text: str, study: Study) -> str:
     return _COMMAND.sub(lambda found: f"profkit profile --ncu --deep{found[1] or ''} -- {program}", text)
 
 
-def gain(one: Finding) -> str:
-    """Gain as "up to 58% (78.9 us)", or the kind of finding."""
+def gain(one: Finding, *, measured: bool = True) -> str:
+    """Gain as "up to 58% (78.9 us)", or the kind of finding; measured: False if measuring comes first."""
     if one.severity == COLLECT:
         return say("not_checked")
     # Of a kernel without a time nothing is known to win.
     if one.severity == HINT or not one.upper_bound > 0:
         return say("hint")
+    if one.measures or not measured:
+        return say("to_find", time=units.text(one.upper_bound, "s"))
     known = {"all": "up_to_record", "range": "up_to_passage", "launches": "up_to_launches"}
     of = known.get(one.params.get("found", ""), "up_to_step")
     key = "up_to_host" if one.severity == HOST else of if "found" in one.params else "up_to"

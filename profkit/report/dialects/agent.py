@@ -221,6 +221,7 @@ def _finding(study: Study, one: Finding) -> dict[str, Any]:
         "source": _place(study, one.impl, one.kernel),
         "bound": one.upper_bound,
         "share": one.ratio,
+        **({"measures": True} if one.measures else {}),
         "evidence": [cut(proof(piece), 60) for piece in one.evidence[:3]],
         "next": then,
         "expect": expect,

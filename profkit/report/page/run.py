@@ -349,15 +349,15 @@ def next_card(
         then, first = advice(study, part, [one for one in found if one.impl == impl], settled=settled)
         if first is None:
             return Card(question, then, kind="wide")
-        title = worded(first, study)[0]
+        title, step, _ = worded(first, study)
     else:
         first = next((one for one in found if one.severity in (TIME, HOST)), None)
         if first is None:
             near = number(study.hottest.iloc[0].to_dict(), "roof_share") >= NEAR
             return Card(question, say("p_near") if near else no_reason(study, found), kind="wide")
-        title, then, _ = worded(first, study)
-        then = unslowed(study, first, then)
-    worth = gain(first)
+        title, step, _ = worded(first, study)
+        then = unslowed(study, first, step)
+    worth = gain(first, measured=then == step)
     if first.kernel:
         worth = say("bound_why", bound=worth, why=short_name(first.kernel, 48))
     note = say("p_moves", title=title, gain=worth) if first.moves else worth + say("colon") + title
