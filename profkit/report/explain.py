@@ -87,11 +87,14 @@ def start_with(study: Study) -> str:
 
 def unexplained(findings: Sequence[Finding]) -> str:
     """Sentence that no rule found a reason, with the number of rules without counters."""
-    blind = len({one.rule for one in findings if one.severity == COLLECT})
-    if not blind:
-        return say("p_no_reason")
+    blind, every = unlooked(findings)
+    return say("p_no_reason_blind", count=str(blind), every=str(every)) if blind else say("p_no_reason")
+
+
+def unlooked(findings: Iterable[Finding]) -> tuple[int, int]:
+    """How many rules lack counters, and of how many that could."""
     every = sum(one.level != PROGRAM and one.name != "operators" for one in RULES.values())
-    return say("p_no_reason_blind", count=str(blind), every=str(every))
+    return len({one.rule for one in findings if one.severity == COLLECT}), every
 
 
 def unchecked(findings: Iterable[Finding], study: Study) -> tuple[list[str], str]:
@@ -167,7 +170,10 @@ def runnable(text: str, study: Study) -> str:
     program = shlex.join(manifest.program) if manifest.program else "COMMAND"
     if manifest.device.get("kind") == "rocm":
         return _COMMAND.sub(f"rocprofv3 --pmc FETCH_SIZE WRITE_SIZE --output-format csv -- {program}", text)
-    return _COMMAND.sub(lambda found: f"profkit profile --ncu --deep{found[1] or ''} -- {program}", text)
+    told = "{command}" if manifest.program else say("p_if_at_hand", command="{command}")
+    return _COMMAND.sub(
+        lambda found: told.format(command=f"profkit profile --ncu --deep{found[1] or ''} -- {program}"), text
+    )
 
 
 def gain(one: Finding, *, measured: bool = True) -> str:

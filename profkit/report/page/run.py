@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from analyzers.placement import NEAR as PLACED
 from analyzers.records import number
 from analyzers.rules.call import BUSY, held_up
-from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
+from analyzers.rules.rule import COLLECT, HINT, Finding
 from analyzers.rules.subjects import ON_A_CPU, ceiling_shares, threads_busy
 from analyzers.verdicts.verdict import PACED
 from analyzers.waterfall import SLICE_KINDS
-from profkit.report.explain import gain, unchecked, worded
+from profkit.report.explain import gain, unchecked, unlooked, worded
 from profkit.report.layout import Column, Table, column, cut
 from profkit.report.messages import bound, bound_why, judged, language, named, of_roof, say, translated
 from profkit.report.names import short_name
@@ -317,21 +317,30 @@ def _cpu_card(study: Study, row: Mapping[Any, Any]) -> Card:
     return Card(say("p_bound"), why, say("p_both", one=busy, other=told))
 
 
-def _trust_card(study: Study, verdict: Verdict | None = None) -> Card:
-    """Number of caveats that matter, and the first; red if the verdict is unclear."""
+def _trust_card(study: Study, verdict: Verdict | None = None, found: Sequence[Finding] = ()) -> Card:
+    """Number of caveats that matter, and the first; red if the verdict is unclear.
+
+    found: of a program, whose results nothing checked.
+    """
     matter = caveats.that_matter(study)
     clear = verdict is None or verdict.word in PACED
-    return trust_card(matter, clear=clear, p_trust_rest=len(caveats.all_caveats(study)) - len(matter))
+    blind, every = unlooked(found)
+    times = "" if verdict is not None else say("p_trust_times")
+    times = say("p_trust_blind", count=str(blind), every=str(every)) if times and blind else times
+    return trust_card(matter, clear=clear, none=times, p_trust_rest=len(caveats.all_caveats(study)) - len(matter))
 
 
-def trust_card(matter: Sequence[caveats.Said], *, clear: bool = True, **more: int) -> Card:
-    """Number of caveats that matter, and the first; `more`: message ids for the others."""
+def trust_card(matter: Sequence[caveats.Said], *, clear: bool = True, none: str = "", **more: int) -> Card:
+    """Number of caveats that matter, and the first; `more`: message ids for the others.
+
+    none: said without caveats of what was only timed, which is not green.
+    """
     counts = {"p_trust_more": len(matter) - 1, **more}
     first = caveats.weightiest(matter)[:1]
     notes = [cut(one.line().rstrip("."), 110) for one in first]
     notes += [_counted(key, count) for key, count in counts.items() if count > 0]
-    trust = _counted("p_trust_some", len(matter)) if matter else say("p_trust_none")
-    kind = "trust" if matter and clear else "caveat trust" if matter else "good trust"
+    trust = _counted("p_trust_some", len(matter)) if matter else none or say("p_trust_none")
+    kind = "caveat trust" if matter and not clear else "trust" if matter or none else "good trust"
     return Card(say("p_trust"), trust, say("semicolon").join(notes), kind=kind, link="#caveats")
 
 
@@ -351,13 +360,13 @@ def next_card(
             return Card(question, then, kind="wide")
         title, step, _ = worded(first, study)
     else:
-        first = next((one for one in found if one.severity in (TIME, HOST)), None)
-        if first is None:
-            near = number(study.hottest.iloc[0].to_dict(), "roof_share") >= NEAR
+        first = next((one for one in found if one.severity != COLLECT), None)
+        near = number(study.hottest.iloc[0].to_dict(), "roof_share") >= NEAR
+        if first is None or (near and first.severity == HINT):
             return Card(question, say("p_near") if near else no_reason(study, found), kind="wide")
         title, step, _ = worded(first, study)
         then = unslowed(study, first, step)
-    worth = gain(first, measured=then == step)
+    worth = say("p_lead_hint") if first.severity == HINT else gain(first, measured=then == step)
     if first.kernel:
         worth = say("bound_why", bound=worth, why=short_name(first.kernel, 48))
     note = say("p_moves", title=title, gain=worth) if first.moves else worth + say("colon") + title
@@ -378,7 +387,7 @@ def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
         *([] if study.first_step is None else _wall_cards(study, study.first_step[1])),
         _hottest_card(study, kernels),
         *([_bound_card(hot, say("p_bound_kernel"))] if str(hot.get("bound_by", "unknown")) != "unknown" else []),
-        _trust_card(study),
+        _trust_card(study, found=found),
         next_card(study, None, found),
     ]
 
