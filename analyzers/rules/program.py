@@ -79,8 +79,10 @@ def _away(s: Subject) -> Case | None:
     each = s["away"] / s["holes"] if s["holes"] > 0 else 0.0
     before = s.text.get("hole_before", "")
     params = {"holes": f"{s['holes']:.3g}", "each": f"{each * 1e3:.3g} ms", "before": _plain(before)}
-    params["doing"] = _doing(s, "away")
-    return _slice(s, "away", params, Proof("holes/step", s["holes"]), variant="load" if _LOADING.search(before) else "")
+    doing = s.text.get("doing_away", "")
+    params |= {"doing": _doing(s, "away"), "place": doing + " (# = 1, 2, ...)" * ("#" in doing)}
+    variant = "load" if _LOADING.search(before) else "named" if doing else ""
+    return _slice(s, "away", params, Proof("holes/step", s["holes"]), variant=variant)
 
 
 def _doing(s: Subject, name: str) -> str:

@@ -318,10 +318,13 @@ def _clocks(timed: Mapping[str, Timed], reference: str) -> Caveat | None:
 
 
 def explained(caveat: Caveat, rows: Mapping[str, Mapping[str, Any]], reference: str, roofline: Roofline) -> bool:
-    """Whether a lower precision's peak explains an excessive speed-up."""
+    """Whether a lower precision's peak, or fewer launches than a launch-bound reference's, explain a speed-up."""
     name = caveat.what.partition(": ")[0]
     if caveat.code != EXCESSIVE or name not in rows or reference not in rows:
         return False
+    fewer = float(rows[reference].get("kernels", NAN)) / (float(rows[name].get("kernels", NAN)) or NAN)
+    if rows[reference].get("bound_by") == "launch" and float(rows[name].get("speedup", NAN)) <= fewer * _EXCESSIVE:
+        return True
     ours, theirs = (str(rows[one].get("compute", "")) for one in (name, reference))
     more = roofline.peak(ours) / roofline.peak(theirs) if ours and theirs else NAN
     return keeps(ours) < keeps(theirs) and float(rows[name].get("speedup", NAN)) <= more

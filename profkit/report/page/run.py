@@ -283,7 +283,8 @@ def _time_card(row: Mapping[Any, Any]) -> Card:
     time = units.text(number(row, "time"), "s")
     if math.isfinite(ratio):
         time, least = apart(number(row, "time"), number(row, f"{bound}_time"))
-        by = named(str(row[f"{bound}_bound_by"]))
+        by = str(row[f"{bound}_bound_by"])
+        by = say("p_empty_kernel") if by == "launch" else named(by)
         note = say(far, ratio=units.digits(ratio), lower_bound=least, by=by)
     return Card(say("p_time"), time, note, 1 / ratio if ratio > 0 else math.nan)
 
@@ -335,10 +336,8 @@ def trust_card(matter: Sequence[caveats.Said], *, clear: bool = True, none: str 
 
     none: said without caveats of what was only timed, which is not green.
     """
-    counts = {"p_trust_more": len(matter) - 1, **more}
-    first = caveats.weightiest(matter)[:1]
-    notes = [cut(one.line().rstrip("."), 110) for one in first]
-    notes += [_counted(key, count) for key, count in counts.items() if count > 0]
+    notes = [one.line().rstrip(".") for one in caveats.weightiest(matter)[:1]]
+    notes += [_counted(key, count) for key, count in more.items() if count > 0]
     trust = _counted("p_trust_some", len(matter)) if matter else none or say("p_trust_none")
     kind = "caveat trust" if matter and not clear else "trust" if matter or none else "good trust"
     return Card(say("p_trust"), trust, say("semicolon").join(notes), kind=kind, link="#caveats")
