@@ -160,14 +160,8 @@ def at_least(hottest: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
     return ordered
 
 
-def pipe_counts(frame: pd.DataFrame) -> pd.DataFrame:
-    """Operations by pipe, one column each; NaN not collected, 0 if the chip lacks the pipe."""
-    result: pd.DataFrame = pd.DataFrame(by_pipe(frame), index=frame.index)
-    return result
-
-
 def by_pipe(frame: pd.DataFrame) -> dict[str, Array]:
-    """Like pipe_counts, as one array per pipe."""
+    """Operations by pipe; NaN not collected, 0 if the chip lacks the pipe."""
     found = {}
     for pipe, counter in PIPES.items():
         values = column(frame, counter)
@@ -303,11 +297,12 @@ def column(frame: pd.DataFrame, name: str) -> NDArray[np.float64]:
 
 def counted(added: pd.DataFrame) -> list[Work | None]:
     """Counted work of each row; None without FLOP and DRAM bytes, NaN if a pipe is missing."""
-    rows = zip(has_operations(added), column(added, LEVELS["dram"]), pipe_counts(added).to_dict("records"), strict=True)
+    pipes = by_pipe(added)
+    rows = zip(has_operations(added), column(added, LEVELS["dram"]), zip(*pipes.values(), strict=True), strict=True)
     found: list[Work | None] = []
-    for known, sent, pipes in rows:
-        flops = {str(name): float(value) for name, value in pipes.items() if value > 0}
-        flops |= {} if known and not any(map(np.isnan, pipes.values())) else {"fp32": np.nan}
+    for known, sent, counts in rows:
+        flops = {name: float(value) for name, value in zip(pipes, counts, strict=True) if value > 0}
+        flops |= {} if known and not any(map(np.isnan, counts)) else {"fp32": np.nan}
         found.append(Work(flops, float(sent), "counted") if known or not np.isnan(sent) else None)
     return found
 

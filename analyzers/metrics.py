@@ -1,12 +1,11 @@
 """Registry of metrics, computed from a launch's counters and a roofline.
 
-A metric's row gives the column and the JSON key; metrics.toml its unit and documentation. A metric is NaN if anything
-it needs was not collected. `python -m analyzers.metrics` writes the reference page.
+A metric's name is the column and the JSON key; docs/metrics.md has its unit and meaning. It is NaN if anything that it
+needs was not collected.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 
 from analyzers.counts import Array, beyond_l1, by_pipe, column, has_operations, known_by_pipe, lacks
 from analyzers.pipes import DRAM_TOLD, LEVELS, PIPES, TENSOR, peak_counter
-from analyzers.records import tables
 from roofline.ceilings import Roofline
 
 LITTLE = 0.05
@@ -129,11 +127,9 @@ class View:
 
 @dataclass(frozen=True)
 class Metric:
-    """Computed column: `unit` SI ("1" a fraction), `needs`: counters or earlier metrics."""
+    """Computed column in SI units; `needs`: counters or earlier metrics."""
 
     name: str
-    unit: str
-    doc: str
     needs: tuple[str, ...]
     formula: Callable[[View], Array]
 
@@ -183,33 +179,27 @@ _INST = tuple(f"inst_{pipe}_{op}" for pipe in ("fp64", "fp32", "fp16") for op in
 _ALL = (*_FLOP, *LEVELS.values(), "time")
 
 
-def _metric(name: str, needs: tuple[str, ...], formula: Callable[[View], Array]) -> Metric:
-    unit, doc = tables("metrics.toml")[name]
-    return Metric(name, unit, doc, needs, formula)
-
-
 def _ratio(name: str, a: str, b: str) -> Metric:
-    return _metric(name, (a, b), lambda view: divide(view[a], view[b]))
+    return Metric(name, (a, b), lambda view: divide(view[a], view[b]))
 
 
 def _fraction(level: str) -> Metric:
     told = (DRAM_TOLD,) if level == "dram" else ()
-    return _metric(f"{level}_fraction", (f"{level}_bandwidth", *told), _peak_share(level))
+    return Metric(f"{level}_fraction", (f"{level}_bandwidth", *told), _peak_share(level))
 
 
 _LEVELS = ("dram", "l2", "l1")
 _ROWS = (
-    _metric("flops", _FLOP, lambda view: view.flops),
-    _metric("tensor_share", (*_FLOP, "flops"), _tensor_share),
-    _metric("fma_share", _INST, _fma_share),
-    _metric("fma_ceiling", ("fma_share",), lambda view: (1 + view["fma_share"]) / 2),
+    Metric("flops", _FLOP, lambda view: view.flops),
+    Metric("tensor_share", (*_FLOP, "flops"), _tensor_share),
+    Metric("fma_share", _INST, _fma_share),
     _ratio("achieved_flops", "flops", "time"),
     *(_ratio(f"{level}_bandwidth", LEVELS[level], "time") for level in _LEVELS),
     *(_fraction(level) for level in _LEVELS),
     *(_ratio(f"intensity_{level}", "flops", LEVELS[level]) for level in _LEVELS),
-    _metric("compute_fraction", (*_FLOP, "flops", "time"), _compute_fraction),
-    _metric("roof_time", _ALL, _roof_time),
-    _metric(
+    Metric("compute_fraction", (*_FLOP, "flops", "time"), _compute_fraction),
+    Metric("roof_time", _ALL, _roof_time),
+    Metric(
         "attainable",
         ("flops", "roof_time"),
         lambda view: np.where(view["flops"] > 0, divide(view["flops"], view["roof_time"]), np.nan),
@@ -222,16 +212,3 @@ _ROWS = (
     _ratio("store_conflict_share", "shared_store_conflicts", "shared_store_wavefronts"),
 )
 METRICS: dict[str, Metric] = {one.name: one for one in _ROWS}
-
-
-def as_markdown() -> str:
-    """The reference table of all metrics."""
-    lines = ["| metric | unit | meaning | computed from |", "| --- | --- | --- | --- |"]
-    for m in METRICS.values():
-        needs = f"{len(m.needs)} counters" if len(m.needs) > 4 else ", ".join(f"`{need}`" for need in m.needs)
-        lines.append(f"| `{m.name}` | {m.unit} | {m.doc} | {needs} |")
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(as_markdown())

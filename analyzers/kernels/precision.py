@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analyzers.counts import column, pipe_counts
+from analyzers.counts import by_pipe, column
 from analyzers.kernels.names import stored_type, tensor_type
 from analyzers.pipes import PIPES, TENSOR, keeps, task_type
 from analyzers.records import plain
@@ -114,7 +114,7 @@ class _Seen:
         times = column(rows, "time") * counts
         names = [str(name) for name in rows["kernel"]]
         stored = [stored_type(name) for name in names]
-        pipes = pipe_counts(rows)
+        pipes = pd.DataFrame(by_pipe(rows), index=rows.index)
         tensor = pipes[[name for name in PIPES if name.startswith(TENSOR)]]
         if any(counter in rows and rows[counter].notna().any() for counter in map(PIPES.get, tensor)):
             values = tensor.fillna(0.0)

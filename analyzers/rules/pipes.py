@@ -14,7 +14,6 @@ from analyzers.rules.rule import Case, Proof, Subject, rule
 FULL = 0.8
 """Share of a pipe's ceiling that few kernels exceed."""
 
-FEW_FMA = 0.5
 IDLE_TENSOR = 0.6
 TENSOR_TWIN = {"fp64": "tensor_fp64", "fp32": "tensor_tf32", "fp16": "tensor_fp16"}
 _PRODUCT = re.compile(r"gemm|mat_?mul|matmul|conv|attention|linear|(?<![a-z])mm(?![a-z])|bmm|mma", re.IGNORECASE)
@@ -108,18 +107,6 @@ def _precision(s: Subject) -> Case | None:
     share, (strength, variant) = used / s["flops"], (0.9, "") if wanted else (0.5, "maybe")
     params = {"share": f"{share:.0%}", "wanted": wanted or "fp32", "gain": f"{faster:.3g}"}
     return Case((Proof("flop_fp64/flops", share, 0.05),), after, params, strength, variant=variant)
-
-
-@rule("non-fma", ("inst_fp32_fma", "compute_fraction"), ("inst_fp64_fma", "compute_fraction"))
-def _non_fma(s: Subject) -> Case | None:
-    pipe, mix = main_pipe(s), s["fma_share"]
-    if pipe not in ("fp64", "fp32", "fp16") or not mix < FEW_FMA:
-        return None
-    used = s.roofs[pipe] / s.time / ((1 + mix) / 2)
-    if used < NEAR:
-        return None
-    proofs = (Proof("fma_share", mix, FEW_FMA, "below"), Proof("compute_fraction/fma_ceiling", used, NEAR))
-    return Case(proofs, s.least(), {"share": f"{mix:.0%}", "pipe": pipe, "used": f"{used:.0%}"}, 0.8)
 
 
 @rule("issue-bound", ("issue_active",))

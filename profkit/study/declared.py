@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from analyzers.counts import by_part, pipe_counts
+from analyzers.counts import by_part, by_pipe
 from analyzers.lower_bound import Work
 from collectors.caveat import Caveat
 from profkit.annotation import Declared
@@ -26,7 +26,7 @@ def declared_works(
         return {}, [Caveat(what, f"{len(said)} ranges", fix)]
     works, caveats = {}, []
     groups = by_part(launches)
-    counts = pipe_counts(groups).groupby(groups["impl"], sort=False, observed=True).sum()
+    counts = pd.DataFrame(by_pipe(groups)).groupby(groups["impl"].to_numpy(), sort=False).sum()
     for path, one in said.items():
         passages = f"{one.passages} passages"
         if path not in counts.index:

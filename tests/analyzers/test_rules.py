@@ -34,7 +34,6 @@ PAIRS = [
     ("tail-wave", "", "tail_wave", "tail_wave 2"),
     ("stalls", "long_scoreboard", "chase_full", "fma_loop"),
     ("pipe-bound", "full", "fma_loop", "unfused_loop"),
-    ("non-fma", "", "unfused_loop", "fma_loop"),
     ("issue-bound", "", "unfused_loop", "doubled_loop"),
     ("precision", "maybe", "doubled_loop", "fma_loop"),
     ("use-tensor-cores", "", "sgemm_tile", "fma_loop"),
@@ -45,7 +44,6 @@ PAIRS = [
 FIXES = [
     ("bank-conflicts", "conflict_transpose", "padded_transpose"),
     ("tail-wave", "tail_wave", "tail_wave 2"),
-    ("non-fma", "unfused_loop", "fma_loop"),
     ("precision", "doubled_loop", "fma_loop"),
     ("atomics", "atomic_all", "atomic_block"),
     ("uncoalesced", "scattered_load", "stream_copy"),
@@ -57,7 +55,7 @@ FIRST = {
     "conflict_transpose": "bank-conflicts",
     "few_blocks_sum": "few-blocks",
     "fma_loop": "pipe-bound",
-    "unfused_loop": "non-fma",
+    "unfused_loop": "issue-bound",
     "doubled_loop": "precision",
     "atomic_all": "atomics",
     "local_array": "local-memory",
@@ -273,7 +271,7 @@ SHARES = st.floats(0, 1.2) | st.just(math.nan)
 
 _COUNTED = """
 dram_fraction l2_fraction occupancy occupancy_limit waves blocks sm_count issue_active warp_latency stall_barrier
-flops tensor_share fma_share compute_fraction sectors_per_load global_load_sectors atomic_requests
+flops tensor_share compute_fraction sectors_per_load global_load_sectors atomic_requests
 reduction_requests dram_bytes compulsory_bytes l1_bytes local_load_sectors local_store_sectors
 shared_load_wavefronts load_conflict_share inst_fp32_fma flop_fp64 flop_fp32 flop_fp16 threads_per_inst
 """
