@@ -169,7 +169,9 @@ def test_the_first_line_and_the_first_finding_of_a_program_are_of_its_wall_time(
     assert "GPU idle 95.1%" in line
     first, *_ = program.findings()
     assert (first.rule, first.variant) == ("gpu-idle", "chain")
-    assert gain(first).startswith("up to 95.1% of a step's wall time (26.0 ms: 19.8 ms there, with what it delays)")
+    assert gain(first).startswith(
+        "up to 95.1% of a step's wall time as recorded (26.0 ms: 19.8 ms there, with what it delays)"
+    )
     assert "few-blocks" not in {one.rule for one in program.findings() if one.severity == TIME}
 
 

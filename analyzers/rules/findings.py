@@ -136,8 +136,7 @@ def examine(
 
 def _rank(finding: Finding, weight: float) -> tuple[float, ...]:
     gain = 0.0 if math.isnan(finding.likely) else finding.likely
-    ratio = finding.ratio if math.isnan(finding.recorded) else finding.recorded
-    share = ratio * gain / finding.upper_bound if finding.upper_bound > 0 else 0.0
+    share = finding.ratio * gain / finding.upper_bound if finding.upper_bound > 0 else 0.0
     # Gains within 2 % of the call are one rank: then the stronger evidence speaks first.
     step = round(weight * share / 0.02) if share == share else 0
     return (_LEVEL[finding.severity], -step, -finding.strength, -gain)
@@ -160,7 +159,7 @@ def _claimed(
             mine = seconds.keys() & ({one.kernel} if one.kernel else seconds) & (one.covers or seconds.keys())
             above = sum(claimed[one.impl, name] for name in mine)
             # The slices of a program's step are nobody else's; its bounds are.
-            most = one.likely if one.recorded == one.recorded else one.upper_bound - above
+            most = one.likely if one.whole else one.upper_bound - above
             one = structs.replace(one, win=max(0.0, min(most, left[one.impl])))
             left[one.impl] -= one.win
             for name in mine:
@@ -203,8 +202,6 @@ def _finding(
         told = {"share": f"{case.share:.0%}", "left": f"{max(0.0, 1 - case.share):.0%}"}
         case = replace(case, params={**case.params, **told})
     total += gain if case.severity == HOST else 0.0
-    recorded = gain / total if subject.whole and total > 0 else NAN
-    total = total if math.isnan(case.whole) else case.whole
     return Finding(
         one.name,
         subject.kernel or case.kernel,
@@ -218,7 +215,6 @@ def _finding(
         case.variant,
         likely=likely,
         covers=case.covers,
-        recorded=recorded,
     )
 
 

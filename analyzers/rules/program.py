@@ -2,8 +2,7 @@
 
 Each examines one slice of a step's wall time (analyzers/timeline/budget.py), from LEAST of the step on, and claims it.
 Its upper bound may be larger, since a delay of the host in one place may appear in another: at most the time that the
-host or pending work spent on the cause, and at most the idle time of the busiest stream. The share is of the shortest
-step that recording may have lengthened.
+host or pending work spent on the cause, and at most the idle time of the busiest stream.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ def _slice(
     share = s[name] / s.time if s.time > 0 else 0.0
     if not share >= least:
         return None
-    engaged, room = s[f"engaged_{name}"], _room(s, name)
-    lost = max(min(engaged, room) if engaged == engaged else 0.0, min(s[name], s.time))
+    engaged = s[f"engaged_{name}"]
+    lost = max(min(engaged, _room(s, name)) if engaged == engaged else 0.0, min(s[name], s.time))
     return Case(
         (Proof(f"{name}/step", share, least or NAN), *more),
         s.time - lost,
@@ -41,22 +40,7 @@ def _slice(
         min(1.0, share),
         variant=variant,
         likely=s.time - min(s[name], s.time),
-        whole=_unrecorded(s, name, lost, max(room, lost)),
     )
-
-
-def _unrecorded(s: Subject, name: str, lost: float, room: float) -> float:
-    """Least seconds of the step without recording; `lost` is a share of this."""
-    if name == "host":
-        return s.time
-    # A host that launches sooner waits longer: for as much as recording took, as far as no stream works meanwhile.
-    launching = s["engaged_host"] if s.has("engaged_host") and name in _LONGER else 0.0
-    longer = s.time * lost / (lost + min(launching, room - lost)) if lost > 0 else s.time
-    return max(min(s["least"], longer), s.time * lost / room if room > 0 else 0.0)
-
-
-_LONGER = ("waiting", "allocating", "copying", "communicating", "tiny")
-"""Causes in which the host waits for the GPU."""
 
 
 def _room(s: Subject, name: str) -> float:

@@ -96,8 +96,7 @@ class Case:
     strength: how far the evidence exceeds its threshold (0..1); only orders equal gains. variant: of the rule's texts.
     likely: seconds after the fix in good kernels, if more than `after`; findings rank by it. kernel: the one concerned
     in a call. covers: kernels of a call that it explains, "" for the gaps; empty: all of the call. share: of the
-    binding ceiling, "share" in the texts. whole: seconds that the bound is a share of, if not the subject's time: the
-    step unrecorded.
+    binding ceiling, "share" in the texts.
     """
 
     proofs: tuple[Proof, ...]
@@ -110,7 +109,6 @@ class Case:
     covers: frozenset[str] = frozenset()
     kernel: str = ""
     share: float = NAN
-    whole: float = NAN
 
 
 Test: TypeAlias = "Callable[[Subject], Case | None]"
@@ -184,8 +182,7 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
     upper_bound: most seconds a call could save, at most its time minus the lower bound. ratio: that over the
     implementation's time (of "host": the caller's). likely: seconds of the bound that good kernels save. win: seconds
     of the bound that no earlier finding claims, so that wins add up: findings about a kernel and about its call claim
-    the same seconds. covers: as in its Case. recorded: of a program, the bound over its step as recorded, while `ratio`
-    is over the unrecorded step, at least; else NaN. severity: "time" (a bound is given), "host" (the bound is on the
+    the same seconds. covers: as in its Case. severity: "time" (a bound is given), "host" (the bound is on the
     caller's time, outside the device's), "hint" (no bound) or "collect" (the rule could not decide).
     """
 
@@ -202,7 +199,6 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
     win: float = NAN
     likely: float = NAN
     covers: frozenset[str] = frozenset()
-    recorded: float = NAN
 
     def words(self, lang: str = "en") -> Words:
         """Title, next step and expectation; for a library's kernel, advice to its caller."""
@@ -218,6 +214,11 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
                 texts = (texts[0], *_in(lang, tables("rules/rule.toml")["library"][library])[1:])
         title, then, expect = (_instead(text, spoken).format_map(self.params) for text in texts)
         return title, then, expect
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is about a program as a whole."""
+        return self.rule in RULES and RULES[self.rule].level == PROGRAM
 
     @property
     def moves(self) -> bool:

@@ -122,7 +122,7 @@ def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) ->
         values = {key: getattr(one, key) / steps for key in SLICES}
         values |= {f"engaged_{cause}": seconds / steps for cause, seconds in one.engaged.items()}
         values |= {f"without_{kind}": seconds / steps for kind, seconds in one.without.items()}
-        values |= {"least": one.least, "short": one.short, "loads": float(one.loads)}
+        values |= {"short": one.short, "loads": float(one.loads)}
         values |= {"tiny": NAN} if counted else {}
         places = {"hole_before": one.hole_before, "found": one.steady.found}
         # The largest of each cause comes first.

@@ -61,7 +61,7 @@ def text(study: Study, findings: Sequence[Finding]) -> str:
     for one in findings:
         found.setdefault(one.impl, []).append(one)
     mine = {name: found.get(name, []) for name in in_order(study)}
-    whole = dict.fromkeys(one.impl for one in findings if _whole(one))
+    whole = dict.fromkeys(one.impl for one in findings if one.whole)
     for name in whole:
         parts += ["", name, *_impl(study, found[name])]
     if whole:
@@ -101,11 +101,6 @@ def unchecked(findings: Iterable[Finding], study: Study) -> tuple[list[str], str
     """Rules that lack counters, and the command that collects them; "" for none."""
     missing = [one for one in findings if one.severity == COLLECT]
     return list(dict.fromkeys(one.rule for one in missing)), runnable(missing[0].next_step, study) if missing else ""
-
-
-def _whole(one: Finding) -> bool:
-    """Whether the finding is about the whole program."""
-    return one.rule in RULES and RULES[one.rule].level == PROGRAM
 
 
 def in_order(study: Study) -> list[str]:
@@ -188,13 +183,10 @@ def gain(one: Finding, *, measured: bool = True) -> str:
     known = {"all": "up_to_record", "range": "up_to_passage", "launches": "up_to_launches"}
     of = known.get(one.params.get("found", ""), "up_to_step")
     key = "up_to_host" if one.severity == HOST else of if "found" in one.params else "up_to"
-    # Recording makes a step longer, and a kernel's time of it no longer.
-    longer = one.ratio - one.recorded >= MINOR if _whole(one) else key == of != "up_to_launches"
-    key += "_recorded" if longer else ""
-    ratio = units.percent(one.recorded if _whole(one) else one.ratio)
+    ratio = units.percent(one.ratio)
     # The host may be late at one place for what held it up at another: then the bound is above what stands there.
     there, most = units.text(one.likely, "s"), units.text(one.upper_bound, "s")
-    more = _whole(one) and there != most and one.likely > 0
+    more = one.whole and there != most and one.likely > 0
     said = say(key, ratio=ratio, time=say("seen", most=most, time=there) if more else most)
     return say("to_ceiling", gain=said) if one.moves else said
 

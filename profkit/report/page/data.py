@@ -318,7 +318,7 @@ def _finding(study: Study, one: Finding, name: str) -> Values:
     ranged = study.best is None and len(study.parts) > 1 and one.impl not in ("", WHOLE)
     own = ""
     # Of a program the slice itself is claimed: its first finding says more than the others leave of it.
-    if one.severity == TIME and one.win < 0.98 * one.upper_bound and math.isnan(one.recorded):
+    if one.severity == TIME and one.win < 0.98 * one.upper_bound and not one.whole:
         own = say("p_own", time=units.text(one.win, "s")) if one.win > 0 else say("p_own_none")
     return {
         "id": name,
