@@ -262,12 +262,8 @@ def _of_wider_arguments(frame: pd.DataFrame) -> _Chosen:
 
 def lacks(frame: pd.DataFrame, counter: str) -> NDArray[np.bool_]:
     """Mask of rows on a chip without a counter."""
-    if "cc" not in frame:
-        return np.full(len(frame), not chip_has(counter, ""))
-    known = {cc: chip_has(counter, str(cc)) for cc in frame["cc"].unique()}
-    if len(set(known.values())) == 1:
-        return np.full(len(frame), not next(iter(known.values())))
-    return ~frame["cc"].map(known).to_numpy(dtype=bool)
+    codes, chips = _coded(frame["cc"]) if "cc" in frame else (np.zeros(len(frame), dtype=np.intp), [""])
+    return ~np.array([chip_has(counter, str(cc)) for cc in chips], dtype=bool)[codes]
 
 
 def missing_pipes(frame: pd.DataFrame) -> tuple[str, ...]:

@@ -65,7 +65,7 @@ ISSUE_BOUND = 0.7
 
 
 def causes(result: pd.DataFrame) -> list[str]:
-    """Name in CAUSES for each launch; "" if none is shown.
+    """Name in causes.toml for each launch; "" if none is shown.
 
     `output`: bytes that the task writes, if the launch writes them all.
     """

@@ -24,7 +24,7 @@ SAME = 0.1
 
 
 class Slice(msgspec.Struct, frozen=True, gc=False):
-    """Slice of a call [s]; cause: a ceiling's name, one of CAUSES, "" unknown."""
+    """Slice of a call [s]; cause: a ceiling's name, one of causes.toml, "" unknown."""
 
     kind: str
     seconds: float

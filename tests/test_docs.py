@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from analyzers.causes import CAUSES
 from analyzers.metrics import METRICS
+from analyzers.records import tables
 from profkit.cli.group import VERBS, cli
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -88,7 +88,7 @@ def test_every_cause_of_a_wait_stands_in_the_account():
     """In the order in which they are asked for."""
     text = (ROOT / "docs/how-numbers-are-made.md").read_text("utf-8")
     table = text[text.index("| cause | when |") :].split("\n\n")[0]
-    assert re.findall(r"^\| `([a-z-]+)` \|", table, re.M) == list(CAUSES)
+    assert re.findall(r"^\| `([a-z-]+)` \|", table, re.M) == list(tables("causes.toml"))
 
 
 def test_every_place_that_contributing_names_is_there():

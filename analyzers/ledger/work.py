@@ -200,14 +200,6 @@ def _rows(call: _Call) -> Need | None:
     return call.made(OTHER, [index], index.numel * row * call.size(table), index.numel * row)
 
 
-def _picked(call: _Call) -> Need | None:
-    """One element written per row; another operation fills the rest."""
-    if len(call.tensors) < 3:
-        return None
-    whole, index = call.tensors[1:3]
-    return call.made(OTHER, [index], index.numel * call.size(whole), whole.numel)
-
-
 def _listwise(call: _Call) -> Need | None:
     """Read lists of tensors; write Adam's three, others' first list, or nothing (norm)."""
     lists: dict[int, list[Tensor]] = {}
@@ -305,5 +297,4 @@ _MODELS: dict[str, _Model] = {
     **dict.fromkeys(("embedding", "index_select"), _rows),
     "copy_": _copy,
     "cat": _cat,
-    "nll_loss_backward": _picked,
 }

@@ -23,17 +23,6 @@ from roofline.ceilings import Roofline
 from roofline.units import percent
 
 NAN = math.nan
-CALL_COLUMNS = (
-    "host_time",
-    "kernels",
-    "counted_time",
-    "kernel_time",
-    "bytes",
-    "compulsory_bytes",
-    "dram_fraction",
-    "attainable_fraction",
-    "lower_bound_ratio",
-)
 Row: TypeAlias = "Mapping[str, Any]"
 ON_A_CPU = "wall"
 """Timing method of a CPU."""
@@ -59,7 +48,7 @@ def call_subjects(
     summary = any(caveat.code == RANGES_OVERLAP for caveat in analysis.caveats)
     found = []
     for name, row in analysis.rows.items():
-        values = {column: number(row, column) for column in CALL_COLUMNS}
+        values = {column: number(row, column) for column in row}
         values["lower_bound_time"] = number(row, "lower_bound_own_time")
         # The sum of the kernels of a record, or of a summary of it, is no time of a call: what lies between them is not in it.
         uncounted = math.isnan(values["bytes"]) and number(row, "time") <= values["counted_time"] * (1 + 1e-6)
@@ -119,10 +108,10 @@ def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) ->
     found = []
     for name, one in budgets.items():
         steps = max(one.steady.steps, 1)
-        values = {key: getattr(one, key) / steps for key in SLICES}
+        values = {key: sums / steps for key, sums in vars(one).items() if isinstance(sums, (int, float))}
         values |= {f"engaged_{cause}": seconds / steps for cause, seconds in one.engaged.items()}
         values |= {f"without_{kind}": seconds / steps for kind, seconds in one.without.items()}
-        values |= {"short": one.short, "loads": float(one.loads)}
+        values |= {"idle": one.idle / steps, "short": one.short, "loads": float(one.loads)}
         values |= {"tiny": NAN} if counted else {}
         places = {"hole_before": one.hole_before, "found": one.steady.found}
         # The largest of each cause comes first.
@@ -131,11 +120,6 @@ def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) ->
     return found
 
 
-SLICES = (
-    *("computing", "communicating", "copying", "hidden", "tiny", "pageable", "pageable_bytes"),
-    *("away", "host", "waiting", "allocating", "loading", "queued", "unknown", "idle", "stream"),
-    *("launches", "copies", "fills", "holes", "queued_gaps", "blocking"),
-)
 COMPUTES = 0.25
 """Share of a compute ceiling from which a kernel counts as computing, if no memory ceiling is nearer."""
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from analyzers.counts import grouped, known_sums
 from analyzers.timeline.calls import BLOCKING, LOADING, SHORT, matching, parts_of_work, slices_of_work
 from analyzers.timeline.idle import IDLE, Hole, idle_causes
-from analyzers.timeline.intervals import Times, gaps, length, merged, rows
+from analyzers.timeline.intervals import Times, gaps, length, merged
 from analyzers.timeline.steady import Steady, steady_of
 from collectors.caveat import Caveat
 
@@ -177,8 +177,7 @@ class _Window:
 
     def busy(self, mine: NDArray[Any]) -> Times:
         """Merged intervals of the launches selected by mask or position."""
-        taken = rows(mine) if mine.dtype == bool else mine
-        return merged(self.start[taken], self.stop[taken], self.begin, self.end)
+        return merged(self.start[mine], self.stop[mine], self.begin, self.end)
 
     @cached_property
     def streams(self) -> list[NDArray[np.int64]]:
@@ -301,7 +300,7 @@ def _spent(window: _Window) -> tuple[Spent, ...]:
     part = window.part
     start, stop = (np.clip(times, window.begin, window.end) for times in (window.start, window.stop))
     own = np.zeros(len(part))
-    for mine in map(rows, window.slices.values()):
+    for mine in window.slices.values():
         reached = np.concatenate(([window.begin], np.maximum.accumulate(stop[mine])))[:-1]
         own[mine] = np.clip(stop[mine] - np.maximum(start[mine], reached), 0, None)
     groups, first = grouped([part[name] for name in ("range", "kernel", "kind") if name in part])

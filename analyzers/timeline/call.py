@@ -100,7 +100,7 @@ def splits(
 
     kernels: placed, including those of inner ranges, scaled to their seconds in the call. times: of a call, and of its
     kernels as recorded (NaN unknown); the rest are gaps. A part without kernel times is left out. The largest share
-    comes first; the cause is one of CAUSES, "" without latency. Pipes mix if no pipe has nearly all FLOP.
+    comes first; the cause is one of causes.toml, "" without latency. Pipes mix if no pipe has nearly all FLOP.
     """
     if "bound_by" not in kernels:
         return {}

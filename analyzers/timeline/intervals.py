@@ -57,8 +57,3 @@ def shared(stretches: Times, others: Times) -> Times:
     """Overlap of each of `others` with the intervals."""
     until = passed(stretches, others.ravel()).reshape(-1, 2)
     return until[:, 1] - until[:, 0]
-
-
-def rows(mine: NDArray[np.bool_]) -> NDArray[np.bool_] | slice:
-    """Index of the rows in the mask `mine`; a slice, without a copy, if that is all of them."""
-    return slice(None) if mine.all() else mine

@@ -105,7 +105,6 @@ class Analysis:
             "impls": to_records(self.impls),
             "kernels": to_records(self.kernels),
             "works": [work.to_dict() for work in self.works],
-            "own_works": {name: [one.to_dict() for one in works] for name, works in self.needs.items() if name},
             "caveats": msgspec.to_builtins(self.caveats),
         }
 
@@ -136,13 +135,6 @@ class _Timings:
         clocks = timing.two_clocks(samples, chosen, ratios, reference)
         caller = timing.for_a_caller(samples, chosen, ratios, reference, spread)
         return cls(timing.spreads(chosen, samples, spread), ratios, clocks, caller)
-
-    @property
-    def method(self) -> str:
-        return next((one.method for one in self.timed.values()), "")
-
-    def caveats(self, reference: str, target: float) -> list[Caveat]:
-        return timing.caveats(self.timed, self.ratios, reference, target)
 
 
 @dataclass(frozen=True)
@@ -243,7 +235,8 @@ def analyze(
     recording = recording or Recording()
     times = _Timings.of(timings, reference, recording.spread)
     caveats = [Caveat("no hardware counters in these numbers", counters_missing, code="no-counters")]
-    caveats = [*(caveats if counters_missing else []), *times.caveats(reference, recording.target)]
+    caveats = caveats if counters_missing else []
+    caveats += timing.caveats(times.timed, times.ratios, reference, recording.target)
     if launches is not None and len(launches):
         launches, halves = without_half_moves(launches, needs)
         caveats += halves
@@ -262,7 +255,7 @@ def analyze(
         kernels,
         unique([*caveats, *found]),
         reference,
-        times.method,
+        next((one.method for one in times.timed.values()), ""),
         counters_missing,
         needs,
         counts.hottest,

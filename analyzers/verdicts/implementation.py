@@ -276,7 +276,7 @@ def compared(
     elif reference and ratio is not None:
         pace = "inconclusive" if clocks else ratio.verdict
         found = {"speedup": ratio.value, "speedup_low": ratio.low, "speedup_high": ratio.high}
-        found |= {"processes": ratio.processes, "within": ratio.within, "between": ratio.between}
+        found |= {"processes": ratio.processes, "within": ratio.within}
         found |= {"rounds": ratio.n, "pace": pace, "clocks": clocks, "verdict": pace}
     elif base is not None:
         same = base["method"] == row["method"]

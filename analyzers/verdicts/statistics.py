@@ -153,11 +153,6 @@ class Ratio:
         """Half-width of the interval over the value."""
         return (self.high - self.low) / 2 / self.value
 
-    @property
-    def between(self) -> float:
-        """Relative half-width due to processes; squares add up with `within`."""
-        return math.sqrt(max(0.0, self.precision**2 - self.within**2))
-
 
 def ratio(
     a: ArrayLike,

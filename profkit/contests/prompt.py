@@ -7,8 +7,7 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from analyzers.causes import CAUSES
-from analyzers.records import number
+from analyzers.records import number, tables
 from profkit.targets.sample import Sample
 from roofline.units import seconds
 
@@ -71,7 +70,7 @@ def _of_kernel(kernel: dict[str, Any], share: float) -> str:
     words = f"Kernel `{str(kernel.get('kernel'))[:120]}`: {share:.0%} of the reference's time"
     if kernel.get("bound_by"):
         words += f", bound by {kernel['bound_by']}"
-    if why := CAUSES.get(str(kernel.get("cause"))):
+    if why := tables("causes.toml").get(str(kernel.get("cause"))):
         words += f" ({why[0]})"
     return words + "."
 

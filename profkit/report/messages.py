@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from analyzers.causes import CAUSES
-from analyzers.records import number
+from analyzers.records import number, tables
 from analyzers.verdicts.verdict import Condition, Verdict
 from roofline import units
 from roofline.wording import has_chinese
@@ -125,8 +124,9 @@ def bound(row: Mapping[Any, Any]) -> str:
 
 def bound_why(row: Mapping[Any, Any]) -> str:
     """Bottleneck of a call or kernel; for latency also the cause."""
-    why = CAUSES.get(str(row.get("cause", "")))
-    return bound(row) if why in (None, CAUSES["issue"]) else say("bound_why", bound=bound(row), why=of_pair(why))
+    causes = tables("causes.toml")
+    why = causes.get(str(row.get("cause", "")))
+    return bound(row) if why in (None, causes["issue"]) else say("bound_why", bound=bound(row), why=of_pair(why))
 
 
 def of_roof(row: Mapping[Any, Any]) -> str:

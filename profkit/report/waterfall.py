@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from analyzers.causes import CAUSES
+from analyzers.records import tables
 from analyzers.rules.rule import HOST, TIME, Finding
 from analyzers.rules.subjects import WHOLE
 from analyzers.timeline.idle import IDLE
@@ -88,7 +88,7 @@ class Block:
             return say("fall_alone") if self.kind == KERNELS else say(f"fall_{self.kind}")
         if not self.cause:
             return say("fall_over")
-        known = CAUSES.get(self.cause)
+        known = tables("causes.toml").get(self.cause)
         if known is None:
             return say("fall_over_roof", roof=named(self.cause))
         return of_pair(known)

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 from synthetic import launches
 
-from analyzers.causes import CAUSES
 from analyzers.lower_bound import Work
 from analyzers.metrics import View
 from analyzers.placement import causes, launch_bound, over_roofs, place
+from analyzers.records import tables
 from analyzers.rules.findings import explain
 from analyzers.verdicts.analysis import analyze
 from collectors.caveat import Caveat, unique
@@ -90,7 +90,7 @@ def test_latency_is_said_with_its_cause_or_not_at_all(h200, counters, cause):
     frame = launches({"time": 1.0, "dram_bytes": 1e9, **{k: v for k, v in counters.items() if k != "output"}})
     row = place(frame.assign(output=counters.get("output", np.nan)), h200).iloc[0]
     assert (row["cause"], row["bound_by"]) == (cause, "latency" if cause else "unknown")
-    assert not cause or all(CAUSES[cause])
+    assert not cause or all(tables("causes.toml")[cause])
 
 
 def test_traffic_that_passes_l1_by_has_no_place_under_its_roof(h200):
