@@ -62,12 +62,8 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; unknown numbers are left out."""
         flops = {name: float(value) for name, value in self.flops.items() if not math.isnan(value)}
-        known = {
-            name: one if name == "note" else float(one)
-            for name, one in msgspec.to_builtins(self).items()
-            if name in ("bytes", "written", "note")
-        }
-        return {"source": self.source, "flops": flops, **known}
+        known = {name: float(one) for name in ("bytes", "written") if not math.isnan(one := getattr(self, name))}
+        return {"source": self.source, "flops": flops, **known} | ({"note": self.note} if self.note else {})
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Work:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
@@ -221,29 +221,21 @@ def _finding(
 def _inconclusive(
     subjects: Sequence[Subject], collected: Sequence[frozenset[str]], rules: tuple[Rule, ...]
 ) -> list[Finding]:
-    """A finding for each rule that lacked counters for all kernels of an implementation.
-
-    collected: what is known of each subject; implementations of which the same is known lack the same.
-    """
-    by_impl = defaultdict[str, set[frozenset[str]]](set)
+    """A finding for each rule that lacked counters for all kernels of an implementation."""
+    by_impl = defaultdict[str, set[str]](set)
     for subject, have in zip(subjects, collected, strict=True):
         if not subject.whole:
-            by_impl[subject.impl] |= {have} if subject.kernel else set()
-    counted = any(by_impl.values())
-    lacking = cache(lambda have: list(_lacking(have, rules)))
+            by_impl[subject.impl] |= have if subject.kernel else set()
     # A range without kernels has but those of the ranges inside it, or copies alone.
+    asked = [mine for mine in by_impl.items() if mine[1] or not any(by_impl.values())]
+    lacking = {
+        (impl, one.name): ", ".join(name for name in one.needs[0] if name not in FACTS | mine)
+        for impl, mine in asked
+        for one in rules
+        if one.level == KERNEL and not one.decidable(mine)
+    }
     return [
-        Finding(name, "", impl, COLLECT, (), NAN, NAN, 0.0, params)
-        for impl, mine in by_impl.items()
-        if mine or not counted
-        for name, params in lacking(frozenset(mine))
+        Finding(name, "", impl, COLLECT, (), NAN, NAN, 0.0, {"rule": name, "counters": counters})
+        for (impl, name), counters in lacking.items()
+        if counters
     ]
-
-
-def _lacking(have: frozenset[frozenset[str]], rules: Iterable[Rule]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Rules that no kernel can decide, and the parameters of their finding."""
-    for one in rules:
-        if one.level == KERNEL and not any(map(one.decidable, have)):
-            missing = [name for name in one.needs[0] if name not in FACTS and not any(name in each for each in have)]
-            if missing:
-                yield one.name, {"rule": one.name, "counters": ", ".join(missing)}

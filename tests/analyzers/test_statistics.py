@@ -242,7 +242,7 @@ def test_it_is_said_which_part_of_the_width_is_between_processes():
     apart, together = ratio(x, y, rounds, processes=process), ratio(x, y, rounds)
     assert apart.processes == 5
     assert apart.precision > 5 * apart.within > 0
-    assert (together.processes, together.within, together.between) == (1, together.precision, 0.0)
+    assert (together.processes, together.within) == (1, together.precision)
     times = summary(y, rounds, process)
     assert times.processes == 5
     assert times.low <= times.median <= times.high

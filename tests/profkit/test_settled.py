@@ -64,7 +64,6 @@ def test_what_another_process_may_differ_by_is_in_the_interval_and_in_that_of_th
     bare, wide = (speedups(chosen, "reference", spread=spread)["mine"] for spread in (0.0, 0.04))
     assert (wide.value, wide.within) == (bare.value, bare.within)
     assert wide.low < bare.value / 1.039 < bare.low < bare.high < bare.value * 1.039 < wide.high
-    assert wide.between == pytest.approx(0.04, rel=0.05)
     timed = spreads(chosen, rows, 0.04)["mine"].spread
     assert (timed.high / timed.median, timed.median / timed.low) > (1.04, 1.04)
 
