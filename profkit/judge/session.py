@@ -22,7 +22,7 @@ from profkit.judge import cases
 from profkit.judge import guests as judge
 from profkit.judge.precision import probe as tried
 from profkit.judge.precision import twin
-from profkit.judge.precision.bits import OWN_TYPES
+from profkit.judge.precision.bits import ANSWER, OWN_TYPES
 from profkit.judge.remote import Remote
 from profkit.judge.timed import annotated
 from profkit.judge.weight_checks import UPDATED, WeightChecks
@@ -81,9 +81,9 @@ class Session(WeightChecks):
         again = self._job.again
         judge.let_go(c for c in candidates if c not in sound)
         self._begin_afresh(False)
-        if self.oracle.precision.truth == OWN_TYPES:
+        if (truth := self.oracle.precision.truth) in (ANSWER, OWN_TYPES):
             fix = "compare smaller shapes too, in get_more_inputs()"
-            self.events.send("caveat", what="the reference was not evaluated in float64", how_much=OWN_TYPES, fix=fix)
+            self.events.send("caveat", what="the reference was not evaluated in float64", how_much=truth, fix=fix)
         # First of all the answer; what may amend it comes after.
         self.events.send("checked", sound=[one.subject.name for one in sound])
         # A reference is timed for candidates to compare with it, or alone.

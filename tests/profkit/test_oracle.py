@@ -10,7 +10,7 @@ from torch.nn import functional
 from profkit.guest.tensors import compare, state
 from profkit.guest.tensors.compare import Left
 from profkit.judge.precision import probe, rows, twin
-from profkit.judge.precision.bits import BLOCKS, OWN_TYPES, Precision
+from profkit.judge.precision.bits import ANSWER, BLOCKS, OWN_TYPES, Precision
 from profkit.judge.precision.oracle import Oracle
 from profkit.judge.timed import _as_exact
 
@@ -365,3 +365,18 @@ def test_a_reference_that_draws_or_writes_is_told():
 def test_a_timed_answer_is_about_as_exact_as_the_trials_or_the_task(bits, status):
     right = compare.Verdict("ok", bits=8.8)
     assert _as_exact(lambda *_: right, bits, [], None, None).status == status
+
+
+def test_a_reference_that_runs_only_once_judges_by_its_answer():
+    """Memory may suffice for no further run."""
+
+    def once(x):
+        raise torch.OutOfMemoryError("no room")
+
+    x = torch.rand(64, 64)
+    oracle = Oracle(once)
+    case = oracle.case([x], torch.relu(x), drawn=True)
+    assert case.judged(torch.relu(x), exact=True).status == "ok"
+    assert case.judged(torch.relu(x) * (1 + 1e-6), exact=True).status == "ok"
+    assert case.judged(torch.relu(x) + 0.1, exact=True).status == "mismatch"
+    assert oracle.precision.truth == ANSWER

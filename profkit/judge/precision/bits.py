@@ -19,6 +19,7 @@ COARSER = {
 UNITS = {"fp64": 2.0**-53, "fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8, "fp8": 2.0**-4}
 
 FLOAT64, BLOCKS, OWN_TYPES = "float64", "float64, in blocks of rows", "its inputs were moved in their own types"
+ANSWER = "answers were compared with its own"
 """In what the reference is perturbed: as a whole, in parts, or as it is where neither is possible."""
 
 
