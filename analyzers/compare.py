@@ -180,8 +180,9 @@ def of_ratio(one: Ratio) -> dict[str, Any]:
 
 
 def ends(one: Ratio) -> tuple[float, float]:
-    """Interval of a speed-up; without one, the range of chance for two single times."""
-    return (one.value / SINGLE, one.value * SINGLE) if math.isnan(one.low) else (one.low, one.high)
+    """Interval of a speed-up with its slack; without one, the range of chance for two single times."""
+    low, high = (one.value / SINGLE, one.value * SINGLE) if math.isnan(one.low) else (one.low, one.high)
+    return low * min(1.0, one.slack), high * max(1.0, one.slack)
 
 
 @dataclass(frozen=True)

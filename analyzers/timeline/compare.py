@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from analyzers.compare import NOT_COMPARABLE, UNKNOWN, Row, apart_of, of_ratio, unlike
+from analyzers.compare import NOT_COMPARABLE, UNKNOWN, Row, apart_of, ends, of_ratio, unlike
 from analyzers.errors import AnalyzeError
 from analyzers.records import plain
 from analyzers.timeline.budget import SLICES, Budget
@@ -25,8 +25,8 @@ from collectors.caveat import Caveat, unique
 
 SCHEMA = "profkit-compare-steps/1"
 FORMULA = "step time before / step time after: median of the quotients of every step of one and every step of the other"
-WINDOW = "window"
-"""Differences of two programs that make their steps incomparable."""
+APART = {"windows": "window", "programs": "program"}
+"""Codes of caveats about differences that make steps incomparable, and what they name."""
 UNLIKE = Ratio(verdict=NOT_COMPARABLE)
 STEPS, PASSAGES, RECORD = "steps", "passages", "record"
 _KINDS = {"repeating": STEPS, "after": STEPS, "range": PASSAGES, "all": RECORD}
@@ -124,6 +124,11 @@ class Rung:
         return _KINDS[self.budget.steady.found]
 
     @property
+    def trains(self) -> bool:
+        """Whether torch named a step of an optimizer in the window."""
+        return any("Optimizer.step#" in one.range for one in self.budget.spent)
+
+    @property
     def counted(self) -> int:
         """Steps or passages in the window; 0 for a record without repeating steps."""
         return 0 if self.window == RECORD else self.budget.parts
@@ -169,6 +174,7 @@ class Rung:
             "fills": one.fills / one.parts,
             "gaps": one.gaps / one.parts,
             **{name: of_ratio(ratio) for name, ratio in compared.items()},
+            "slack": self.since.slack,
         }
 
 
@@ -207,27 +213,40 @@ def compare_steps(programs: Sequence[Rung]) -> Programs:
         rungs.append(replace(after, ratio=ratio, busy=busy, since=since, pieces=pieces))
     caveats, apart = unlike([(one.label, one.facts) for one in programs])
     more = [caveat for a, b in pairwise(rungs) for caveat in _windows(a, b)]
-    windows = [WINDOW] if any(one.code == "windows" for one in more) else []
-    return Programs(tuple(rungs), unique([*caveats, *more]), (*apart, *windows))
+    differ = dict.fromkeys(APART[one.code] for one in more if one.code in APART)
+    return Programs(tuple(rungs), unique([*caveats, *more]), (*apart, *differ))
 
 
 def _alike(a: Rung, b: Rung) -> bool:
-    """Whether their windows are of one kind (steps, passages of one range, whole records) and of one device and tool."""
-    return a.window == b.window and a.within == b.within and not apart_of(a.facts, b.facts)
+    """Whether their windows are of one kind (steps, passages of one range, whole records), of one device and tool, and
+    not of a training and another program.
+    """
+    same = a.window == b.window and a.within == b.within and not apart_of(a.facts, b.facts)
+    return same and not _strangers(a, b)
+
+
+def _strangers(a: Rung, b: Rung) -> bool:
+    """Whether only one trains, and most of the time is in kernels of one. Other types or fusion rename kernels, too."""
+    return a.trains != b.trains and _shared(_pieces(a, b)) < SHARED
+
+
+def _shared(pieces: Sequence[Piece]) -> float:
+    """Share of the time in work of both."""
+    longest = [(max(one.before, one.after), one.word in (APPEARED, GONE)) for one in pieces]
+    every = sum(time for time, _ in longest)
+    return sum(time for time, alone in longest if not alone) / every if every else 1.0
 
 
 def _of_steps(before: Rung, after: Rung) -> Ratio:
-    """Speed-up of a step; its end nearer 1 allows for what a profiler's cost of a launch can explain."""
+    """Speed-up of a step as recorded; `slack`: by how much a profiler's cost of a launch can explain it."""
     found, pair = _ratio(before.steps.lengths, after.steps.lengths), (before, after)
     costs = [(one.time - one.budget.least) / one.launched for one in pair if one.slowed and one.launched]
     old, new = (one.time - min(costs, default=0.0) * one.launched * one.slowed for one in pair)
     if not (costs and old > 0 and new > 0 and found.low > 0):
         return found
     excess = old / new / (before.time / after.time)
-    low, high = (
-        (found.low * min(1.0, excess), found.high) if found.value > 1 else (found.low, found.high * max(1.0, excess))
-    )
-    return replace(found, low=low, high=high, verdict=word(low, high, THRESHOLD))
+    slacked = replace(found, slack=(min if found.value > 1 else max)(1.0, excess))
+    return replace(slacked, verdict=word(*ends(slacked), THRESHOLD))
 
 
 def _ratio(before: Times, after: Times) -> Ratio:
@@ -260,6 +279,10 @@ def _windows(a: Rung, b: Rung) -> Iterator[Caveat]:
         told = "; ".join(f"{one.label}: {_said(one)}" for one in (a, b))
         fix = "record both in the same way: enough steps for a steady state, or the same --range"
         yield Caveat("the windows differ: no speed-up is given", told, fix, "windows")
+    elif a.trains != b.trains and (shared := _shared(_pieces(a, b))) < SHARED:
+        told = f"only {(a if a.trains else b).label} runs an optimizer, {shared:.0%} of the time is in kernels of both"
+        what = f"{a.label} and {b.label} look like different programs: no speed-up is given"
+        yield Caveat(what, told, "compare versions of one program", "programs")
     if not _alike(a, b):
         return
     if a.devices != b.devices:
@@ -268,10 +291,8 @@ def _windows(a: Rung, b: Rung) -> Iterator[Caveat]:
     if few := [f"{one.label}: {one.known}" for one in (a, b) if one.known < FEWEST]:
         what = "too few timed steps for an interval"
         yield Caveat(what, ", ".join(few), "record more of them", "too-few-steps")
-    shared = sum(max(one.before, one.after) for one in b.pieces if one.word not in (APPEARED, GONE))
-    every = sum(max(one.before, one.after) for one in b.pieces)
-    if shared < SHARED * every:
-        told, fix = f"{shared / every:.0%} of the time is in kernels of both", "check that both run the same program"
+    if (shared := _shared(b.pieces)) < SHARED:
+        told, fix = f"{shared:.0%} of the time is in kernels of both", "check that both run the same program"
         yield Caveat(f"{a.label} and {b.label} run different work", told, fix, "other-work")
 
 

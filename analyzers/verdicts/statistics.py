@@ -137,7 +137,7 @@ class Ratio:
     """A speed-up, reference time / candidate time: above 1 the candidate is faster.
 
     `low`, `high`: 95 % interval over `n` rounds of `processes`; `verdict`: see the module. `within`: relative
-    half-width from the rounds only.
+    half-width from the rounds only. `slack`: factor beyond the interval that recording may have caused.
     """
 
     value: float = NAN
@@ -147,6 +147,7 @@ class Ratio:
     verdict: str = "inconclusive"
     processes: int = 1
     within: float = NAN
+    slack: float = 1.0
 
     @property
     def precision(self) -> float:

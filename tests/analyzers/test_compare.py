@@ -33,10 +33,12 @@ def test_a_ladder():
 def test_against_the_reference_of_its_run_a_step_has_that_runs_speed_up():
     """The medians' quotient was 2.87x where the run's page says 2.86x."""
     own = {"speedup": 2.86, "speedup_low": 2.855, "speedup_high": 2.88, "verdict": "inconclusive"}
+    own |= {f"caller_{name}": value - 1 for name, value in own.items() if name != "verdict"}
     reference = replace(step("reference", 462e-6, "reference", verdict="reference"), run="r")
     candidate = replace(step("cuda", 161e-6, **own), run="r")
     rung = compare([reference, candidate]).rungs[1]
     assert (rung.step, rung.low, rung.high, rung.total, rung.verdict) == (2.86, 2.855, 2.88, 2.86, "inconclusive")
+    assert (rung.caller.value, rung.caller.low) == pytest.approx((1.86, 1.855))
     assert compare([reference, replace(candidate, run="s")]).rungs[1].step == pytest.approx(462 / 161)
     assert compare([candidate, reference]).rungs[1].step == pytest.approx(161 / 462)
 

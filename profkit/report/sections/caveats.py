@@ -28,7 +28,7 @@ FRAGILE = "fragile"
 OF_ROOFS = ("datasheet-roofs",)
 """Caveats about ceilings; left out if nothing is compared with a ceiling."""
 
-APART = ("apart", "windows")
+APART = ("apart", "windows", "programs")
 """Caveats that leave two times incomparable."""
 _WEIGHTY = (*APART, "busy", SLOWED, "single", "other-work", "too-few-steps")
 """Caveats that may turn a verdict, the weightiest first."""

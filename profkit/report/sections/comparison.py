@@ -53,6 +53,9 @@ def of_programs(found: Programs) -> tuple[str, list[str]]:
     said = judged(last.since)
     if not math.isnan(last.since.low):
         said += say("c_of_steps", few=str(first.known), many=str(last.known))
+    # Beyond the steps' spread: what else the profiler may have added.
+    if not last.since.low <= (least := last.since.value * last.since.slack) <= last.since.high and least > 0:
+        said += say("c_recorded", ratio=units.digits(least))
     if differ(last.busy, last.since):
         said += say("c_gpu", said=judged(last.busy))
     slices = [(kind, first.part(kind), last.part(kind)) for kind in SLICES]
