@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -253,30 +253,25 @@ def compare(steps: Sequence[Step], threshold: float = 0.01) -> Ladder:
 
 def _rung(step: Step, before: Step | None, first: Step, threshold: float) -> Rung:
     since = step.over(first, threshold)
-    rung = Rung(
+    over = Ratio(verdict="") if before is None else step.over(before, threshold)
+    return Rung(
         label=step.label,
         impl=step.impl,
+        changed=_changed(before, step) if before else (),
         time=step.number("time"),
-        total=since.value,
-        attainable_fraction=step.number("attainable_fraction"),
-        lower_bound_ratio=step.number("lower_bound_ratio"),
-        bound_by=str(step.row.get("bound_by", "")),
-        kernel=step.main,
-        since=since,
-        caller_time=step.number("caller_time"),
-    )
-    if before is None:
-        return rung
-    over = step.over(before, threshold)
-    return replace(
-        rung,
-        changed=_changed(before, step),
         step=over.value,
         low=over.low,
         high=over.high,
+        total=since.value,
         verdict=over.verdict,
-        moved=_moved(before, step) if over.verdict != NOT_COMPARABLE else (),
-        caller=step.over(first, threshold, "caller_"),
+        attainable_fraction=step.number("attainable_fraction"),
+        lower_bound_ratio=step.number("lower_bound_ratio"),
+        bound_by=str(step.row.get("bound_by", "")),
+        moved=_moved(before, step) if before and over.verdict != NOT_COMPARABLE else (),
+        kernel=step.main,
+        since=since,
+        caller_time=step.number("caller_time"),
+        caller=step.over(first, threshold, "caller_") if before else UNKNOWN,
     )
 
 

@@ -120,7 +120,7 @@ def examine(
     """
     chosen, known = tuple(RULES.values() if rules is None else rules), list(subjects)
     names = tuple({name for one in chosen for group in one.needs for name in group})
-    collected = [subject.collected(names) for subject in known]
+    collected = [frozenset(name for name in names if (value := subject[name]) == value) for subject in known]
     decidable = cache(lambda level, have: [one for one in chosen if one.level == level and one.decidable(have)])
     least = {impl: bound for impl, bound in lower_bounds.items() if not math.isnan(bound)}
     found: list[Finding] = []

@@ -30,7 +30,7 @@ _UNITS = {
         "issue slots": "issue_active",
     },
 }
-"""Units of ncu's two sums; the busiest unit gives the sum's share."""
+"""Units of ncu's two sums; the busiest unit gives the sum's share, of all cycles or of the active ones."""
 _ALIKE = 0.005
 """Difference of the two sums up to which one unit is in both: L1's load/store path, a pipe of the SM."""
 
@@ -119,24 +119,18 @@ def _issue_bound(s: Subject) -> Case | None:
 
 @rule("busy-unit", ("compute_throughput",), ("memory_throughput",))
 def _busy_unit(s: Subject) -> Case | None:
-    """Busiest unit by ncu's own shares, if no ceiling of the roofline is near."""
+    """Busy units by ncu's own shares, if no ceiling of the roofline is near."""
     if not near(s) or s.nearest[1] >= NEAR:
         return None
     sums = {side: s[f"{side}_throughput"] for side in _SIDES if s.has(f"{side}_throughput")}
-    one = len(sums) == 2 and abs(sums["memory"] - sums["compute"]) <= _ALIKE
-    side = "memory" if one else max(sums, key=lambda name: sums[name])
-    units = {word: s[name] for known in _UNITS.values() for word, name in known.items() if s.has(name)}
-    close = [unit for unit in _UNITS[side] if abs(units.get(unit, math.inf) - sums[side]) <= 0.1 * sums[side]]
-    unknown = "L1/TEX" if one and "L1/TEX" not in units else _SIDES[side]
-    unit = min(close, key=lambda name: abs(units[name] - sums[side]), default=unknown)
-    if unit == _SIDES[side]:
-        # Shares of the active cycles may lie above the sum's, which is one of all.
-        unit = max((name for name in units if units[name] > sums[side]), key=lambda name: units[name], default=unit)
-    every = {**{_SIDES[name]: share for name, share in sums.items()}, **units}
-    share = units.get(unit, sums[side])
-    home = next((name for name, known in _UNITS.items() if unit in known), side)
-    same = {unit, *(_SIDES.values() if one else {_SIDES[home]})}
-    others = sorted((name for name in every if name not in same and every[name] >= NEAR), key=lambda name: -every[name])
-    params = {"units": ", ".join([f"{unit} {share:.0%}", *(f"{name} {every[name]:.0%}" for name in others)])}
-    proof, likely = Proof(f"{side}_throughput", sums[side], NEAR), s.time * min(1.0, share / REACH)
-    return Case((proof,), max(s.least(), s.time * min(1.0, share)), params, share, variant=unit, likely=likely)
+    one, most = len(sums) == 2 and abs(sums["memory"] - sums["compute"]) <= _ALIKE, max(sums.values())
+    busy = {word: s[name] for known in _UNITS.values() for word, name in known.items() if s[name] >= NEAR}
+    # A sum is told where no unit of its side is known to be as busy.
+    told = {"memory": most} if one else {side: share for side, share in sums.items() if share >= NEAR}
+    told = {side: share for side, share in told.items() if not busy.keys() & _UNITS[side].keys()}
+    busy |= {"L1/TEX" if one and not s.has("l1_throughput") else _SIDES[side]: share for side, share in told.items()}
+    first, *_ = ordered = sorted(busy, key=lambda name: -busy[name])
+    share, side = busy[first], max(sums, key=lambda name: sums[name])
+    params = {"units": ", ".join(f"{name} {busy[name]:.0%}" for name in ordered)}
+    proof, likely = Proof(f"{side}_throughput", most, NEAR), s.time * min(1.0, share / REACH)
+    return Case((proof,), max(s.least(), s.time * min(1.0, share)), params, share, variant=first, likely=likely)

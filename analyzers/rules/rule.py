@@ -9,7 +9,7 @@ expectation; places in braces are parameters of the Case.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
@@ -71,10 +71,6 @@ class Subject:
     def has(self, *names: str) -> bool:
         """Whether all of these were collected."""
         return all(not math.isnan(self[name]) for name in names)
-
-    def collected(self, names: Iterable[str]) -> frozenset[str]:
-        """Those of these that were collected."""
-        return frozenset([name for name in names if (value := self.values.get(name, NAN)) == value])
 
     def least(self, *without: str, **instead: float) -> float:
         """Least seconds on the roofline: the longest known time except those left out or replaced."""
