@@ -30,7 +30,7 @@ OF_ROOFS = ("datasheet-roofs",)
 
 APART = ("apart", "windows", "programs")
 """Caveats that leave two times incomparable."""
-_WEIGHTY = (*APART, "busy", SLOWED, "single", "other-work", "too-few-steps")
+_WEIGHTY = (*APART, "other-work", "busy", SLOWED, "single", "too-few-steps")
 """Caveats that may turn a verdict, the weightiest first."""
 
 
