@@ -13,7 +13,6 @@ from profkit.report import figures
 from profkit.report.messages import speaking
 from profkit.report.writers import markdown
 from profkit.rundir.files import write_atomic
-from roofline.figure.bars import draw_steps
 from roofline.figure.plot import image
 
 if TYPE_CHECKING:
@@ -33,10 +32,7 @@ def write(study: Study, *, pictures: bool = True, lang: str = "en") -> list[Path
     numbers, kernels, text = (study.path / name for name in ("metrics.json", "kernels.csv", "report.md"))
     write_atomic(numbers, metrics(study).encode())
     write_atomic(kernels, study.kernels.to_csv(index=False).encode())
-    made = {"roofline": figures.draw(study)} if pictures and not study.of_operators else {}
-    steps = figures.steps_of(study) if pictures else None
-    if steps is not None:
-        made["waterfall"] = draw_steps(*steps)
+    made = figures.drawn(study) if pictures else {}
     drawn = [study.path / f"{name}.{form}" for name in made for form in ("png", "svg")]
     for file in drawn:
         write_atomic(file, image(made[file.stem], file))

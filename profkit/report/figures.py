@@ -23,7 +23,7 @@ from profkit.report.sections import answer, caveats, method
 from profkit.study.study import Study
 from roofline import units
 from roofline.figure import plot
-from roofline.figure.bars import Step
+from roofline.figure.bars import Step, draw_steps
 from roofline.figure.scene import Arrow, LowerBoundPoint, Point, Scene
 
 if TYPE_CHECKING:
@@ -39,6 +39,13 @@ def draw(study: Study, *, theme: str = "light") -> Figure:
     """Draw the roofline of a run as a matplotlib Figure; `theme` is light or dark."""
     figure: Figure = plot.draw(scene_of(study, theme))
     return figure
+
+
+def drawn(study: Study) -> dict[str, Figure]:
+    """Pictures of a run by name: the roofline of kernels, the waterfall of what was timed."""
+    made = {} if study.of_operators else {"roofline": draw(study)}
+    steps = steps_of(study)
+    return made if steps is None else {**made, "waterfall": draw_steps(*steps)}
 
 
 def steps_of(study: Study) -> tuple[list[Step], str, str] | None:
@@ -67,20 +74,19 @@ def scene_of(study: Study, theme: str = "light") -> Scene:
 
 
 def _scene(study: Study, theme: str) -> Scene:
-    whole = {part.name: _whole(part.row, study) for part in study.parts if part.row is not None}
+    points = {part.name: _whole(part.row, study) for part in study.parts if part.row is not None}
+    whole = {name: point for name, point in points.items() if point is not None}
     start = whole.get(study.analysis.reference)
     gains = {name: float(study.analysis.impl(name)["speedup"]) for name in whole}
     words = {name: one.word for name, one in study.verdicts.items()}
     arrows = [
-        Arrow(
-            start, end, _ratio(shown(gains[name], "ratio"), words.get(name, "")) if math.isfinite(gains[name]) else ""
-        )
+        Arrow(start, end, _ratio(gains[name], words.get(name, "")))
         for name, end in whole.items()
-        if name != study.analysis.reference and start is not None and end is not None and start.placed and end.placed
+        if start is not None and end is not start and start.placed and end.placed
     ]
     return Scene(
         roofline=study.roofline,
-        points=(*(point for point in whole.values() if point is not None), *_kernel_points(study)),
+        points=(*whole.values(), *_kernel_points(study)),
         arrows=tuple(arrows),
         lower_bounds=_lower_bounds(study),
         order=order_of(study),
@@ -105,22 +111,7 @@ def _whole(row: Mapping[str, Any], study: Study) -> Point | None:
     count = int((kernels["impl"] == name).sum()) if len(kernels) else 0
     if not (math.isfinite(number(row, "achieved_flops")) or math.isfinite(number(row, "dram_bandwidth"))):
         return None
-    return _call(row, name + (say("fig_all", count=str(count)) if count > 1 else ""), name)
-
-
-def _call(row: Mapping[str, Any], label: str, impl: str) -> Point:
-    """The work of a call over its time, at DRAM."""
-    return Point(
-        label,
-        float(row["intensity"]),
-        float(row["achieved_flops"]),
-        float(row["dram_bandwidth"]),
-        str(row["compute"]) or "fp32",
-        "dram",
-        impl,
-        float(row["time"]),
-        attained=float(row["attainable_fraction"]),
-    )
+    return _point(row, name + (say("fig_all", count=str(count)) if count > 1 else ""), name)
 
 
 def _kernel_points(study: Study) -> list[Point]:
@@ -132,28 +123,33 @@ def _kernel_points(study: Study) -> list[Point]:
     several = (kernels.groupby("impl")["kernel"].transform("size") > 1) & kernels["impl"].isin(shown)
     longest = kernels[several].sort_values("time", ascending=False).head(TOP_KERNELS)
     rows = longest.to_dict("records")
-    return [_point(row, "dram", name) for row, name in zip(rows, names_of(rows), strict=True)]
+    return [_point(row, *names) for row, *names in zip(rows, names_of(rows), longest["impl"], strict=True)]
 
 
-def _point(row: Mapping[Any, Any], level: str, name: str) -> Point:
-    """A kernel at one memory level, with its share of its implementation's time."""
+def _point(row: Mapping[Any, Any], label: str, impl: str, level: str = "dram") -> Point:
+    """The work of a call over its time at DRAM, or a kernel at one memory level."""
+    of_call = "intensity" in row
     return Point(
-        name or str(row["kernel"]),
-        number(row, f"intensity_{level}"),
+        label or str(row["kernel"]),
+        number(row, "intensity" if of_call else f"intensity_{level}"),
         number(row, "achieved_flops"),
         number(row, f"{level}_bandwidth"),
         str(row.get("compute", "")) or "fp32",
         level,
-        str(row["impl"]),
+        impl,
         number(row, "time"),
         number(row, "share"),
+        number(row, "attainable_fraction") if of_call else math.nan,
     )
 
 
-def _ratio(told: str, word: str) -> str:
-    """Text of a speed-up, marked if inconclusive; the word alone if the times are not comparable."""
+def _ratio(value: float, word: str) -> str:
+    """Text of a speed-up, marked if inconclusive; the word alone if not comparable; "" if unknown."""
     if word == NOT_COMPARABLE:
         return say(f"c_{word}")
+    if math.isnan(value):
+        return ""
+    told = shown(value, "ratio")
     return f"{told} {say('c_inconclusive')}" if word == "inconclusive" else told
 
 
@@ -211,9 +207,9 @@ def ladder_scene(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light")
     """Roofline of the first run's device with an arrow a step."""
     rungs = ladder.rungs
     labels = [f"{rung.label}, {units.text(rung.time, 's')}" for rung in rungs]
-    points = [_call(one.row, label, rung.label) for one, label, rung in zip(chosen, labels, rungs, strict=True)]
+    points = [_point(one.row, label, rung.label) for one, label, rung in zip(chosen, labels, rungs, strict=True)]
     # Over the first, as the verdicts on candidates are over the reference.
-    gains = [_ratio(shown(rung.total, "ratio"), rung.since.verdict) for rung in rungs[1:]]
+    gains = [_ratio(rung.total, rung.since.verdict) for rung in rungs[1:]]
     points = [
         one if one.placed or not gain else replace(one, label=f"{one.label}, {gain}")
         for one, gain in zip(points, ["", *gains], strict=True)
@@ -286,7 +282,9 @@ def kernels_scene(
     return Scene(
         roofline=roof,
         points=tuple(
-            _point(row, level, name) for row, name in zip(rows, names_of(rows), strict=True) for level in levels
+            _point(row, name, str(row["impl"]), level)
+            for row, name in zip(rows, names_of(rows), strict=True)
+            for level in levels
         ),
         order=order_of(studies[0]) if len(studies) == 1 else (),
         title=_title(studies),

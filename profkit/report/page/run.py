@@ -6,7 +6,6 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from analyzers.placement import NEAR as PLACED
@@ -17,8 +16,8 @@ from analyzers.rules.subjects import ON_A_CPU, ceiling_shares, threads_busy
 from analyzers.verdicts.verdict import PACED
 from analyzers.waterfall import SLICE_KINDS
 from profkit.report.explain import gain, unchecked, unlooked, worded
-from profkit.report.layout import Column, Table, column, cut
-from profkit.report.messages import bound, bound_why, judged, language, named, of_roof, say, translated
+from profkit.report.layout import cut
+from profkit.report.messages import bound_why, judged, language, named, say, translated
 from profkit.report.names import short_name
 from profkit.report.page.data import (
     Shown,
@@ -159,8 +158,7 @@ def _first_screen(study: Study, found: Sequence[Finding]) -> dict[str, Any]:
     told = ("faster", "slower", "same", "inconclusive")
     tabled = [name for name, one in study.verdicts.items() if one.word in told]
     lines = [line for name, line in others if name not in (*skipped, *tabled)]
-    notes = [method.counters_note(study), method.uncounted_line(study)]
-    notes += [method.paired_line(study), method.below_least(study), method.noted_line(study)]
+    notes = [method.counters_note(study), *method.notes(study)]
     notes += [line for name, line in others if name in skipped] + [_unlooked(study, found)]
     whole = study.first_step
     notes += [say("p_baseline")] if whole is not None else []
@@ -170,7 +168,7 @@ def _first_screen(study: Study, found: Sequence[Finding]) -> dict[str, Any]:
         "lead": _lead(study, own) or (lead if whole is None else answer.wall_time(study, causes=False)[0]),
         "mood": study.verdicts[best.name].word if best is not None and best.name in study.verdicts else "",
         "cards": cards,
-        "table": _parts_table(study) if study.manifest.impls else tables.parts_table(study),
+        "table": tables.parts_table(study, first_screen=True),
         "lines": list(filter(None, lines)),
         "notes": list(filter(None, notes)),
     }
@@ -199,30 +197,6 @@ def _unlooked(study: Study, found: Sequence[Finding]) -> str:
     rules, command = unchecked((one for one in found if best in (None, one.impl)), study)
     told = rules and method.counted(study)
     return say("p_unchecked", rules=say("listed").join(map(named, rules))) + " " + command if told else ""
-
-
-def _parts_table(study: Study) -> Table:
-    """Implementations in rank order."""
-    rows = [part.row or {} for part in study.ranked]
-    words = {name: one.word for name, one in study.verdicts.items() if one.word in ("void", "impossible")}
-    return Table.of(
-        [
-            Column("", [_row_name(study, part) for part in study.ranked]),
-            Column(say("correct"), [words.get(one.name) or tables.correctness(one.impl) for one in study.ranked]),
-            Column(say("speedup"), [tables.speedup(part.row) for part in study.ranked]),
-            column(say("time"), rows, "time", "s"),
-            Column(say("x_lower_bound"), [answer.far(row) for row in rows]),
-            Column(say("js_frac"), [of_roof(row) for row in rows]),
-            Column(say("bound_by"), [bound(row) or units.MISSING for row in rows]),
-        ]
-    )
-
-
-def _row_name(study: Study, part: Part) -> str:
-    """Name, and the file if its name differs."""
-    file = PurePath(part.impl.file) if part.impl is not None else PurePath()
-    own = file.stem in ("", part.name)
-    return answer.called(study, part.name) if own else say("p_of_file", name=part.name, file=file.name)
 
 
 # ---- the cards of a sample

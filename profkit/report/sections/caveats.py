@@ -118,23 +118,18 @@ def sanitizer_lines(study: Study) -> list[str]:
     """compute-sanitizer's faults, and one line per clean candidate."""
     found = []
     for impl in study.manifest.candidates:
-        clean = [one.tool for one in impl.sanitized if one.state == "clean"]
-        found += [f"{impl.name}: clean under {', '.join(clean)}"] if clean else []
+        clean = ", ".join(one.tool for one in impl.sanitized if one.state == "clean")
+        found += [f"{impl.name}: clean under {clean}"] if clean else []
         for one in impl.sanitized:
-            found += [_fault(impl.name, finding) for finding in one.findings]
+            found += [f"{impl.name}: {_fault(finding)}" for finding in one.findings]
             found += [f"{impl.name}: {one.tool} could not check it: {one.why}"] if one.state == "failed" else []
     return found
 
 
-def _fault(name: str, finding: Finding) -> str:
-    where = f" at {finding.place}" if finding.place else ""
-    detail = f" ({finding.detail})" if finding.detail else ""
-    level = "" if finding.severity == "error" else f", {finding.severity}"
-    foreign = "" if finding.own else ", a library's kernel"
-    return (
-        f"{name}: {finding.tool}: {finding.kind} in {finding.kernel or 'no kernel'}{where}, "
-        f"{finding.count} times{level}{foreign}{detail}"
-    )
+def _fault(one: Finding) -> str:
+    told = [f"{one.tool}: {one.kind} in {one.kernel or 'no kernel'}", f" at {one.place}" if one.place else ""]
+    told += [f", {one.count} times", f", {one.severity}" if one.severity != "error" else ""]
+    return "".join([*told, "" if one.own else ", a library's kernel", f" ({one.detail})" if one.detail else ""])
 
 
 def last_lines(study: Study) -> list[tuple[Impl, str]]:

@@ -41,6 +41,12 @@ def counters_note(study: Study) -> str:
     return (say("p_note_fix", note=note, fix=fix) if fix else note + say("stop").rstrip()) if note else ""
 
 
+def notes(study: Study) -> list[str]:
+    """What to know of the numbers of implementations."""
+    told = (paired_line(study), uncounted_line(study), below_least(study), noted_line(study))
+    return list(filter(None, told))
+
+
 def right_line(study: Study) -> str:
     """Why results were not checked; "" for implementations."""
     return "" if study.manifest.impls else say("right_line", why=unchecked(study))

@@ -12,7 +12,7 @@ from analyzers.verdicts.verdict import PACED
 from profkit.report.layout import Column, Table, code, column
 from profkit.report.messages import bound_word, of_roof, say, translated
 from profkit.report.names import names_of, short_name
-from profkit.report.sections.answer import far, many, per
+from profkit.report.sections.answer import called, far, many, per
 from profkit.report.sections.method import counted
 from roofline import units
 
@@ -25,36 +25,31 @@ if TYPE_CHECKING:
 TOP_RANGES, TOP_KERNELS, TOP_THREADS = 24, 12, 4
 MANY_ALIKE = 3
 """Number of ranges that differ only in digits from which they become one row."""
+FIRST = 3
+"""Highest rank of the columns of a first screen."""
 LEAST_HOLE = 0.005
 """Smallest share of the wall time for a row of idle time."""
 _Rows = Sequence[Mapping[Any, Any]]
 
 
-def parts_table(study: Study) -> Table:
-    """One row per implementation or range; no rows for a single undeclared range."""
-    if study.stepwise:
+def parts_table(study: Study, *, first_screen: bool = False) -> Table:
+    """One row per implementation or range; no rows for a single undeclared range.
+
+    first_screen: with the distance to the lower bound, without what is behind it.
+    """
+    if not study.manifest.impls:
         return _ranges_table(study)
-    parts = _shown(study)
-    rows: _Rows = [part.row or {} for part in parts]
-    if study.manifest.impls:
-        placed = [column(say("time"), rows, "time", "s"), *placed_columns(rows)]
-        return Table.of([Column("", [part.name for part in parts]), *_judged(parts), *placed])
-    hot = study.hottest
-    total = float(hot["time"].iloc[0] / hot["share"].iloc[0]) if "share" in hot and len(hot) else math.nan
-    return Table.of(
-        [
-            Column(say("range"), [part.name or say("no_range") for part in parts]),
-            Column(
-                say("op_calls" if study.by_operator else "js_launches"),
-                [units.count(number(row, "kernels")) for row in rows],
-                5,
-            ),
-            column(say("time"), rows, "time", "s"),
-            column(say(share_head(study)), [{"share": number(row, "time") / total} for row in rows], "share", "%", 1),
-            *_declared(study, [part.name for part in parts], rows),
-            *placed_columns(rows),
-        ]
-    )
+    rows: _Rows = [part.row or {} for part in study.ranked]
+    names = [called(study, part.name) if first_screen else part.name for part in study.ranked]
+    columns = [
+        Column("", names),
+        *_judged([(study, one) for one in study.ranked]),
+        column(say("time"), rows, "time", "s"),
+    ]
+    if not first_screen:
+        return Table.of([*columns, *placed_columns(rows)])
+    columns += [Column(say("x_lower_bound"), [far(row) for row in rows])]
+    return Table.of([*columns, *(one for one in placed_columns(rows) if one.rank <= FIRST)])
 
 
 def share_head(study: Study) -> str:
@@ -66,34 +61,45 @@ def share_head(study: Study) -> str:
     return "op_share" if study.of_operators else "gpu_share"
 
 
-def _judged(parts: Sequence[Part]) -> list[Column]:
-    """Correctness and speed of each implementation."""
-    return [
-        Column(say("correct"), [correctness(part.impl) for part in parts], 2),
-        Column(say("speedup"), [speedup(part.row) for part in parts], 1),
+def _judged(pairs: Sequence[tuple[Study, Part]]) -> list[Column]:
+    """Correctness and speed of each implementation; the verdict where neither counts."""
+    words = [verdict.word if (verdict := study.verdicts.get(part.name)) is not None else "" for study, part in pairs]
+    known = [
+        translated(word) if word in ("void", "impossible") else correctness(part.impl)
+        for word, (_, part) in zip(words, pairs, strict=True)
     ]
+    speeds = [speedup(part.row) for _, part in pairs]
+    return [Column(say("correct"), known, 2), Column(say("speedup"), speeds, 1)]
 
 
 def _ranges_table(study: Study) -> Table:
-    """Ranges of a step, inner ones included; names that differ only in digits are one row."""
-    inside = study.in_ranges
-    if set(inside) <= {""} and not study.analysis.works:
-        return Table([], [])
-    whole = float(study.step["time"][study.step["kind"] == "kernel"].sum()) or math.nan
-    parts = {part.name: part for part in study.parts}
-    told = dict(_alike(inside))
-    sums = {name: [sum(inside[path][at] for path in paths) for at in (0, 1)] for name, paths in told.items()}
-    names = sorted(told, key=lambda name: (-round(sums[name][0], 12), name.count("/"), name))[:TOP_RANGES]
-    alone = [parts.get(told[name][0]) if len(told[name]) == 1 else None for name in names]
-    rows: _Rows = [part.row or {} if part is not None else {} for part in alone]
-    times: _Rows = [{"time": sums[name][0], "share": sums[name][0] / whole} for name in names]
+    """Ranges of a record, or of a step with the inner ones; of a step alike names are one row."""
+    inside, found = study.in_ranges, list[tuple[str, float, float, "Part | None"]]()
+    if study.stepwise:
+        parts = {part.name: part for part in study.parts}
+        whole = float(study.step["time"][study.step["kind"] == "kernel"].sum()) or math.nan
+        for name, paths in _alike(inside) if study.analysis.works or set(inside) - {""} else ():
+            time, count = (sum(inside[path][at] for path in paths) for at in (0, 1))
+            found.append((name, time, count, parts.get(paths[0]) if len(paths) == 1 else None))
+        found.sort(key=lambda one: (-round(one[1], 12), one[0].count("/"), one[0]))
+        heads = per(study, "col_kernels"), per(study, "col_time"), say("kernel_share")
+    else:
+        hot = study.hottest
+        whole = float(hot["time"].iloc[0] / hot["share"].iloc[0]) if "share" in hot and len(hot) else math.nan
+        for part in _longest(study):
+            row = part.row or {}
+            found.append((part.name, number(row, "time"), number(row, "kernels"), part))
+        heads = say("op_calls" if study.by_operator else "js_launches"), say("time"), say(share_head(study))
+    found = found[:TOP_RANGES]
+    rows: _Rows = [(part.row if part is not None else None) or {} for *_, part in found]
+    times: _Rows = [{"time": time, "share": time / whole} for _, time, _, _ in found]
     return Table.of(
         [
-            Column(say("range"), [name or say("no_range") for name in names]),
-            Column(per(study, "col_kernels"), [many(sums[name][1]) for name in names], 5),
-            column(per(study, "col_time"), times, "time", "s"),
-            column(say("kernel_share"), times, "share", "%", 1),
-            *_declared(study, [part.name if part is not None else "" for part in alone], rows),
+            Column(say("range"), [name or say("no_range") for name, *_ in found]),
+            Column(heads[0], [many(count) for _, _, count, _ in found], 5),
+            column(heads[1], times, "time", "s"),
+            column(heads[2], times, "share", "%", 1),
+            *_declared(study, [part.name if part is not None else "" for *_, part in found], rows),
             *placed_columns(rows),
         ]
     )
@@ -119,15 +125,13 @@ def echoes(study: Study) -> set[str]:
     return {name for name in rows if name not in study.declared and same(name)}
 
 
-def _shown(study: Study) -> Sequence[Part]:
-    """All implementations, or the longest of several ranges."""
-    if study.manifest.impls:
-        return study.ranked
+def _longest(study: Study) -> list[Part]:
+    """The longest of several ranges, in the run's order."""
     if len(study.parts) < 2 and not study.analysis.works:
-        return ()
+        return []
     own = [part for part in study.parts if part.name not in echoes(study)]
     longest = sorted(own, key=lambda part: -number(part.row or {}, "time"))[:TOP_RANGES]
-    return [part for part in study.parts if part in longest]
+    return [part for part in own if part in longest]
 
 
 def _declared(study: Study, names: Iterable[str], rows: _Rows) -> Iterator[Column]:
@@ -187,13 +191,13 @@ def spelled(value: float, low: float, high: float) -> str:
 
 def overview(studies: Sequence[Study]) -> Table:
     """One row per candidate of many runs, each time in its own unit."""
-    parts = [part for study in studies for part in study.parts]
-    rows: _Rows = [part.row or {} for part in parts]
+    pairs = [(study, part) for study in studies for part in study.parts]
+    rows: _Rows = [part.row or {} for _, part in pairs]
     return Table.of(
         [
-            Column("sample", [study.manifest.sample.id for study in studies for _ in study.parts]),
-            Column("candidate", [part.name for part in parts]),
-            *_judged(parts),
+            Column("sample", [study.manifest.sample.id for study, _ in pairs]),
+            Column("candidate", [part.name for _, part in pairs]),
+            *_judged(pairs),
             Column(say("time"), [units.text(number(row, "time"), "s") for row in rows]),
             Column(say("x_lower_bound"), [far(row) for row in rows], 3),
             *placed_columns(rows),

@@ -37,11 +37,8 @@ def _head(study: Study) -> Iterator[str]:
     if missing := method.counters_note(study):
         yield f"> {missing}"
     yield _grid(tables.parts_table(study))
-    yield _stopped(method.paired_line(study))
-    yield method.uncounted_line(study)
-    yield _stopped(method.below_least(study))
-    yield _stopped(method.right_line(study))
-    yield method.noted_line(study)
+    for line in (*method.notes(study), method.right_line(study)):
+        yield _stopped(line)
 
 
 def _answers(study: Study) -> Iterator[Section]:

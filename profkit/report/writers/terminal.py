@@ -41,8 +41,8 @@ def summary(study: Study, told: Mapping[str, str] = MappingProxyType({})) -> str
         blocks += ["", terminal_table(more)] if more.rows else []
     if not study.manifest.impls and len(study.hottest):
         blocks.append(terminal_table(tables.kernels_table(study)))
-    notes = [method.timing_line(study), method.paired_line(study), method.uncounted_line(study)]
-    blocks += filter(None, [*notes, method.right_line(study), method.counters_note(study)])
+    blocks += [method.timing_line(study), *method.notes(study)]
+    blocks += filter(None, (method.right_line(study), method.counters_note(study)))
     blocks += method.inferred_lines(study)
     blocks += tables.thread_lines(study)
     blocks += _listed("compute-sanitizer:", caveats.sanitizer_lines(study))
