@@ -298,27 +298,25 @@ def _trust_card(study: Study, verdict: Verdict | None = None, found: Sequence[Fi
     found: of a program, whose results nothing checked.
     """
     matter = caveats.that_matter(study)
-    clear = verdict is None or verdict.word in PACED
     blind, every = unlooked(found)
     times = "" if verdict is not None else say("p_trust_times")
     times = say("p_trust_blind", count=str(blind), every=str(every)) if times and blind else times
-    return trust_card(matter, clear=clear, none=times, p_trust_rest=len(caveats.all_caveats(study)) - len(matter))
-
-
-def trust_card(matter: Sequence[caveats.Said], *, clear: bool = True, none: str = "", **more: int) -> Card:
-    """Number of caveats that matter, and the first; `more`: message ids for the others.
-
-    none: said without caveats of what was only timed, which is not green.
-    """
     notes = [one.line().rstrip(".") for one in caveats.weightiest(matter)[:1]]
-    notes += [_counted(key, count) for key, count in more.items() if count > 0]
+    if (rest := len(caveats.all_caveats(study)) - len(matter)) > 0:
+        notes.append(_counted("p_trust_rest", rest))
+    clear = verdict is None or verdict.word in PACED
+    return trust_card(matter, say("semicolon").join(notes), clear=clear, none=times)
+
+
+def trust_card(matter: Sequence[caveats.Said], note: str = "", *, clear: bool = True, none: str = "") -> Card:
+    """Number of caveats that matter; none: said without caveats of what was only timed, which is not green."""
     trust = _counted("p_trust_some", len(matter)) if matter else none or say("p_trust_none")
     kind = "caveat trust" if matter and not clear else "trust" if matter or none else "good trust"
-    return Card(say("p_trust"), trust, say("semicolon").join(notes), kind=kind, link="#caveats")
+    return Card(say("p_trust"), trust, note, kind=kind, link="#caveats")
 
 
 def _counted(key: str, count: int) -> str:
-    return say(f"{key}_one" if count == 1 and key != "p_trust_rest" else key, count=str(count))
+    return say(f"{key}_one" if count == 1 else key, count=str(count))
 
 
 def next_card(

@@ -92,7 +92,7 @@ def ran(study: Study) -> str:
     name = cut(shlex.join(manifest.program), 60) or known or exported(study) or manifest.sample.id
     if study.first_step is not None:
         one = study.first_step[1]
-        work = say("comma").join(_launched(_whole_graphs(study, {"kernel": one.launches / one.parts})))
+        work = _launched(_whole_graphs(study, {"kernel": one.launches / one.parts}))
         return per(study, "title", what=name, work=work)
     if manifest.program or study.of_operators or tool(study) == "trtexec" or not len(kernels) or launches is None:
         return name
@@ -187,17 +187,13 @@ def wall_time(study: Study, *, causes: bool = True) -> list[str]:
 
     `causes`: split idle time by cause.
     """
-    within = study.manifest.window.range
-    recorded = slowed(study)
-    held = _held(study)
-    lines = (_budget(name, one, within, held, slowed=recorded, idle=causes) for name, one in study.budgets.items())
-    return [line for line in lines if line]
+    return [_budget(study, name, one, causes) for name, one in study.budgets.items() if one.window > 0]
 
 
-def _held(study: Study) -> str:
+def _held(study: Study, one: Budget) -> str:
     """The steps' share of the record's GPU time if below LEAST_HELD, else ""."""
-    whole, one = study.captured.timeline, next(iter(study.budgets.values()), None)
-    if whole is None or one is None or len(study.budgets) > 1 or one.steady.found != "repeating":
+    whole = study.captured.timeline
+    if whole is None or len(study.budgets) > 1 or one.steady.found != "repeating":
         return ""
     share = float(study.step["time"].sum()) * one.steady.steps / float(whole["time"].sum())
     return say("wall_held", share=units.percent(share)) if share < LEAST_HELD else ""
@@ -208,32 +204,22 @@ def slowed(study: Study) -> bool:
     return any(caveat.code == SLOWED for caveat in study.analysis.caveats)
 
 
-def _budget(name: str, one: Budget, within: str, held: str, *, slowed: bool, idle: bool) -> str:
-    """Parts of the window, largest first. slowed: profiler overhead; idle: split idle by cause."""
-    if not one.window > 0:
-        return ""
-    comma = say("comma")
-    causes = [
-        (_why_idle(one, key), getattr(one, key))
-        for key in ("away", "host", "waiting", "allocating", "loading", "queued")
-        if idle
-    ]
-    why = comma.join(f"{text} {units.percent(v / one.window)}" for text, v in _large(causes, one.window))
-    shares = [(say(f"wall_{key}"), getattr(one, key)) for key in ("computing", "communicating", "copying", "idle")]
-    told = [
-        f"{text} {units.percent(v / one.window)}"
-        + (say("wall_of_idle", why=why) if text == say("wall_idle") and why else "")
-        for text, v in _large(shares, one.window)
-    ]
+def _budget(study: Study, name: str, one: Budget, idle: bool) -> str:
+    """Parts of the window, largest first; idle: split idle time by cause."""
+    kinds = ("away", "host", "waiting", "allocating", "loading", "queued") if idle else ()
+    why = _large([(_why_idle(one, kind), getattr(one, kind)) for kind in kinds], one.window)
+    shares = [(say(f"wall_{kind}"), getattr(one, kind)) for kind in ("computing", "communicating", "copying")]
     took = units.text(one.step, "s")
-    if slowed and one.step - one.least >= LEAST_SLOWED * one.step:
+    if slowed(study) and one.step - one.least >= LEAST_SLOWED * one.step:
         took = say("as_recorded", time=took)
     kind = "" if one.steady.marked or not one.steady.marks else say("wall_unmarked")
     several = "wall_steps" if one.steady.steps > 1 else "wall_step"
     between = spread(one) if one.steady.steps > 1 else ""
-    known = {"steps": str(one.steady.steps), "time": took, "range": within or between + kind + held}
+    within = study.manifest.window.range or between + kind + _held(study, one)
+    known = {"steps": str(one.steady.steps), "time": took, "range": within}
     head = say({"all": "wall_whole", "range": "wall_range"}.get(one.steady.found, several), **known)
-    return (name + say("colon") if name else "") + head + comma.join(told)
+    told = _large([*shares, (say("wall_idle"), one.idle)], one.window, say("wall_of_idle", why=why) if why else "")
+    return (name + say("colon") if name else "") + head + told
 
 
 def spread(one: Budget) -> str:
@@ -254,8 +240,11 @@ def _why_idle(one: Budget, kind: str) -> str:
     return say("wall_away_where", away=why, before=short_name(one.hole_before))
 
 
-def _large(parts: Sequence[tuple[str, float]], whole: float) -> list[tuple[str, float]]:
-    return sorted((one for one in parts if one[1] >= 0.01 * whole), key=lambda one: -one[1])
+def _large(parts: Sequence[tuple[str, float]], whole: float, last: str = "") -> str:
+    """ "computing 63%, GPU idle 37%", the largest first; `last` follows the last of the parts."""
+    shares = [(text, part / whole, last if text == parts[-1][0] else "") for text, part in parts]
+    large = sorted((one for one in shares if one[1] >= 0.01), key=lambda one: -one[1])
+    return say("comma").join(f"{text} {units.percent(share)}{more}" for text, share, more in large)
 
 
 def _step_work(study: Study) -> str:
@@ -268,12 +257,12 @@ def _step_work(study: Study) -> str:
     apart = say("cap_beside", time=units.text(time - own, "s")) if time - own > 0.01 * time else ""
     said = per(study, "cap_in") + say(
         "cap_step",
-        launches=say("comma").join(_launched(counts, kinds=different)),
+        launches=_launched(counts, kinds=different),
         time=units.text(time, "s"),
         beside=apart,
     )
     if ran.empty:
-        said = per(study, "cap_in") + say("cap_no_kernel", work=say("comma").join(_launched(counts)))
+        said = per(study, "cap_in") + say("cap_no_kernel", work=_launched(counts))
     hot = next(iter(study.hottest.to_dict("records")), {})
     if not number(hot, "share") > 0:
         return said
@@ -293,19 +282,16 @@ def _whole_graphs(study: Study, counts: Mapping[str, float]) -> dict[str, float]
     return {**counts, "kernel": counts.get("kernel", 0.0) - graphs, "graph": graphs}
 
 
-def _launched(counts: Mapping[str, float], *, kinds: int = 0) -> list[str]:
-    """ "719 kernels (72 different)", "2.25 copies", "17 fills"; kinds: of kernels, 0 for none."""
-    names = (
-        ("kernel", "different" if kinds > 1 else "kernels"),
-        ("memcpy", "copies"),
-        ("memset", "fills"),
-        ("graph", "graphs"),
-    )
-    told = [(name, many(counts[kind])) for kind, name in names if counts.get(kind, 0)]
-    return [
-        say(f"count_{name}_one" if count == "1" else f"count_{name}", count=count, kinds=str(kinds))
-        for name, count in told
-    ]
+def _launched(counts: Mapping[str, float], *, kinds: int = 0) -> str:
+    """ "719 kernels (72 different), 2.25 copies, 17 fills"; kinds: of kernels, 0 for none."""
+    names = {"kernel": "different" if kinds > 1 else "kernels", "memcpy": "copies", "memset": "fills", "graph": "graphs"}
+    told = [(f"count_{name}", many(counts[kind])) for kind, name in names.items() if counts.get(kind, 0)]
+    return say("comma").join(_numbered(key, count, kinds=str(kinds)) for key, count in told)
+
+
+def _numbered(key: str, count: str, **values: str) -> str:
+    """The message `key`, or the one for a single thing."""
+    return say(f"{key}_one" if count == "1" else key, count=count, **values)
 
 
 def ending(study: Study) -> str:
@@ -322,7 +308,7 @@ def many(value: float) -> str:
 def launched(one: Budget) -> str:
     """ "719 kernels, 2.25 copies, 17 fills" of a step."""
     counts = {"kernel": one.launches, "memcpy": one.copies, "memset": one.fills}
-    return say("comma").join(_launched({kind: count / one.parts for kind, count in counts.items()}))
+    return _launched({kind: count / one.parts for kind, count in counts.items()})
 
 
 def per(study: Study, key: str, **values: str) -> str:
@@ -340,7 +326,7 @@ def _how_much(study: Study) -> str:
         )
     total = float(kernels["time"].sum()) or math.nan if "time" in kernels else math.nan
     what = "operators" if study.by_operator else "layers" if tool(study) == "trtexec" else "kernels"
-    many = say(f"cap_{what}_one" if len(kernels) == 1 else f"cap_{what}", count=str(len(kernels)))
+    many = _numbered(f"cap_{what}", str(len(kernels)))
     launches = f"{float(kernels['launches'].sum()):.0f}"
     did = "cap_calls" if study.by_operator else "cap_launches"
     ran = say(f"{did}_one" if launches == "1" else did, launches=launches, kernels=many)
@@ -366,7 +352,7 @@ def _moved(study: Study, computed: float) -> str:
     time = sum(seconds for _, seconds in moved.values())
     if not time > 0:
         return ""
-    work = say("comma").join(_launched({kind: count for kind, (count, _) in moved.items()}))
+    work = _launched({kind: count for kind, (count, _) in moved.items()})
     share = units.percent(time / (time + computed))
     return say("cap_moved" if computed > 0 else "cap_moved_alone", work=work, time=units.text(time, "s"), share=share)
 
