@@ -29,6 +29,7 @@ from profkit.report.sections.comparison import (
     sides_table,
     slices_table,
 )
+from profkit.report.writers.terminal import tone
 from profkit.study.study import open_study
 from profkit.study.verdicts import loaded
 from roofline import units
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from profkit.report.sections.caveats import Said
     from profkit.rundir.manifest import Manifest
     from profkit.study.study import Study
-
-COLOURS = {"faster": "green", "slower": "red", "inconclusive": "yellow"}
 
 
 @dataclass(frozen=True)
@@ -128,19 +127,16 @@ class Compared:
 
     def text(self) -> str:
         """The comparison for the terminal: verdict, tables, what moved, the convention and the caveats."""
-        found, tones = self.ladder, [COLOURS.get(rung.verdict) for rung in self.ladder.rungs]
-        head = [self.title, self.subtitle, *self.lines(), ""]
+        found, tones = self.ladder, [tone(rung.verdict) for rung in self.ladder.rungs]
+        blocks = [self.title, self.subtitle, *self.lines(), ""]
         if isinstance(found, Ladder):
             moves = [f"  {rung.label}: {'; '.join(map(moved, rung.moved))}" for rung in found.rungs if rung.moved]
-            blocks = [
-                *head,
-                terminal_table(ladder_table(found, self.chosen), tones=tones),
-                *([f"{say('moved')}:", *moves] if moves else []),
-            ]
+            blocks += [terminal_table(ladder_table(found, self.chosen), tones=tones)]
+            blocks += [f"{say('moved')}:", *moves] if moves else []
         else:
-            pieces = [pieces_table(found, at) for at in range(1, len(found.rungs))]
-            blocks = [*head, terminal_table(sides_table(found), tones=tones)]
-            blocks += [terminal_table(one) for one in (slices_table(found), *pieces) if one.rows]
+            more = [slices_table(found), *(pieces_table(found, at) for at in range(1, len(found.rungs)))]
+            blocks += [terminal_table(sides_table(found), tones=tones)]
+            blocks += [terminal_table(one) for one in more if one.rows]
         note = say("c_note" if isinstance(found, Ladder) else "st_note")
         return "\n".join(
             [*blocks, note, *(say("c_caveat") + one.with_fix() for one in self.caveats if one not in self.weighty)]

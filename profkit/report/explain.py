@@ -14,7 +14,7 @@ from msgspec import structs
 
 from analyzers.records import plain
 from analyzers.rules.rule import COLLECT, HINT, HOST, PROGRAM, RULES, SCHEMA, Finding, Proof
-from profkit.report.layout import cut
+from profkit.report.layout import code, cut
 from profkit.report.messages import language, named, say, spaced, translated
 from profkit.report.names import short_name
 from profkit.report.sections.answer import distance, ending, title
@@ -129,6 +129,13 @@ def worded(one: Finding, study: Study) -> tuple[str, str, str]:
     if language() == "zh":
         title, then, expect = map(spaced, (title, then, expect))
     return title, runnable(then, study), expect
+
+
+def told(one: Finding, study: Study) -> str:
+    """A finding in one line of Markdown: the gain, the kernel, the reason, the next step."""
+    title, then, _ = worded(one, study)
+    where = say("md_where", kernel=code(short_name(one.kernel))) if one.kernel else ""
+    return say("md_finding", gain=gain(one), where=where, title=title, then=then)
 
 
 def _impl(study: Study, findings: Sequence[Finding]) -> list[str]:

@@ -189,8 +189,7 @@ def _caption(study: Study) -> tuple[str, ...]:
     counters = study.manifest.counters
     if counters.state != "collected":
         return (method.counters_line(study),)
-    rows = [part.row for part in study.parts if part.row is not None and part.row["n"] > 0]
-    least = min((int(row["n"]) for row in rows), default=0)
+    least = method.fewest(study)
     times = [say("fig_times", count=str(least), state=named(method.cache_of(study)))] if least else []
     return (*times, say("fig_counted", version=counters.version) + _clock(study, say("comma")))
 
@@ -273,9 +272,11 @@ def kernels_scene(
     rows = shown_.to_dict("records")
     hidden = len(kernels) - len(rows)
     # A kernel's place follows the tool that counted it, whatever timed the whole.
-    clocks = [_clock(study, say("semicolon")) if len(studies) == 1 else "" for study in studies]
+    alone = len(studies) == 1
     timed = [
-        method.kernel_times_line(one) + clock for one, clock in zip(studies, clocks, strict=True) if len(one.kernels)
+        method.kernel_times_line(one) + (_clock(one, say("semicolon")) if alone else "")
+        for one in studies
+        if len(one.kernels)
     ]
     captions = dict.fromkeys(filter(None, [*timed, *map(method.counters_line, studies)]))
     captions |= {say("fig_hidden", count=str(hidden)): None} if hidden else {}

@@ -10,10 +10,9 @@ from analyzers.rules.rule import TIME
 from analyzers.verdicts.verdict import brief
 from profkit.report import figures
 from profkit.report.dialects import Written, the_one
-from profkit.report.explain import gain, in_order, worded
-from profkit.report.layout import code, pipe_table
+from profkit.report.explain import in_order, told
+from profkit.report.layout import pipe_table
 from profkit.report.messages import language, say, spoken
-from profkit.report.names import short_name
 from profkit.report.sections import answer, caveats, method, tables
 
 if TYPE_CHECKING:
@@ -75,7 +74,4 @@ def _findings(study: Study) -> Iterator[str]:
     first = {one.impl: one for one in reversed(study.findings()) if one.severity == TIME}
     for impl in in_order(study):
         if impl in first and (impl == best or not study.manifest.impls):
-            one = first[impl]
-            title, then, _ = worded(one, study)
-            said = say("bound_why", bound=title, why=code(short_name(one.kernel))) if one.kernel else title
-            yield impl + say("colon") + say("pr_finding", what=said, gain=gain(one), step=then)
+            yield impl + say("colon") + told(first[impl], study)

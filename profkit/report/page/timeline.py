@@ -10,9 +10,8 @@ import pandas as pd
 
 from analyzers.timeline.idle import asked_for
 from collectors.operations import parsed
-from profkit.report.layout import cut
 from profkit.report.names import short_names
-from profkit.report.page.data import LONGEST_NAME, named_first
+from profkit.report.page.data import named_first, page_name
 from roofline.figure.style import BANDS
 
 if TYPE_CHECKING:
@@ -91,19 +90,15 @@ def _works(study: Study, known: pd.DataFrame) -> dict[str, Any]:
         "lane": lanes.tolist() if len(lane_names) > 1 else [],
         "range": paths.tolist() if len(ranges) > 1 else [],
         "whats": [
-            [kernel, grid, block, *map(_cut, one)]
+            [kernel, grid, block, *map(page_name, one)]
             for (kernel, grid, block, _), one in zip(told.astype(object).to_numpy().tolist(), asked, strict=True)
         ],
         "copy": sorted(set(codes[known["kind"].isin(("memcpy", "memset")).to_numpy()].tolist())),
         "fill": sorted(set(codes[(known["kind"] == "memset").to_numpy()].tolist())),
         "names": [short[str(name)] for name in names],
         "lanes": [str(name) for name in lane_names],
-        "paths": [_cut(path) for path in ranges],
+        "paths": [page_name(path) for path in ranges],
     }
-
-
-def _cut(name: str) -> str:
-    return cut(name.replace("`", "'"), LONGEST_NAME)
 
 
 def _asked(study: Study, host: pd.DataFrame | None) -> tuple[NDArray[np.float64], NDArray[np.int64], pd.Series[Any]]:
@@ -148,7 +143,9 @@ def _host(host: pd.DataFrame | None, begin: float, end: float, lanes: pd.Series[
         "start": np.diff(at, prepend=0).tolist(),
         "length": np.maximum(1, _ticks(kept["stop"].to_numpy() - begin) - at).tolist(),
         "what": what.tolist(),
-        "whats": [[_KINDS.index(kind), _cut(str(name))] for kind, name in zip(told["kind"], told["call"], strict=True)],
+        "whats": [
+            [_KINDS.index(kind), page_name(str(name))] for kind, name in zip(told["kind"], told["call"], strict=True)
+        ],
         "hidden": len(every) - len(kept),
     }
 

@@ -131,14 +131,14 @@ def timing_line(study: Study) -> str:
     if not timing.method:
         return say("nothing_timed") if study.manifest.impls else kernel_times_line(study)
     method = study.analysis.method or timing.method
-    rows = [part.row for part in study.parts if part.row is not None and part.row["n"] > 0]
+    rows = timed(study)
     half = [(row["time_high"] - row["time_low"]) / 2 / row["time"] for row in rows]
     widest, cache = max(half, default=math.nan), cache_of(study)
     flush = timing.flush_bytes if cache == timing.l2 else 0.0
     flushed = say("flushed", size=units.text(flush, "B")) if flush else ""
     return say(
         "timing",
-        count=str(min((int(row["n"]) for row in rows), default=0)),
+        count=str(fewest(study)),
         state=named(cache),
         flushed=flushed,
         note=translated(timing.notes.get(method, timing.note)),
@@ -150,9 +150,19 @@ def timing_line(study: Study) -> str:
     )
 
 
+def timed(study: Study) -> list[Mapping[str, Any]]:
+    """Rows of the parts with samples."""
+    return [part.row for part in study.parts if part.row is not None and part.row["n"] > 0]
+
+
+def fewest(study: Study) -> int:
+    """Samples of the part that has the fewest."""
+    return min((int(row["n"]) for row in timed(study)), default=0)
+
+
 def cache_of(study: Study) -> str:
     """State of the L2 cache during the kept samples, "cold" or "warm"."""
-    taken = {str(part.row["l2"]) for part in study.parts if part.row is not None and part.row["n"] > 0}
+    taken = {str(row["l2"]) for row in timed(study)}
     return taken.pop() if len(taken) == 1 else study.manifest.timing.l2
 
 

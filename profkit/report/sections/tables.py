@@ -273,17 +273,16 @@ def kernels_table(study: Study, of: Sequence[str] = (), *, spans: bool = False) 
 
 def _amounts(study: Study, rows: _Rows) -> list[Column]:
     """Count, time and share: per step of a program, else of the record."""
+    share = column(say(share_head(study)), rows, "share", "%", 1)
     if not study.stepwise:
         counts = [units.count(number(row, "launches")) for row in rows]
-        return [
-            Column(say("op_calls" if study.by_operator else "js_launches"), counts, 4),
-            column(say(share_head(study)), rows, "share", "%", 1),
-            column(say("op_own" if study.of_operators else "time"), rows, "time", "s"),
-        ]
+        calls = Column(say("op_calls" if study.by_operator else "js_launches"), counts, 4)
+        return [calls, share, column(say("op_own" if study.of_operators else "time"), rows, "time", "s")]
+    of_wall = say("wall_share") if study.filtered else per(study, "col_wall")
     return [
         Column(per(study, "col_launches"), [many(number(row, "step_launches")) for row in rows], 4),
-        column(say(share_head(study)), rows, "share", "%", 1),
-        column(say("wall_share") if study.filtered else per(study, "col_wall"), rows, "wall_share", "%", 2),
+        share,
+        column(of_wall, rows, "wall_share", "%", 2),
         column(per(study, "col_time"), rows, "step_time", "s"),
     ]
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from analyzers.rules.rule import TIME
 from analyzers.verdicts.verdict import brief
-from profkit.report.explain import MINOR, gain, lines_text, worded
-from profkit.report.layout import Table, code, pipe_table, without_markup, words
+from profkit.report.explain import MINOR, lines_text, told
+from profkit.report.layout import Table, pipe_table, without_markup, words
 from profkit.report.messages import say
-from profkit.report.names import short_name
 from profkit.report.sections import answer, caveats, method, tables
 from profkit.report.waterfall import shown, table
 
@@ -66,10 +65,7 @@ def _findings(study: Study) -> Iterator[str]:
     found = [one for one in study.findings() if one.severity == TIME and not one.ratio < MINOR]
     if study.best is not None:
         found = [one for one in found if one.impl == study.best.name]
-    for one in found[:TOP_FINDINGS]:
-        title, then, _ = worded(one, study)
-        where = say("md_where", kernel=code(short_name(one.kernel))) if one.kernel else ""
-        yield say("md_finding", gain=gain(one), where=where, title=title, then=then)
+    yield from (told(one, study) for one in found[:TOP_FINDINGS])
 
 
 def _evidence(study: Study) -> Iterator[Section]:
@@ -92,10 +88,10 @@ def _origin(study: Study) -> Iterator[Section]:
     """Method, caveats, failures, and the command that measures again."""
     manifest = study.manifest
     right = ", ".join(f"{one.name} {one.exactness}" for one in manifest.candidates if one.exactness)
-    told = [method.timing_line(study), say("md_right", right=right) if right else "", *method.inferred_lines(study)]
-    told += [f"{name}{say('colon')}{value}" for name, value in method.facts(study)]
-    told.append(f"profkit {manifest.profkit}, {manifest.created}")
-    yield say("md_how"), "", [_listed(told)]
+    lines = [method.timing_line(study), say("md_right", right=right) if right else "", *method.inferred_lines(study)]
+    lines += [f"{name}{say('colon')}{value}" for name, value in method.facts(study)]
+    lines.append(f"profkit {manifest.profkit}, {manifest.created}")
+    yield say("md_how"), "", [_listed(lines)]
     weak = [one.with_fix() for one in caveats.that_matter(study)]
     yield say("md_caveats"), "", [_listed(weak), _stopped(caveats.more_caveats(study))]
     for impl, tail in caveats.last_lines(study):
