@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import pandas as pd
@@ -20,6 +20,7 @@ from profkit.errors import ProfkitError
 from profkit.report.layout import terminal_table
 from profkit.report.messages import say, speaking
 from profkit.report.sections import answer, caveats
+from profkit.report.sections.caveats import Said
 from profkit.report.sections.comparison import (
     ladder_table,
     moved,
@@ -30,14 +31,10 @@ from profkit.report.sections.comparison import (
     slices_table,
 )
 from profkit.report.writers.terminal import tone
-from profkit.study.study import open_study
+from profkit.rundir.manifest import Manifest
+from profkit.study.study import Study, open_study
 from profkit.study.verdicts import loaded
 from roofline import units
-
-if TYPE_CHECKING:
-    from profkit.report.sections.caveats import Said
-    from profkit.rundir.manifest import Manifest
-    from profkit.study.study import Study
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analyzers.records import plain
 from analyzers.verdicts.shapes import to_dict
@@ -13,10 +13,8 @@ from profkit.report import figures
 from profkit.report.messages import speaking
 from profkit.report.writers import markdown
 from profkit.rundir.files import write_atomic
+from profkit.study.study import Study
 from roofline.figure.plot import image
-
-if TYPE_CHECKING:
-    from profkit.study.study import Study
 
 
 def write(study: Study, *, pictures: bool = True, lang: str = "en") -> list[Path]:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from profkit.report.dialects import Written, the_one
 from profkit.report.page import run
-
-if TYPE_CHECKING:
-    from profkit.study.study import Study
+from profkit.study.study import Study
 
 
 def write(runs: Sequence[str | Study]) -> Written:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from analyzers.verdicts.speedup import FORMULAS, shown, speedup
 from profkit.errors import ProfkitError
@@ -13,10 +12,8 @@ from profkit.report.compare import Chosen, choose
 from profkit.report.dialects import Written
 from profkit.report.layout import Column, Table, pipe_table
 from profkit.report.messages import say, translated
+from profkit.study.study import Study
 from roofline import units
-
-if TYPE_CHECKING:
-    from profkit.study.study import Study
 
 GAIN = "gain"
 """The convention of a table's percentages: old / new - 1."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 from analyzers.rules.rule import TIME
 from analyzers.verdicts.verdict import brief
@@ -14,9 +13,7 @@ from profkit.report.explain import in_order, told
 from profkit.report.layout import pipe_table
 from profkit.report.messages import language, say, spoken
 from profkit.report.sections import answer, caveats, method, tables
-
-if TYPE_CHECKING:
-    from profkit.study.study import Study
+from profkit.study.study import Study
 
 NAME = "roofline"
 """The pictures are NAME-light.png and NAME-dark.png."""

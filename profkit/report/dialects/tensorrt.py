@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,11 +25,8 @@ from profkit.report.messages import language, say, spoken, translated
 from profkit.report.names import short_name
 from profkit.report.sections import answer, caveats, method, tables
 from profkit.report.sections.comparison import ladder_table, moved
-from profkit.study.study import open_study
+from profkit.study.study import Study, open_study
 from roofline import units
-
-if TYPE_CHECKING:
-    from profkit.study.study import Study
 
 FIGURES = ("max_abs", "mean_abs", "median_abs", "max_rel", "mean_rel", "median_rel")
 """Errors in the template: largest, mean and median, absolute and relative."""

@@ -6,11 +6,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from analyzers.kernels.source_lines import Line
 from analyzers.records import number
 from analyzers.rules.rule import COLLECT, TIME, Finding
 from analyzers.rules.subjects import WHOLE
+from analyzers.timeline.budget import Budget
 from analyzers.waterfall import LOWER_BOUND, SLICE_KINDS
 from profkit.report import explain
 from profkit.report.explain import MINOR, gain, headline, in_order, proof, unchecked, unexplained, worded
@@ -20,14 +22,10 @@ from profkit.report.names import short_name, short_names
 from profkit.report.sections import answer
 from profkit.report.sections.tables import share_head
 from profkit.report.waterfall import Block, blocks, lower_bound_line, wall_blocks
+from profkit.study.study import Study
 from roofline import units
 from roofline.ceilings import BANDWIDTH
 from roofline.figure.style import places, shape
-
-if TYPE_CHECKING:
-    from analyzers.kernels.source_lines import Line
-    from analyzers.timeline.budget import Budget
-    from profkit.study.study import Study
 
 LONGEST_NAME = 300
 """Most characters of a kernel's name on the page; thousands of template names fill megabytes."""

@@ -6,14 +6,15 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analyzers.placement import NEAR as PLACED
 from analyzers.records import number
 from analyzers.rules.call import BUSY, held_up
 from analyzers.rules.rule import COLLECT, HINT, Finding
 from analyzers.rules.subjects import ON_A_CPU, ceiling_shares, threads_busy
-from analyzers.verdicts.verdict import PACED
+from analyzers.timeline.budget import Budget
+from analyzers.verdicts.verdict import PACED, Verdict
 from analyzers.waterfall import SLICE_KINDS
 from profkit.report.explain import gain, unchecked, unlooked, worded
 from profkit.report.layout import cut
@@ -34,13 +35,9 @@ from profkit.report.page.timeline import timeline_of
 from profkit.report.sections import answer, caveats, method, tables
 from profkit.report.sections.advice import advice, no_reason, unslowed
 from profkit.report.waterfall import apart, blocks, shown
+from profkit.rundir.manifest import Impl
+from profkit.study.study import Part, Study
 from roofline import units
-
-if TYPE_CHECKING:
-    from analyzers.timeline.budget import Budget
-    from analyzers.verdicts.verdict import Verdict
-    from profkit.rundir.manifest import Impl
-    from profkit.study.study import Part, Study
 
 MOST_FALLS = 12
 CARDS_TELL = ("busy", "clocks", "wide", "wider", *answer.CLOCKS)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from analyzers.timeline.idle import asked_for
 from collectors.operations import parsed
 from profkit.report.names import short_names
 from profkit.report.page.data import named_first, page_name
+from profkit.study.study import Study
 from roofline.figure.style import BANDS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from profkit.study.study import Study
 
 MOST_LAUNCHES, MOST_HOST = 40_000, 30_000
 """Most pieces of GPU work on a page (the first ones, about 20 bytes each), most host events (the longest ones)."""

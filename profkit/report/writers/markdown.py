@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from analyzers.rules.rule import TIME
 from analyzers.verdicts.verdict import brief
@@ -12,9 +11,7 @@ from profkit.report.layout import Table, pipe_table, without_markup, words
 from profkit.report.messages import say
 from profkit.report.sections import answer, caveats, method, tables
 from profkit.report.waterfall import shown, table
-
-if TYPE_CHECKING:
-    from profkit.study.study import Study
+from profkit.study.study import Study
 
 TOP_FINDINGS = 3
 Section = tuple[str, str, list[str]]

@@ -5,14 +5,11 @@ from __future__ import annotations
 import base64
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from profkit.report import figures
 from profkit.report.sections import answer, method
+from profkit.study.study import Study
 from roofline.figure.plot import image
-
-if TYPE_CHECKING:
-    from profkit.study.study import Study
 
 
 def html(study: Study) -> str:
