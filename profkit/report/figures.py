@@ -88,7 +88,7 @@ def _scene(study: Study, theme: str) -> Scene:
         roofline=study.roofline,
         points=(*whole.values(), *_kernel_points(study)),
         arrows=tuple(arrows),
-        lower_bounds=_lower_bounds(study),
+        lower_bounds=tuple(LowerBoundPoint(*one) for one in method.lower_bounds(study)),
         order=order_of(study),
         winner=study.best.name if study.best is not None else "",
         theme=theme,
@@ -151,14 +151,6 @@ def _ratio(value: float, word: str) -> str:
         return ""
     told = shown(value, "ratio")
     return f"{told} {say('c_inconclusive')}" if word == "inconclusive" else told
-
-
-def _lower_bounds(study: Study) -> tuple[LowerBoundPoint, ...]:
-    """Points of the algorithm at its compulsory traffic."""
-    for work in study.analysis.works[:1]:
-        if math.isfinite(work.intensity) and work.intensity > 0 and work.flops:
-            return (LowerBoundPoint(work.intensity, max(work.flops, key=lambda name: work.flops[name])),)
-    return ()
 
 
 def _title(studies: Sequence[Study]) -> str:

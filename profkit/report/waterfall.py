@@ -6,23 +6,19 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from analyzers.records import tables
 from analyzers.rules.rule import HOST, TIME, Finding
 from analyzers.rules.subjects import WHOLE
+from analyzers.timeline.budget import Budget
 from analyzers.timeline.idle import IDLE
-from analyzers.waterfall import EXCESS, GAPS, KERNELS, LOWER_BOUND, SLICE_KINDS, WORK, Slice
+from analyzers.waterfall import EXCESS, GAPS, KERNELS, LOWER_BOUND, SLICE_KINDS, WORK, Slice, Waterfall
 from profkit.report.layout import Column, Table
 from profkit.report.messages import named, of_pair, say
 from profkit.report.names import short_names
 from profkit.report.sections import answer
+from profkit.study.study import Study
 from roofline import units
-
-if TYPE_CHECKING:
-    from analyzers.timeline.budget import Budget
-    from analyzers.waterfall import Waterfall
-    from profkit.study.study import Study
 
 MOST = 8
 """Kernels of one kind shown by name; the rest are one block."""

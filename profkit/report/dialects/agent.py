@@ -12,8 +12,9 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from analyzers.kernels.source_lines import Line
 from analyzers.records import number
 from analyzers.rules.rule import COLLECT, HINT, HOST, TIME, Finding
 from profkit.report import waterfall
@@ -26,10 +27,7 @@ from profkit.report.sections import answer, caveats, method
 from profkit.report.sections.advice import advice, at_lower_bound, no_time_counts
 from profkit.rundir.directory import RUNS
 from profkit.rundir.files import sha256
-
-if TYPE_CHECKING:
-    from analyzers.kernels.source_lines import Line
-    from profkit.study.study import Part, Study
+from profkit.study.study import Part, Study
 
 SCHEMA = "profkit-agent/1"
 LIMIT = 3000
@@ -122,6 +120,8 @@ def _content(study: Study, findings: Sequence[Finding]) -> dict[str, Any]:
         told.sort(key=lambda one: (_ORDER.index(one.severity), -one.upper_bound))
     judged = study.verdicts.get(own)
     again, here = method.again(study), study.path.as_posix()
+    rules, command = unchecked(mine, study)
+    lack = say("a_lack", count=str(len(rules)), rules=say("listed").join(map(named, rules)))
     elsewhere = study.manifest.impls and again and _root(study) != RUNS
     return {
         "schema": SCHEMA,
@@ -137,7 +137,7 @@ def _content(study: Study, findings: Sequence[Finding]) -> dict[str, Any]:
         "findings": [_finding(study, one) for one in told],
         "findings_left_out": 0,
         "caveats": _caveats(study, own),
-        "not_checked": _not_checked(study, mine),
+        "not_checked": cut(lack, 100) + say("colon") + command if rules else "",
         "measure": again + (f" --runs {shlex.quote(_root(study).as_posix())}" if elsewhere else ""),
         "gate": _gate(study, subject) if again else "",
         "more": f"profkit explain {shlex.quote(here)} --json",
@@ -255,13 +255,6 @@ def _caveats(study: Study, own: str) -> list[str]:
     every = [one for one in caveats.all_caveats(study) if own in one.about or not any(one.about)]
     every.sort(key=lambda one: not any(one.about))
     return [one.with_fix() for one in every]
-
-
-def _not_checked(study: Study, mine: Sequence[Finding]) -> str:
-    """Rules that lack counters, and the command that collects them; "" for none."""
-    rules, command = unchecked(mine, study)
-    said = say("a_lack", count=str(len(rules)), rules=say("listed").join(map(named, rules)))
-    return cut(said, 100) + say("colon") + command if rules else ""
 
 
 # ---- source lines of findings

@@ -28,7 +28,13 @@ def page_of(done: Compared, limit: float | None = None) -> str:
         colours = places(figures.ladder_order(done.chosen, found))
         pairs = zip(done.chosen, found.rungs, strict=True)
         parts = [Shown(one.study, one.impl, rung.label, colours[rung.label]) for one, rung in pairs]
-    data = {**data_of(parts, best=found.rungs[-1].label if parts else ""), "timelines": _timelines(done)}
+    data = {**data_of(parts, best=found.rungs[-1].label if parts else ""), "timelines": []}
+    if isinstance(found, Programs):  # they share one timeline's size limit
+        drawn = (
+            (timeline_of(study, len(done.studies)), rung.label)
+            for study, rung in zip(done.studies, found.rungs, strict=True)
+        )
+        data["timelines"] = [{**one, "label": label} for one, label in drawn if one]
 
     def make() -> dict[str, Any]:
         own = _ladder(done, found, parts, data["kernels"]) if isinstance(found, Ladder) else _programs(found)
@@ -58,15 +64,6 @@ def page_of(done: Compared, limit: float | None = None) -> str:
         }
 
     return render("compare.html", data, make)
-
-
-def _timelines(done: Compared) -> list[dict[str, Any]]:
-    """Timelines of programs with a switch between them; they share one timeline's size limit."""
-    if isinstance(done.ladder, Ladder):
-        return []
-    pairs = zip(done.studies, done.ladder.rungs, strict=True)
-    drawn = ((timeline_of(study, len(done.studies)), rung.label) for study, rung in pairs)
-    return [{**one, "label": label} for one, label in drawn if one]
 
 
 def _next(done: Compared) -> list[Card]:

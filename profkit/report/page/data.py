@@ -19,7 +19,7 @@ from profkit.report.explain import MINOR, gain, headline, in_order, proof, unche
 from profkit.report.layout import cut
 from profkit.report.messages import bound, catalogue, in_each, named, say
 from profkit.report.names import short_name, short_names
-from profkit.report.sections import answer
+from profkit.report.sections import answer, method
 from profkit.report.sections.tables import share_head
 from profkit.report.waterfall import Block, blocks, lower_bound_line, wall_blocks
 from profkit.study.study import Study
@@ -169,13 +169,8 @@ def six(value: float) -> float | None:
 
 
 def _lower_bounds(study: Study) -> list[dict[str, Any]]:
-    for work in study.analysis.works:
-        if work.flops and work.intensity > 0:
-            pipe = max(work.flops, key=lambda name: work.flops[name])
-            top = study.roofline.attainable(work.intensity, pipe)
-            if math.isfinite(top):
-                return [{"ai": six(work.intensity), "flops": six(top), "pipe": pipe}]
-    return []
+    told = [(at, pipe, study.roofline.attainable(at, pipe)) for at, pipe in method.lower_bounds(study)]
+    return [{"ai": six(at), "flops": six(top), "pipe": pipe} for at, pipe, top in told if math.isfinite(top)]
 
 
 def samples_of(parts: Sequence[Shown]) -> list[dict[str, Any]]:

@@ -156,7 +156,10 @@ def _first_screen(study: Study, found: Sequence[Finding]) -> dict[str, Any]:
     tabled = [name for name, one in study.verdicts.items() if one.word in told]
     lines = [line for name, line in others if name not in (*skipped, *tabled)]
     notes = [method.counters_note(study), *method.notes(study)]
-    notes += [line for name, line in others if name in skipped] + [_unlooked(study, found)]
+    notes += [line for name, line in others if name in skipped]
+    rules, command = unchecked((one for one in found if best is None or best.name == one.impl), study)
+    if rules and method.counted(study):
+        notes.append(say("p_unchecked", rules=say("listed").join(map(named, rules))) + " " + command)
     whole = study.first_step
     notes += [say("p_baseline")] if whole is not None else []
     if len(study.metrics):
@@ -186,14 +189,6 @@ def _lead(study: Study, name: str) -> str:
     whose = say("p_reference") if known is not None and known.backend == "torch" else say("p_the_reference")
     lead = say("p_lead", verdict=said, time=time, before=before, reference=whose)
     return answer.by_both_clocks(say("p_paired", lead=lead) if name in method.unpaired(study) else lead, verdict)
-
-
-def _unlooked(study: Study, found: Sequence[Finding]) -> str:
-    """Rules that lack counters, and the command that collects them."""
-    best = study.best.name if study.best is not None else None
-    rules, command = unchecked((one for one in found if best in (None, one.impl)), study)
-    told = rules and method.counted(study)
-    return say("p_unchecked", rules=say("listed").join(map(named, rules))) + " " + command if told else ""
 
 
 # ---- the cards of a sample

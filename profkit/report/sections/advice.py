@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from analyzers.records import number
 from analyzers.rules.call import BUSY
 from analyzers.rules.rule import COLLECT, HOST, Finding
-from analyzers.verdicts.verdict import PACED
+from analyzers.verdicts.verdict import PACED, Verdict
 from collectors.caveat import SLOWED
 from profkit.report.explain import runnable, start_with, unchecked, unexplained, worded
 from profkit.report.messages import judged, say, translated
 from profkit.report.sections.method import again
-
-if TYPE_CHECKING:
-    from analyzers.verdicts.verdict import Verdict
-    from profkit.study.study import Part, Study
+from profkit.study.study import Part, Study
 
 AT_LOWER_BOUND = 1.1
 """Ratio to the lower bound below which the advice is to stop."""

@@ -229,6 +229,12 @@ def ceilings_of(study: Study) -> dict[str, list[str]]:
     return found
 
 
+def lower_bounds(study: Study) -> list[tuple[float, str]]:
+    """(FLOP/byte, pipe) of the task at its compulsory traffic; [] without counted work."""
+    works = [one for one in study.analysis.works[:1] if 0 < one.intensity < math.inf and one.flops]
+    return [(one.intensity, max(one.flops, key=lambda name: one.flops[name])) for one in works]
+
+
 def facts(study: Study) -> list[tuple[str, str]]:
     """(name, value): device, versions, counters, seeds, files, work and ceilings."""
     return [(name, value) for name, value in _facts(study) if value]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -91,13 +90,10 @@ def changes(before: Study, now: Study, names: Collection[str]) -> list[str]:
     for name, new in now.verdicts.items():
         old = before.verdicts.get(name)
         if name in names and old is not None and "skipped" not in (old.word, new.word):
+            paces = [f"{one.speedup:.3g}x" if one.right and one.speedup > 0 else one.word for one in (old, new)]
             worse = [say("change_worse", what=one) for one in worsened(old, new)]
-            found.append(name + say("colon") + say("comma").join([f"{_short(old)} -> {_short(new)}", *worse]))
+            found.append(name + say("colon") + say("comma").join([" -> ".join(paces), *worse]))
     return found
-
-
-def _short(one: Verdict) -> str:
-    return f"{one.speedup:.3g}x" if one.right and math.isfinite(one.speedup) else one.word
 
 
 def worsened(old: Verdict, new: Verdict) -> Iterator[str]:
