@@ -69,7 +69,9 @@ def column(head: str, rows: Sequence[Mapping[Any, Any]], name: str, unit: str, r
 
 
 def pipe_table(table: Table, words: Sequence[int] | None = None) -> str:
-    """GitHub table with escaped pipes; columns in `words` (default: first and last) align left."""
+    """GitHub table with escaped pipes, "" without rows; columns in `words` (default: first and last) align left."""
+    if not table.rows:
+        return ""
     cells = [[_PIPE.sub(r"\1\1\\|", str(cell)) for cell in row] for row in table.rows]
     left = (0, len(table.head) - 1) if words is None else words
     rule = ["---" if index in left else "---:" for index in range(len(table.head))]

@@ -120,6 +120,10 @@ def _content(study: Study, findings: Sequence[Finding]) -> dict[str, Any]:
         told.sort(key=lambda one: (_ORDER.index(one.severity), -one.upper_bound))
     judged = study.verdicts.get(own)
     again, here = method.again(study), study.path.as_posix()
+    gate = ""
+    if again and study.manifest.impls and subject is not None and subject.row is not None:
+        before, after = (shlex.quote(f"{path}:{own}") for path in (here, _newest(study)))
+        gate = f"profkit compare {before} {after} --fail-on-regression 0%"
     rules, command = unchecked(mine, study)
     lack = say("a_lack", count=str(len(rules)), rules=say("listed").join(map(named, rules)))
     elsewhere = study.manifest.impls and again and _root(study) != RUNS
@@ -139,7 +143,7 @@ def _content(study: Study, findings: Sequence[Finding]) -> dict[str, Any]:
         "caveats": _caveats(study, own),
         "not_checked": cut(lack, 100) + say("colon") + command if rules else "",
         "measure": again + (f" --runs {shlex.quote(_root(study).as_posix())}" if elsewhere else ""),
-        "gate": _gate(study, subject) if again else "",
+        "gate": gate,
         "more": f"profkit explain {shlex.quote(here)} --json",
         "run": here,
     }
@@ -240,14 +244,6 @@ def _root(study: Study) -> Path:
     """Folder that holds the runs; by default profkit-runs."""
     own = study.path.parent
     return own.parent if own.name == study.manifest.sample.id else RUNS
-
-
-def _gate(study: Study, subject: Part | None) -> str:
-    """Command with exit code 1 if the newest run is slower; "" without implementations."""
-    if subject is None or not study.manifest.impls or subject.row is None:
-        return ""
-    before, after = (shlex.quote(f"{path}:{subject.name}") for path in (study.path.as_posix(), _newest(study)))
-    return f"profkit compare {before} {after} --fail-on-regression 0%"
 
 
 def _caveats(study: Study, own: str) -> list[str]:

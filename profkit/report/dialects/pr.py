@@ -42,7 +42,7 @@ def snippet(study: Study, *, foreign: bool = False) -> str:
         f"## {say('pr_title', sample=manifest.sample.id, device=device)}",
         "\n".join(f"**{line}**  " for line in answer.first_lines(study)),
         f"> {missing}{say('stop')}" if missing else "",
-        pipe_table(table) if table.rows else "",
+        pipe_table(table),
         say("pr_convention") if say("speedup") in table.head else "",
         f"""<picture>
   <source media="(prefers-color-scheme: dark)" srcset="{NAME}-dark.png">

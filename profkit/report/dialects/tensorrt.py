@@ -149,8 +149,8 @@ class WriteUp:
             yield from (f"- {caveat.line()}" for caveat in caveats.all_caveats(layers))
             return
         ends = [self.chosen[at].impl for at in (0, -1)] if self.chosen else []
-        longest = [tables.kernels_table(study, ends, spans=True) for study in self.studies]
-        yield "\n\n".join(pipe_table(table) for table in longest if table.rows) or self.gap("no_hot")
+        longest = [pipe_table(tables.kernels_table(study, ends, spans=True)) for study in self.studies]
+        yield "\n\n".join(filter(None, longest)) or self.gap("no_hot")
 
     def findings(self) -> Iterator[str]:
         """First three findings of each step; a fix common to several appears once."""
@@ -199,7 +199,6 @@ class WriteUp:
         if not checked:
             yield self.gap("no_eval")
             return
-        figures = {name: [getattr(check, name) for one in checked for check in one.checks] for name in FIGURES}
         head = [say(name) for name in ("implementation", "input_sets", *FIGURES, "correct")]
         columns = [
             [one.name for one in checked],
@@ -215,7 +214,7 @@ class WriteUp:
         if said:
             yield "\n" + say("thresholds", limits=say("semicolon").join(said))
         yield "\n" + say("rel_note")
-        if any(None in values for values in figures.values()):
+        if any(getattr(check, name) is None for one in checked for check in one.checks for name in FIGURES):
             yield "\n" + self.gap("mean")
 
     def performance(self) -> Iterator[str]:

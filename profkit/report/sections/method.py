@@ -134,6 +134,10 @@ def timing_line(study: Study) -> str:
     rows = timed(study)
     half = [(row["time_high"] - row["time_low"]) / 2 / row["time"] for row in rows]
     widest, cache = max(half, default=math.nan), cache_of(study)
+    where = "" if not study.manifest.candidates else say("isolated" if study.manifest.isolated else "trusted")
+    # Of the reference there are none, NaN.
+    several = max((part.row["processes"] for part in study.parts if part.row and part.row["processes"] > 1), default=1)
+    where += say("processes", count=f"{several:.0f}") if where and several > 1 else ""
     flush = timing.flush_bytes if cache == timing.l2 else 0.0
     flushed = say("flushed", size=units.text(flush, "B")) if flush else ""
     return say(
@@ -146,7 +150,7 @@ def timing_line(study: Study) -> str:
             "known_to" if widest <= 1 else "known_badly" if half and widest > 1 else "known_nothing",
             share=units.percent(widest),
         ),
-        where=_processes(study),
+        where=where,
     )
 
 
@@ -164,18 +168,6 @@ def cache_of(study: Study) -> str:
     """State of the L2 cache during the kept samples, "cold" or "warm"."""
     taken = {str(row["l2"]) for row in timed(study)}
     return taken.pop() if len(taken) == 1 else study.manifest.timing.l2
-
-
-def _processes(study: Study) -> str:
-    """Whether candidates ran isolated, and in how many processes."""
-    manifest = study.manifest
-    if not manifest.candidates:
-        return ""
-    # Of the reference there are none, NaN.
-    several = max((part.row["processes"] for part in study.parts if part.row and part.row["processes"] > 1), default=1)
-    return say("isolated" if manifest.isolated else "trusted") + (
-        say("processes", count=f"{several:.0f}") if several > 1 else ""
-    )
 
 
 def kernel_times_line(study: Study) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from analyzers.rules.rule import TIME
 from analyzers.verdicts.verdict import brief
 from profkit.report.explain import MINOR, lines_text, told
-from profkit.report.layout import Table, pipe_table, without_markup, words
+from profkit.report.layout import pipe_table, without_markup, words
 from profkit.report.messages import say
 from profkit.report.sections import answer, caveats, method, tables
 from profkit.report.waterfall import shown, table
@@ -32,7 +32,7 @@ def _head(study: Study) -> Iterator[str]:
     yield "\n".join(f"**{line}**  " for line in answer.first_lines(study)).rstrip()
     if missing := method.counters_note(study):
         yield f"> {missing}"
-    yield _grid(tables.parts_table(study))
+    yield pipe_table(tables.parts_table(study))
     for line in (*method.notes(study), method.right_line(study)):
         yield _stopped(line)
 
@@ -45,8 +45,8 @@ def _answers(study: Study) -> Iterator[Section]:
         named = study.first_step is None and (study.best is not None or len(study.parts) > 1)
         head = f"{whole.name}: {whole.head}" if named else whole.head
         note = _stopped(whole.line) if study.first_step is None else ""
-        yield say("p_fall_title"), note, [_grid(table(whole.blocks, head, whole.time))]
-    yield say("hole_title"), say("hole_note"), list(map(_grid, tables.holes_tables(study)))
+        yield say("p_fall_title"), note, [pipe_table(table(whole.blocks, head, whole.time))]
+    yield say("hole_title"), say("hole_note"), list(map(pipe_table, tables.holes_tables(study)))
     placed = method.placed(study)
     whose = say("md_whose", name=study.best.name) if study.best is not None else ""
     note = say("p_ranked_wall") if study.stepwise and not placed else say("md_gains", whose=whose)
@@ -67,16 +67,20 @@ def _findings(study: Study) -> Iterator[str]:
 
 def _evidence(study: Study) -> Iterator[Section]:
     """Shapes, passes, source lines, kernels and timelines."""
-    yield say("by_shape"), say("shapes_note"), [_grid(tables.shapes_table(study))]
+    yield say("by_shape"), say("shapes_note"), [pipe_table(tables.shapes_table(study))]
     by = ", ".join(study.passes[-1][1].inputs) if study.passes else ""
-    yield say("by_pass"), say("passes_note", by=by), [_grid(tables.passes_table(study))]
+    yield say("by_pass"), say("passes_note", by=by), [pipe_table(tables.passes_table(study))]
     found = lines_text(study.lines)
     yield say("md_lines"), say("md_lines_note"), [f"```\n{found}\n```" if found else ""]
     longest = tables.kernels_table(study, spans=True)
     hidden = len(study.hottest) - len(longest.rows)
     more = say("md_names_more", count=str(hidden)) if hidden else say("md_names")
     if longest.rows:
-        yield say("op_list" if study.by_operator else "p_kernels"), tables.kernel_note(study), [_grid(longest), more]
+        yield (
+            say("op_list" if study.by_operator else "p_kernels"),
+            tables.kernel_note(study),
+            [pipe_table(longest), more],
+        )
     yield say("md_timeline"), "", [_listed(list(tables.thread_lines(study)))]
     yield "compute-sanitizer", "", [_listed(line.replace("|", "\\|") for line in caveats.sanitizer_lines(study))]
 
@@ -96,10 +100,6 @@ def _origin(study: Study) -> Iterator[Section]:
     if line := method.again(study):
         how = "-c constraints.txt -e ." if manifest.sample.path else "."
         yield say("md_again"), "", [f"```\npip install {how}    # in a checkout of profkit\n{line}\n```"]
-
-
-def _grid(one: Table) -> str:
-    return pipe_table(one) if one.rows else ""
 
 
 def _listed(items: Iterable[str]) -> str:
