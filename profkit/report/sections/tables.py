@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
@@ -40,7 +41,7 @@ def parts_table(study: Study, *, first_screen: bool = False) -> Table:
     if not study.manifest.impls:
         return _ranges_table(study)
     rows: _Rows = [part.row or {} for part in study.ranked]
-    names = [called(study, part.name) if first_screen else part.name for part in study.ranked]
+    names = [_of_file(study, part) if first_screen else part.name for part in study.ranked]
     columns = [
         Column("", names),
         *_judged([(study, one) for one in study.ranked]),
@@ -50,6 +51,13 @@ def parts_table(study: Study, *, first_screen: bool = False) -> Table:
         return Table.of([*columns, *placed_columns(rows)])
     columns += [Column(say("x_lower_bound"), [far(row) for row in rows])]
     return Table.of([*columns, *(one for one in placed_columns(rows) if one.rank <= FIRST)])
+
+
+def _of_file(study: Study, part: Part) -> str:
+    """Name, and the file if its name differs."""
+    file = PurePath(part.impl.file) if part.impl is not None else PurePath()
+    own = file.stem in ("", part.name)
+    return called(study, part.name) if own else say("p_of_file", name=part.name, file=file.name)
 
 
 def share_head(study: Study) -> str:
