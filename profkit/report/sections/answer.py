@@ -284,7 +284,8 @@ def _whole_graphs(study: Study, counts: Mapping[str, float]) -> dict[str, float]
 
 def _launched(counts: Mapping[str, float], *, kinds: int = 0) -> str:
     """ "719 kernels (72 different), 2.25 copies, 17 fills"; kinds: of kernels, 0 for none."""
-    names = {"kernel": "different" if kinds > 1 else "kernels", "memcpy": "copies", "memset": "fills", "graph": "graphs"}
+    names = {"kernel": "kernels", "memcpy": "copies", "memset": "fills", "graph": "graphs"}
+    names |= {"kernel": "different"} if kinds > 1 else {}
     told = [(f"count_{name}", many(counts[kind])) for kind, name in names.items() if counts.get(kind, 0)]
     return say("comma").join(_numbered(key, count, kinds=str(kinds)) for key, count in told)
 

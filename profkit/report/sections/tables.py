@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from analyzers.records import number
 from analyzers.verdicts.verdict import PACED
 from profkit.report.layout import Column, Table, code, column
-from profkit.report.messages import bound_word, of_roof, say, translated
+from profkit.report.messages import bound, bound_word, of_roof, say, translated
 from profkit.report.names import names_of, short_name
 from profkit.report.sections.answer import called, far, many, per
 from profkit.report.sections.method import counted
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 TOP_RANGES, TOP_KERNELS, TOP_THREADS = 24, 12, 4
 MANY_ALIKE = 3
 """Number of ranges that differ only in digits from which they become one row."""
-FIRST = 3
-"""Highest rank of the columns of a first screen."""
 LEAST_HOLE = 0.005
 """Smallest share of the wall time for a row of idle time."""
 _Rows = Sequence[Mapping[Any, Any]]
@@ -49,8 +47,12 @@ def parts_table(study: Study, *, first_screen: bool = False) -> Table:
     ]
     if not first_screen:
         return Table.of([*columns, *placed_columns(rows)])
-    columns += [Column(say("x_lower_bound"), [far(row) for row in rows])]
-    return Table.of([*columns, *(one for one in placed_columns(rows) if one.rank <= FIRST)])
+    columns += [
+        Column(say("x_lower_bound"), [far(row) for row in rows]),
+        Column(say("js_frac"), [of_roof(row) for row in rows]),
+        Column(say("bound_by"), [bound(row) or units.MISSING for row in rows]),
+    ]
+    return Table.of(columns)
 
 
 def _of_file(study: Study, part: Part) -> str:
