@@ -293,15 +293,14 @@ def _trust_card(study: Study, verdict: Verdict | None = None, found: Sequence[Fi
     blind, every = unlooked(found)
     times = "" if verdict is not None else say("p_trust_times")
     times = say("p_trust_blind", count=str(blind), every=str(every)) if times and blind else times
-    notes = [one.line().rstrip(".") for one in caveats.weightiest(matter)[:1]]
-    if (rest := len(caveats.all_caveats(study)) - len(matter)) > 0:
-        notes.append(_counted("p_trust_rest", rest))
-    clear = verdict is None or verdict.word in PACED
-    return trust_card(matter, say("semicolon").join(notes), clear=clear, none=times)
+    rest = len(caveats.all_caveats(study)) - len(matter)
+    more = [_counted("p_trust_rest", rest)] if rest > 0 else []
+    return trust_card(matter, more, clear=verdict is None or verdict.word in PACED, none=times)
 
 
-def trust_card(matter: Sequence[caveats.Said], note: str = "", *, clear: bool = True, none: str = "") -> Card:
-    """Number of caveats that matter; none: said without caveats of what was only timed, which is not green."""
+def trust_card(matter: Sequence[caveats.Said], more: Sequence[str] = (), *, clear: bool = True, none: str = "") -> Card:
+    """Number of caveats that matter, and the first; none: said of what was only timed, which is not green."""
+    note = say("semicolon").join([*(one.line().rstrip(".") for one in caveats.weightiest(matter)[:1]), *more])
     trust = _counted("p_trust_some", len(matter)) if matter else none or say("p_trust_none")
     kind = "caveat trust" if matter and not clear else "trust" if matter or none else "good trust"
     return Card(say("p_trust"), trust, note, kind=kind, link="#caveats")
