@@ -24,8 +24,10 @@ COVERS, LEAST, HALF = 0.9, 0.3, 0.5
 more than SPREAD times the shortest; conventions that hold for the traces in tests/data/kineto.
 """
 SPREAD = 2.0
-_MARK = re.compile(r"(?:ProfilerStep#|(?:\w*[ _])?(?:step|iter|iteration)[ _#:]*)(\d+)", re.IGNORECASE)
-"""Ranges that number the steps: torch.profiler's and common hand-made names."""
+_MARK = re.compile(
+    r"(?:ProfilerStep#|(?:\w*[ _])?(?:step|iter|iteration)[ _#:]*)(\d+)(?: (?:to|of) \d+)?", re.IGNORECASE
+)
+"""Ranges that number the steps, at any depth: torch.profiler's and common hand-made names."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +101,14 @@ def _marked(paths: pd.Series[str]) -> NDArray[np.int64] | None:
     fresh = np.flatnonzero(np.diff(code[at], prepend=-1))
     if len(at) < LEAST * len(paths) or (np.diff(code[at][fresh]) < 0).any():
         return None
-    return np.append(at[fresh], at[-1] + 1)
+    marks = np.append(at[fresh], at[-1] + 1)
+    sizes = np.diff(marks)
+    # The last range of a loop that ends inside it is no whole step.
+    return marks[:-1] if len(sizes) > REPEATS and sizes[-1] < HALF * np.median(sizes) else marks
 
 
 def _number(path: str) -> int:
-    found = _MARK.fullmatch(path.partition("/")[0])
-    return int(found[1]) if found else -1
+    return next((int(found[1]) for part in path.split("/") if (found := _MARK.fullmatch(part))), -1)
 
 
 def _places(names: pd.Series[str], kernels: NDArray[np.bool_]) -> Iterator[NDArray[np.int64]]:

@@ -40,6 +40,8 @@ from profkit.study.study import Part, Study
 from roofline import units
 
 MOST_FALLS = 12
+SECOND = 0.25
+"""Share of a step's wall time from which a kernel without a finding is the second lead."""
 CARDS_TELL = ("busy", "clocks", "wide", "wider", *answer.CLOCKS)
 """Conditions shown on a card, or behind the times, and left out of the verdict above."""
 NEAR = 0.8
@@ -332,6 +334,11 @@ def next_card(
     if first.kernel:
         worth = say("bound_why", bound=worth, why=short_name(first.kernel, 48))
     note = say("p_moves", title=title, gain=worth) if first.moves else worth + say("colon") + title
+    hot = study.hottest.iloc[0].to_dict() if len(study.hottest) else {}
+    silent = all(one.severity == COLLECT or one.kernel != hot.get("kernel") for one in found)
+    if not impl and not first.kernel and silent and number(hot, "wall_share") >= SECOND:
+        share = units.percent(number(hot, "wall_share"))
+        note += say("p_second", kernel=short_name(str(hot["kernel"]), 48), share=share)
     return Card(question, then, note, kind="wide", link=link)
 
 
