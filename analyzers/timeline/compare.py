@@ -218,16 +218,8 @@ def compare_steps(programs: Sequence[Rung]) -> Programs:
 
 
 def _alike(a: Rung, b: Rung) -> bool:
-    """Whether their windows are of one kind (steps, passages of one range, whole records), of one device and tool, and
-    not of a training and another program.
-    """
-    same = a.window == b.window and a.within == b.within and not apart_of(a.facts, b.facts)
-    return same and not _strangers(a, b)
-
-
-def _strangers(a: Rung, b: Rung) -> bool:
-    """Whether only one trains, and most of the time is in kernels of one. Other types or fusion rename kernels, too."""
-    return a.trains != b.trains and _shared(_pieces(a, b)) < SHARED
+    """Whether they are of one device and tool, of windows of one kind and of one program."""
+    return not apart_of(a.facts, b.facts) and not any(_apart(a, b))
 
 
 def _shared(pieces: Sequence[Piece]) -> float:
@@ -274,7 +266,8 @@ def _rows(steps: Steps) -> dict[tuple[str, str], tuple[str, float, Times]]:
     return {(name.replace(" ", ""), kind): (name, float(count), times) for name, kind, count, times in rows}
 
 
-def _windows(a: Rung, b: Rung) -> Iterator[Caveat]:
+def _apart(a: Rung, b: Rung) -> Iterator[Caveat]:
+    """Why their steps do not compare. Names of kernels alone do not tell: other types and fusion change them, too."""
     if (a.window, a.within) != (b.window, b.within):
         told = "; ".join(f"{one.label}: {_said(one)}" for one in (a, b))
         fix = "record both in the same way: enough steps for a steady state, or the same --range"
@@ -283,6 +276,10 @@ def _windows(a: Rung, b: Rung) -> Iterator[Caveat]:
         told = f"only {(a if a.trains else b).label} runs an optimizer, {shared:.0%} of the time is in kernels of both"
         what = f"{a.label} and {b.label} look like different programs: no speed-up is given"
         yield Caveat(what, told, "compare versions of one program", "programs")
+
+
+def _windows(a: Rung, b: Rung) -> Iterator[Caveat]:
+    yield from _apart(a, b)
     if not _alike(a, b):
         return
     if a.devices != b.devices:
