@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from analyzers.rules.rule import TIME
+from analyzers.rules.rule import HOST, TIME
 from analyzers.verdicts.verdict import brief
 from profkit.report import figures
 from profkit.report.dialects import Written, the_one
@@ -68,7 +68,7 @@ def _caveats(study: Study) -> Iterator[str]:
 def _findings(study: Study) -> Iterator[str]:
     """First finding of the best candidate, or of each range."""
     best = study.best.name if study.best is not None else ""
-    first = {one.impl: one for one in reversed(study.findings()) if one.severity == TIME}
+    first = {one.impl: one for one in reversed(study.findings()) if one.severity in (TIME, HOST)}
     for impl in in_order(study):
         if impl in first and (impl == best or not study.manifest.impls):
             yield impl + say("colon") + told(first[impl], study)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from analyzers.rules.rule import TIME
+from analyzers.rules.rule import HOST, TIME
 from analyzers.verdicts.verdict import brief
 from profkit.report.explain import MINOR, lines_text, told
 from profkit.report.layout import pipe_table, without_markup, words
@@ -59,7 +59,7 @@ def _answers(study: Study) -> Iterator[Section]:
 
 def _findings(study: Study) -> Iterator[str]:
     """Largest known gains of the best implementation, else of all ranges."""
-    found = [one for one in study.findings() if one.severity == TIME and not one.ratio < MINOR]
+    found = [one for one in study.findings() if one.severity in (TIME, HOST) and not one.ratio < MINOR]
     if study.best is not None:
         found = [one for one in found if one.impl == study.best.name]
     yield from (told(one, study) for one in found[:TOP_FINDINGS])
