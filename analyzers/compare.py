@@ -180,7 +180,7 @@ def of_ratio(one: Ratio) -> dict[str, Any]:
 
 
 def ends(one: Ratio) -> tuple[float, float]:
-    """Interval of a speed-up with its slack; without one, the range of chance for two single times."""
+    """Interval of a speed-up with its slack; without one, the chance of two single times."""
     low, high = (one.value / SINGLE, one.value * SINGLE) if math.isnan(one.low) else (one.low, one.high)
     return low * min(1.0, one.slack), high * max(1.0, one.slack)
 
@@ -276,7 +276,7 @@ def _rung(step: Step, before: Step | None, first: Step, threshold: float) -> Run
 
 
 def apart_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
-    """Differing facts of APART; a sample of another name with the same reference is no other task."""
+    """Differing facts of APART; a sample renamed with the same reference is the same task."""
     known = [name for name in (*APART, "reference") if before.get(name) and after.get(name)]
     other = [name for name in known if before[name] != after[name]]
     return tuple(name for name in other if name in APART and (name != "sample" or "reference" in other))

@@ -166,7 +166,7 @@ def gate(time: float, lower_bound: LowerBound, impl: str = "") -> Caveat | None:
 
 
 def combine(declared: Work | None, modelled: Work | None) -> Work | None:
-    """The work that sets the lower bound: the declared one, its gaps filled by the model; else the modelled one."""
+    """The work that sets the lower bound: declared, its gaps filled by the model; else modelled."""
     if declared is None or modelled is None:
         return declared or modelled
     moved, written = declared.bytes, declared.written

@@ -167,7 +167,7 @@ def _cure(name: str, roofline: Roofline) -> str:
 
 
 def launch_bound(span: float, busy: float, kernels: float) -> bool:
-    """Whether launches dominate a call: gaps of half its time, or many kernels near the least a launch takes.
+    """Whether launches dominate a call: gaps of half its time, or many kernels as short as one.
 
     span: time of the call on the device [s]; busy: sum of its kernels' times [s]; kernels: their number.
     """

@@ -1,4 +1,4 @@
-"""cupti.csv of a sample: CUPTI's GPU activities in one call of each part, by torch's profiler. Times in s."""
+"""cupti.csv of a sample: GPU activities in one call of each part. Times in s."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def _whole(path: Path) -> _Trace:
 
 
 def _columns(trace: Iterable[_Trace]) -> tuple[_Table, _Table, list[Any], int]:
-    """Events of the host in the file's order, GPU work by start, devices, and base of the clock [ns]."""
+    """Host events in the file's order, GPU work by start, devices, base of the clock [ns]."""
     devices, pieces, shared, base = list[Any](), list[_Table](), dict[Any, Any](), 0
     for piece in trace:
         devices, base = [*devices, *piece.devices], base or piece.base

@@ -99,10 +99,9 @@ class Piece:
 
 @dataclass(frozen=True)
 class Rung:
-    """Steps of a program on the device with the longest step; `within`: range of passages; `slowed`: a profiler
-    lengthened its launches.
+    """Steps of a program on the device with the longest step.
 
-    `ratio` and `pieces` compare with the previous program, `since` and `busy` with the first. Speed-ups are old / new;
+    `within`: range of passages; `slowed`: a profiler lengthened its launches. `ratio` and `pieces` compare with the previous program, `since` and `busy` with the first. Speed-ups are old / new;
     inconclusive and NaN for the first, and for different windows.
     """
 
@@ -230,7 +229,7 @@ def _shared(pieces: Sequence[Piece]) -> float:
 
 
 def _of_steps(before: Rung, after: Rung) -> Ratio:
-    """Speed-up of a step as recorded; `slack`: by how much a profiler's cost of a launch can explain it."""
+    """Speed-up of a step as recorded. `slack`: what a profiler's cost of a launch can explain."""
     found, pair = _ratio(before.steps.lengths, after.steps.lengths), (before, after)
     costs = [(one.time - one.budget.least) / one.launched for one in pair if one.slowed and one.launched]
     old, new = (one.time - min(costs, default=0.0) * one.launched * one.slowed for one in pair)
@@ -267,7 +266,7 @@ def _rows(steps: Steps) -> dict[tuple[str, str], tuple[str, float, Times]]:
 
 
 def _apart(a: Rung, b: Rung) -> Iterator[Caveat]:
-    """Why their steps do not compare. Names of kernels alone do not tell: other types and fusion change them, too."""
+    """Why their steps do not compare. Kernel names alone do not tell: types and fusion change them."""
     if (a.window, a.within) != (b.window, b.within):
         told = "; ".join(f"{one.label}: {_said(one)}" for one in (a, b))
         fix = "record both in the same way: enough steps for a steady state, or the same --range"

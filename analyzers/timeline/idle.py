@@ -311,7 +311,7 @@ def _holes(gaps: Mapping[str, Any], slices: Mapping[str, Times], host: pd.DataFr
 
 
 def _telling(path: Sequence[str]) -> str:
-    """The outermost operation, else the innermost Python frame: the outermost one is Python's own start."""
+    """The outermost operation, else the innermost frame: the outermost is Python's own start."""
     return next((name for name in path if not _FRAME.match(name)), path[-1])
 
 

@@ -230,7 +230,7 @@ def two_clocks(
 def for_a_caller(
     samples: pd.DataFrame, chosen: pd.DataFrame, ratios: Mapping[str, Ratio], reference: str, spread: float = 0.0
 ) -> dict[str, dict[str, Any]]:
-    """Columns of each implementation by the clock of a waiting caller, where a device's clock decides.
+    """Columns by the clock of a waiting caller, where a device's clock decides.
 
     `caller` is their sentence, as "0.71x (5 us -> 7 us)", if the two speed-ups differ. spread: see statistics.ratio.
     """
@@ -318,7 +318,7 @@ def _clocks(timed: Mapping[str, Timed], reference: str) -> Caveat | None:
 
 
 def explained(caveat: Caveat, rows: Mapping[str, Mapping[str, Any]], reference: str, roofline: Roofline) -> bool:
-    """Whether a lower precision's peak, or fewer launches than a launch-bound reference's, explain a speed-up."""
+    """Whether lower precision, or fewer launches than a launch-bound reference's, explain it."""
     name = caveat.what.partition(": ")[0]
     if caveat.code != EXCESSIVE or name not in rows or reference not in rows:
         return False

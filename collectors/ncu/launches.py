@@ -211,7 +211,7 @@ def _range_name(text: str) -> str:
 
 
 def dimensions(cell: str) -> str:
-    """A grid or block cell such as "(16, 32, 1)" as "16,32,1"; "" for anything else, as a failed launch's zeros."""
+    """A grid or block cell such as "(16, 32, 1)" as "16,32,1"; "" for anything else."""
     numbers = re.findall(r"\d+", cell)
     return ",".join(numbers) if len(numbers) == 3 and any(map(int, numbers)) else ""
 

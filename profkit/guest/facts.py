@@ -100,7 +100,7 @@ def context_lost(error: BaseException) -> bool:
 
 
 def keep_heap(all_: bool = True) -> bool:
-    """Keep freed host memory in the process, as CUDA's allocator does; False if impossible. all_: huge blocks too.
+    """Keep freed host memory in the process; False if impossible. all_: huge blocks too.
 
     Otherwise large blocks return to the system, and each 4 KiB then costs a page fault: 7500 in a chain of 36
     operations on 16 MiB, which doubled its time.

@@ -87,7 +87,7 @@ def narrowed(device: torch.device) -> frozenset[str]:
 
 @contextlib.contextmanager
 def kept(name: str, send: Send, *, called: bool = False) -> Iterator[None]:
-    """Undo and report the block's changes of torch's settings; called: whether a call makes them."""
+    """Undo and report the block's changes of torch's settings. called: made by a call."""
     before = read()
     try:
         yield

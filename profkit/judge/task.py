@@ -386,7 +386,7 @@ class Task:
         return told_apart(found, self._unusual(), self._drawn, oracle)
 
     def _between(self) -> None:
-        """Let others time between two runs of the reference, each of which may take the phase's limit."""
+        """Let others time between two runs of the reference; each may take the phase's limit."""
         self._company.step_aside()
         if self.events.doing is not None:
             self.events.resume(self.events.doing)

@@ -123,7 +123,7 @@ class Compared:
         return {**self.ladder.to_dict(), **told}
 
     def text(self) -> str:
-        """The comparison for the terminal: verdict, tables, what moved, the convention and the caveats."""
+        """The comparison for the terminal: verdict, tables, what moved, convention, caveats."""
         found, tones = self.ladder, [tone(rung.verdict) for rung in self.ladder.rungs]
         blocks = [self.title, self.subtitle, *self.lines(), ""]
         if isinstance(found, Ladder):

@@ -179,7 +179,7 @@ def runnable(text: str, study: Study) -> str:
 
 
 def gain(one: Finding, *, measured: bool = True) -> str:
-    """Gain as "up to 58% (78.9 us)", or the kind of finding; measured: False if measuring comes first."""
+    """Gain as "up to 58% (78.9 us)", or the kind of finding. measured: False: measure first."""
     if one.severity == COLLECT:
         return say("not_checked")
     # Of a kernel without a time nothing is known to win.

@@ -144,7 +144,7 @@ def _point(row: Mapping[Any, Any], label: str, impl: str, level: str = "dram") -
 
 
 def _ratio(value: float, word: str) -> str:
-    """Text of a speed-up, marked if inconclusive; the word alone if not comparable; "" if unknown."""
+    """Text of a speed-up, marked if inconclusive; "not comparable" alone; "" if unknown."""
     if word == NOT_COMPARABLE:
         return say(f"c_{word}")
     if math.isnan(value):

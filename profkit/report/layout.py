@@ -69,7 +69,7 @@ def column(head: str, rows: Sequence[Mapping[Any, Any]], name: str, unit: str, r
 
 
 def pipe_table(table: Table, words: Sequence[int] | None = None) -> str:
-    """GitHub table with escaped pipes, "" without rows; columns in `words` (default: first and last) align left."""
+    """GitHub table, "" without rows; columns in `words` (default: first and last) align left."""
     if not table.rows:
         return ""
     cells = [[_PIPE.sub(r"\1\1\\|", str(cell)) for cell in row] for row in table.rows]

@@ -318,7 +318,7 @@ class Study:
 
     @property
     def by_operator(self) -> bool:
-        """Whether rows are operators: the CPU's own, or those of a table of torch.profiler that lists hardly a kernel."""
+        """Whether rows are operators: a CPU's, or those of a torch.profiler table without kernels."""
         told = "" if self.launches is None else self.launches.attrs.get("report", "")
         return self.of_operators or told == "operators"
 

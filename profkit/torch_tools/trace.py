@@ -1,4 +1,4 @@
-"""Run a Python program under torch's profiler; write a Chrome trace (Kineto) of GPU work and host activity.
+"""Run a Python program under torch's profiler; write a Chrome trace of GPU and host.
 
 python -m profkit.torch_tools.trace OUT.json [--range NAME [--after N] [--steps N] [--each] --] SCRIPT ARGS...
 (or -m MODULE ARGS..., -c CODE ARGS...)

@@ -116,7 +116,7 @@ class Oracle:
         return Case(self, arguments, want, view, drawn=drawn)
 
     def runs(self, case: Case, index: Sequence[Any], draws: int) -> list[tuple[float, list[Any]]]:
-        """(step, elements `index` of the outputs) of the truth, `draws` smooth runs and two coarse runs."""
+        """(step, elements `index` of outputs) of the truth, smooth runs (`draws`), two coarse ones."""
         plan = [(0.0, 0, 1.0), *((SMOOTH, 1 + n, 1.0) for n in range(draws))]
         coarse = max(KINK, 2 * UNITS[self.precision.type])
         plan += [(coarse, 1 + draws, sign) for sign in (1.0, -1.0)]

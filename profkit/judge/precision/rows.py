@@ -32,7 +32,7 @@ class Block:
     of: int = 1
 
     def places(self, at: Any, count: int | None) -> Any:
-        """Elements `at` (a step, or sorted indices) of an output of `count`, as far as they are this block's."""
+        """This block's share of the elements `at` (step or sorted indices) of an output of `count`."""
         if at is None or count is None:
             return None
         size = count // self.of

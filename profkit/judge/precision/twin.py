@@ -39,7 +39,7 @@ def after(value: Any) -> Any:
 def asked(
     model: Any, arguments: list[Any], view: View, step: float = 0.0, seed: int = 0, sign: float = 1.0, *, wide: bool
 ) -> tuple[Any, float]:
-    """(what the view gives, step taken), in float64 if `wide`; one-byte codes move only by coarse steps or alone."""
+    """(the view's result, step taken), in float64 if `wide`; codes move by coarse steps only."""
     codes = step > _FINE or all(coded(one) or not inexact(one) for one in [*leaves(arguments), *held(model)])
     perturbation = _Perturbation(step, seed, sign, wide=wide, codes=codes)
     own, pairs = _copied(model, wide)

@@ -301,7 +301,7 @@ def _trust_card(study: Study, verdict: Verdict | None = None, found: Sequence[Fi
 
 
 def trust_card(matter: Sequence[caveats.Said], more: Sequence[str] = (), *, clear: bool = True, none: str = "") -> Card:
-    """Number of caveats that matter, and the first; none: said of what was only timed, which is not green."""
+    """Number of caveats that matter, and the first; green without one, if more than timed."""
     note = say("semicolon").join([*(one.line().rstrip(".") for one in caveats.weightiest(matter)[:1]), *more])
     trust = _counted("p_trust_some", len(matter)) if matter else none or say("p_trust_none")
     kind = "caveat trust" if matter and not clear else "trust" if matter or none else "good trust"

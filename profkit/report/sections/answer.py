@@ -152,7 +152,7 @@ def _sentence(study: Study, part: Part, verdict: Verdict | None) -> str:
 
 
 def by_both_clocks(said: str, verdict: Verdict) -> str:
-    """A sentence with times, and behind it the speed-up by the caller's clock where it is another."""
+    """A sentence with times, and the speed-up by the caller's clock where it differs."""
     return say("semicolon").join([said, *(judged(one) for one in verdict.conditions if one.code in CLOCKS)])
 
 

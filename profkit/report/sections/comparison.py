@@ -1,4 +1,4 @@
-"""Sentences and tables of a comparison: a ladder of implementations, or programs by their step."""
+"""Sentences and tables of a comparison: implementations, or programs by their step."""
 
 from __future__ import annotations
 
