@@ -101,8 +101,9 @@ class Piece:
 class Rung:
     """Steps of a program on the device with the longest step.
 
-    `within`: range of passages; `slowed`: a profiler lengthened its launches. `ratio` and `pieces` compare with the previous program, `since` and `busy` with the first. Speed-ups are old / new;
-    inconclusive and NaN for the first, and for different windows.
+    `within`: range of passages; `slowed`: a profiler lengthened its launches. `ratio` and `pieces` compare with the
+    previous program, `since` and `busy` with the first. Speed-ups are old / new; inconclusive and NaN for the first, and
+    for different windows.
     """
 
     label: str
