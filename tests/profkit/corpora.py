@@ -84,6 +84,7 @@ def tells(part: Part, device: str) -> bool:
 
 
 MENDED = {
+    "beams": ("cache_that_stays",),
     "beyond": ("nicer_than_it_has_to_be",),
     "blocks": ("library", "a_pool_that_is_made_late", "a_worker_that_waits"),
     "blockwise": ("weights_made_when_they_change",),
@@ -131,15 +132,13 @@ STURDY = frozenset({"cache8", "csr", "decode", "muon", "packed"})
 
 
 def some(every: Iterable[Part]) -> list[Part]:
-    """Of all candidates the honest ones of MENDED, and in each task that tests judge a cheat of every kind that it has."""
+    """Of all candidates those of MENDED, and in each task that tests judge a cheat of every kind that it has."""
     found: dict[object, Part] = {}
     for part in every:
-        if part.task in _BENCHMARKS or not tells(part, "cpu"):
-            continue
-        if part.role == "cheat":
-            found.setdefault((part.task, part.kind), part)
-        elif part.name in MENDED.get(part.task, ()):
+        if part.name in MENDED.get(part.task, ()):
             found[part.task, part.name] = part
+        elif part.role == "cheat" and part.task not in _BENCHMARKS and tells(part, "cpu"):
+            found.setdefault((part.task, part.kind), part)
     return list(found.values())
 
 
