@@ -96,7 +96,7 @@ def each_in_call(counted: Times, recorded: Times, total: float) -> Times:
 def splits(
     kernels: pd.DataFrame, times: Mapping[str, tuple[float, float]]
 ) -> dict[str, tuple[dict[str, float], str, bool]]:
-    """Part -> shares of time by bottleneck (ceiling, latency, unknown, gaps), cause, mixed pipes.
+    """Part -> shares of time by bottleneck (ceiling, latency, unknown, gaps), cause, mix.
 
     kernels: placed, including those of inner ranges, scaled to their seconds in the call. times: of a call, and of its
     kernels as recorded (NaN unknown); the rest are gaps. A part without kernel times is left out. The largest share

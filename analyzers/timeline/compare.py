@@ -267,7 +267,7 @@ def _rows(steps: Steps) -> dict[tuple[str, str], tuple[str, float, Times]]:
 
 
 def _apart(a: Rung, b: Rung) -> Iterator[Caveat]:
-    """Why their steps do not compare. Kernel names alone do not tell: types and fusion change them."""
+    """Why their steps do not compare. Kernel names alone do not tell: fusion changes them."""
     if (a.window, a.within) != (b.window, b.within):
         told = "; ".join(f"{one.label}: {_said(one)}" for one in (a, b))
         fix = "record both in the same way: enough steps for a steady state, or the same --range"

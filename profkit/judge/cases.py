@@ -290,7 +290,7 @@ def _whole(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def _floats(item: Any, change: Callable[[torch.Tensor], torch.Tensor], rows: Collection[int] | None) -> Any:
-    """A copy with floating tensors changed; one-dimensional ones of these lengths, or all."""
+    """Floating tensors changed, the others shared; one-dimensional of these lengths, or all."""
 
     def wanted(tensor: torch.Tensor) -> bool:
         if not inexact(tensor) or not tensor.numel() or not tensor.dim():
